@@ -1,0 +1,282 @@
+/* The contract between TypeScript and the native libraries (libgpt2-cpu, libgpt2-cuda): status codes, dtypes, the
+ * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions;
+ * src/native/bindings.generated.ts is made from this file by scripts/generate-bindings.ts.
+ *
+ * Letters: B batch, T sequence length, N = B*T rows, C channels, NH heads, HS = C/NH head size, V vocabulary (50257),
+ * Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.
+ *
+ * Rules that hold for every function
+ *  - Arguments: context, outputs, inputs, sizes, scalars. Beside each pointer stands its shape; each output says
+ *    `=` (overwritten) or `+=` (added to). `accumulate` chooses: 0 is `=`, 1 is `+=`.
+ *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *` and `int32_t *` are what they say.
+ *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
+ *  - The result is a status. On failure nothing was launched, and gpt2_last_error(context) tells what was expected,
+ *    what came, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
+ *  - Ops are issued in order on the context's stream and may return before they finish (CPU: they do not). Between
+ *    gpt2_capture_begin and gpt2_capture_end they are recorded instead of run.
+ *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); the size an op needs is told by the
+ *    *_scratch function beside it, in bytes. Ops run one after another, so the workspace is as large as the largest.
+ *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path. No floating-point atomics.
+ */
+#ifndef GPT2_H
+#define GPT2_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define GPT2_API extern "C" __attribute__((visibility("default")))
+#else
+#define GPT2_API __attribute__((visibility("default")))
+#endif
+
+/* Marks a pointer to the caller's own memory (in TypeScript: a typed array). */
+#define GPT2_HOST
+
+/* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
+#define GPT2_ABI_VERSION 1
+
+enum GPT2_STATUS {
+  GPT2_OK = 0,
+  GPT2_INVALID_ARGUMENT = 1, /* a size, pointer or value the function cannot take */
+  GPT2_UNSUPPORTED = 2,      /* right in itself, but this library or device lacks it */
+  GPT2_OUT_OF_MEMORY = 3,
+  GPT2_DEVICE_ERROR = 4 /* the device or its driver failed; its own words are in the text */
+};
+
+/* The dtype of a context. What each kind of tensor then holds:
+ *                                                    fp32, tf32   bf16
+ *   weights, activations, their gradients, logits    fp32         bf16 (sums in fp32)
+ *   weight gradients (matrices)                      fp32         bf16; fp32 if the context accumulates
+ *   bias and layernorm gradients, mean, rstd, lse,
+ *   losses, norm                                     fp32         fp32
+ *   master weights, moments                          fp32         fp32
+ * In fp32 and tf32 the master weights are the weights. */
+enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
+
+/* The step block: 64 floats in device memory that hold what changes from step to step, so that a captured step can
+ * be replayed. The host writes the first group before a step and reads the second after it. */
+enum GPT2_STEP {
+  GPT2_STEP_LEARNING_RATE = 0,
+  GPT2_STEP_BETA1_CORRECTION = 1, /* 1 - beta1^t with t = step + 1 */
+  GPT2_STEP_BETA2_CORRECTION = 2, /* 1 - beta2^t */
+  GPT2_STEP_LOSS = 16,            /* mean loss over the micro-batches */
+  GPT2_STEP_NORM = 17,            /* gradient norm before clipping */
+  GPT2_STEP_CLIP = 18,            /* what the gradients are multiplied by */
+  GPT2_STEP_SIZE = 64
+};
+
+typedef struct gpt2_context gpt2_context;     /* device, stream, dtype, workspace, last error */
+typedef struct gpt2_event gpt2_event;         /* a point in the context's stream */
+typedef struct gpt2_graph gpt2_graph;         /* a recorded step */
+typedef struct gpt2_generator gpt2_generator; /* MT19937, seeded as PyTorch's CPU generator */
+
+/* ---------------------------------------------------------------- runtime */
+
+/* The GPT2_ABI_VERSION the library was built with. */
+GPT2_API int gpt2_abi_version(void);
+
+/* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error can be
+ * asked; it must be destroyed all the same.
+ *   context = [1]
+ *   device      index of the GPU; 0 for the CPU
+ *   dtype       GPT2_DTYPE; one the device lacks gives GPT2_UNSUPPORTED
+ *   threads     CPU threads, 0 for all cores; no meaning on CUDA
+ *   accumulates 1 if gradients will be summed over micro-batches (decides the weight gradients' dtype in bf16) */
+GPT2_API int gpt2_context_create(GPT2_HOST gpt2_context **context, int32_t device, int32_t dtype, int32_t threads,
+                                 int32_t accumulates);
+
+/* Frees the context. Memory, events and graphs made with it must be freed before. */
+GPT2_API int gpt2_context_destroy(gpt2_context *context);
+
+/* The text of the context's last failure: function, what was expected, what came, the driver's words, file and line.
+ * Belongs to the context; valid until its next failure. */
+GPT2_API const char *gpt2_last_error(gpt2_context *context);
+
+/* What was opened, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
+ * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}. Belongs to the context. */
+GPT2_API const char *gpt2_context_description(gpt2_context *context);
+
+/* Gives ops their scratch: `workspace` [bytes] of device memory that stays the caller's. */
+GPT2_API int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes);
+
+/* Device memory, zeroed, 64-byte aligned.
+ *   memory = [1] the address */
+GPT2_API int gpt2_allocate(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
+GPT2_API int gpt2_free(gpt2_context *context, void *memory);
+
+/* Page-locked host memory for the asynchronous copies.
+ *   memory = [1] the address */
+GPT2_API int gpt2_allocate_pinned(gpt2_context *context, GPT2_HOST void **memory, int64_t bytes);
+GPT2_API int gpt2_free_pinned(gpt2_context *context, void *memory);
+
+/* Memory of the device, in bytes.
+ *   available = [1], total = [1] */
+GPT2_API int gpt2_memory_info(gpt2_context *context, GPT2_HOST int64_t *available, GPT2_HOST int64_t *total);
+
+/* Copies that have finished when they return. `source` and `destination` of the host are [bytes]. */
+GPT2_API int gpt2_copy_to_device(gpt2_context *context, void *destination, GPT2_HOST const void *source, int64_t bytes);
+GPT2_API int gpt2_copy_to_host(gpt2_context *context, GPT2_HOST void *destination, const void *source, int64_t bytes);
+
+/* Copies in stream order; the host side is memory of gpt2_allocate_pinned and must stay untouched until an event
+ * recorded after the copy has been reached. */
+GPT2_API int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes);
+GPT2_API int gpt2_copy_to_host_async(gpt2_context *context, void *pinned, const void *source, int64_t bytes);
+GPT2_API int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *source, int64_t bytes);
+
+/* Sets `destination` [bytes] to zero, in stream order. */
+GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes);
+
+/* Between a context's fp32 master weights and its weights: weight = rounded to nearest even. In fp32 and tf32 a copy
+ * (nothing if both are the same memory).
+ *   weight = [count], master [count] */
+GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
+
+/* Waiting. An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
+ * block: *reached = 0 or 1. gpt2_synchronize blocks until the stream is empty. gpt2_event_elapsed gives the time
+ * between two reached events in milliseconds. */
+GPT2_API int gpt2_event_create(gpt2_context *context, GPT2_HOST gpt2_event **event);
+GPT2_API int gpt2_event_destroy(gpt2_context *context, gpt2_event *event);
+GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
+GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
+GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
+GPT2_API int gpt2_synchronize(gpt2_context *context);
+
+/* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
+ * cannot says GPT2_UNSUPPORTED (and "canCapture":false in its description): issue the same ops every step instead. */
+GPT2_API int gpt2_capture_begin(gpt2_context *context);
+GPT2_API int gpt2_capture_end(gpt2_context *context, GPT2_HOST gpt2_graph **graph);
+GPT2_API int gpt2_graph_launch(gpt2_context *context, gpt2_graph *graph);
+GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
+
+/* ---------------------------------------------------------------- random numbers (on the host) */
+
+/* MT19937 (Matsumoto and Nishimura 1998) seeded with init_genrand(seed), as torch.manual_seed does on the CPU.
+ * NULL if memory ran out. */
+GPT2_API gpt2_generator *gpt2_generator_create(uint32_t seed);
+GPT2_API int gpt2_generator_destroy(gpt2_generator *generator);
+
+/* Normal numbers as torch.Tensor.normal_ draws them on the CPU for count >= 16: a uniform is the low 24 bits of a draw
+ * / 2^24; each block of 16 uniforms becomes 16 normals by Box-Muller (first 8: radius from 1 - u, next 8: angle);
+ * if count is not a multiple of 16 the last 16 are drawn again. count < 16 gives GPT2_INVALID_ARGUMENT.
+ *   normals = [count] */
+GPT2_API int gpt2_generator_normal(gpt2_generator *generator, GPT2_HOST float *normals, int64_t count, float mean,
+                                   float standard_deviation);
+
+/* Shuffles in place by Fisher-Yates from the end, j = next draw mod (i + 1): llm.c's random_permutation.
+ *   values = [count] permuted */
+GPT2_API int gpt2_generator_shuffle(gpt2_generator *generator, GPT2_HOST int32_t *values, int64_t count);
+
+/* ---------------------------------------------------------------- embedding */
+
+/* out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:].
+ *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error where the device can say so. */
+GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
+                                    const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
+
+/* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in order of b,t; dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
+ *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T] */
+GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
+                                     const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
+                                     int32_t accumulate);
+GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
+                                    int32_t V);
+
+/* ---------------------------------------------------------------- layernorm (Ba et al. 2016), eps 1e-5 */
+
+/* out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
+ *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C] */
+GPT2_API int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
+                                    const void *weight, const void *bias, int32_t N, int32_t C);
+
+/* din = gradient through the layernorm + dresidual (the gradient that passes beside it).
+ *   din = [N,C], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL (may be din),
+ *   in [N,C], weight [C], mean [N], rstd [N] */
+GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
+                                     const void *dresidual, const void *in, const void *weight, const float *mean,
+                                     const float *rstd, int32_t N, int32_t C, int32_t accumulate);
+GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
+
+/* ---------------------------------------------------------------- matmul */
+
+/* out = in * weight^T + bias.
+ *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL */
+GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
+                                 int32_t N, int32_t C, int32_t O);
+
+/* din = dout * weight.
+ *   din = [N,C], dout [N,O], weight [O,C] */
+GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
+                                        int32_t N, int32_t C, int32_t O);
+
+/* dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+ *   dweight (accumulate) [O,C] (weight-gradient dtype), dbias (accumulate) [O] or NULL, dout [N,O], in [N,C] */
+GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
+                                         const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
+
+/* Enough for all three directions at this size. */
+GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
+
+/* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
+
+/* Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
+ * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward rebuilds
+ * the probabilities (Dao et al. 2022).
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS]) */
+GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
+                                    int32_t C, int32_t NH);
+
+/*   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T] */
+GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
+                                     const void *qkv, const float *lse, int32_t B, int32_t T, int32_t C, int32_t NH);
+GPT2_API int gpt2_attention_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t T, int32_t C,
+                                    int32_t NH);
+
+/* ---------------------------------------------------------------- gelu (Hendrycks and Gimpel 2016), tanh form */
+
+/* out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+ *   out = [count], in [count] */
+GPT2_API int gpt2_gelu_forward(gpt2_context *context, void *out, const void *in, int64_t count);
+
+/*   din = [count] (may be dout), dout [count], in [count] */
+GPT2_API int gpt2_gelu_backward(gpt2_context *context, void *din, const void *dout, const void *in, int64_t count);
+
+/* ---------------------------------------------------------------- residual */
+
+/* out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+ *   out = [count] (may be a or b), a [count], b [count] */
+GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count);
+
+/* ---------------------------------------------------------------- cross-entropy */
+
+/* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0.
+ *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N] */
+GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
+                                const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
+
+/* step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
+ *   step (accumulate) [GPT2_STEP_SIZE], losses [N] */
+GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale,
+                           int32_t accumulate);
+
+/* ---------------------------------------------------------------- global norm */
+
+/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size summed in double;
+ * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1.
+ *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32 */
+GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
+                              int64_t matrix_count, int64_t vector_count, float max_norm);
+GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int64_t matrix_count,
+                                      int64_t vector_count);
+
+/* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
+
+/* With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+ * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
+ * master. lr and corrections come from the step block.
+ *   weight = [count], master = [count] (the same memory as weight in fp32 and tf32), m = [count], v = [count],
+ *   gradient [count] (GPT2_FP32 or the context's dtype, as gradient_dtype says), step [GPT2_STEP_SIZE] */
+GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
+                        const float *step, int64_t count, int32_t gradient_dtype, float beta1, float beta2, float eps,
+                        float weight_decay);
+
+#endif

@@ -1,0 +1,34 @@
+// The errors a user of gpt2.ts can meet. A message is one line: what is wrong, where, what to do about it. Everything
+// that is not one of these is a defect of ours and is shown with its stack.
+
+/** Something the user, the files or the machine can cause. The command line prints its message and exits with `exitCode`. */
+export class Gpt2Error extends Error {
+  readonly exitCode: number = 1;
+  override readonly name: string = 'Gpt2Error';
+}
+
+/** Wrong from the command line (or the options object) alone, before any file is opened. Exit code 2. */
+export class UsageError extends Gpt2Error {
+  override readonly exitCode = 2;
+  override readonly name = 'UsageError';
+}
+
+/** A tensor whose shape or dtype does not fit the op it is given to; the message names the dimension. */
+export class ShapeError extends Gpt2Error {
+  override readonly name = 'ShapeError';
+}
+
+/** A native function returned a status other than GPT2_OK. */
+export class NativeError extends Gpt2Error {
+  override readonly name = 'NativeError';
+  /** The C function that failed, e.g. "gpt2_matmul_forward". */
+  readonly function: string;
+  /** The status it returned, e.g. "GPT2_INVALID_ARGUMENT". */
+  readonly status: string;
+
+  constructor(functionName: string, status: string, detail: string) {
+    super(`${functionName}: ${detail} (${status})`);
+    this.function = functionName;
+    this.status = status;
+  }
+}
