@@ -1,0 +1,166 @@
+// THE table of activations, and the memory that holds them for a batch of up to B x T tokens. Without training, layers
+// share their memory: nothing of a layer is needed once the next has read its residual.
+import { bytesOf, type ElementType, Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import { type ModelConfig, paddedVocabularySize } from './config.ts';
+
+/** What activations are kept for: backward needs every layer's, inference only the running ones. */
+export type Purpose = 'training' | 'inference';
+
+/** Rows of logits held at a time; the head goes over its tokens in chunks of this size. */
+export const headChunk = 1024;
+
+interface Sizes {
+  readonly B: number;
+  readonly T: number;
+}
+
+interface Row {
+  readonly type: 'activation' | 'fp32' | 'int32';
+  readonly shape: readonly number[];
+}
+
+type Table = Readonly<Record<string, Row>>;
+
+const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
+const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
+
+/** Of each layer. */
+function layerTable({ channels: C, heads: NH }: ModelConfig, { B, T }: Sizes) {
+  return {
+    ln1: activation(B, T, C),
+    ln1Mean: statistics(B, T),
+    ln1Rstd: statistics(B, T),
+    qkv: activation(B, T, 3 * C),
+    attention: activation(B, T, C),
+    lse: statistics(B, NH, T),
+    /** The residual stream after attention. */
+    residual2: activation(B, T, C),
+    ln2: activation(B, T, C),
+    ln2Mean: statistics(B, T),
+    ln2Rstd: statistics(B, T),
+    fc: activation(B, T, 4 * C),
+    gelu: activation(B, T, 4 * C),
+    /** The residual stream after the layer. */
+    residual3: activation(B, T, C),
+  } satisfies Table;
+}
+
+/** Of the model as a whole. */
+function modelTable(config: ModelConfig, { B, T }: Sizes) {
+  const C = config.channels;
+  return {
+    tokens: { type: 'int32', shape: [B, T] },
+    targets: { type: 'int32', shape: [B, T] },
+    embedded: activation(B, T, C),
+    lnf: activation(B, T, C),
+    lnfMean: statistics(B, T),
+    lnfRstd: statistics(B, T),
+    /** A chunk of logits; in training their gradient takes its place. */
+    logits: activation(Math.min(headChunk, B * T), paddedVocabularySize(config)),
+    losses: statistics(B, T),
+  } satisfies Table;
+}
+
+/** Gradients that run backward through the layers. */
+function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
+  return {
+    /** Of the residual stream. */
+    dresidual: activation(B, T, C),
+    /** Of whatever [B,T,C] lies beside it: layernorm outputs, attention's output. */
+    dbranch: activation(B, T, C),
+    dqkv: activation(B, T, 3 * C),
+    dfc: activation(B, T, 4 * C),
+  } satisfies Table;
+}
+
+export type LayerActivations = Readonly<Record<keyof ReturnType<typeof layerTable>, Tensor>>;
+export type ModelActivations = Readonly<Record<keyof ReturnType<typeof modelTable>, Tensor>>;
+export type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwardTable>, Tensor>>;
+
+/** All activations of one batch size, as tensors. */
+export interface ActivationSet {
+  readonly B: number;
+  readonly T: number;
+  readonly model: ModelActivations;
+  readonly layers: readonly LayerActivations[];
+  /** Absent for inference. */
+  readonly backward: BackwardActivations | undefined;
+}
+
+const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
+const elementType = (row: Row, device: Pick<Device, 'elementType'>): ElementType =>
+  row.type === 'activation' ? device.elementType : row.type;
+
+/** Planned bytes of activations by kind, for a batch of B x T. */
+export function activationBytes(
+  device: Pick<Device, 'elementType'>,
+  config: ModelConfig,
+  { B, T, purpose }: Sizes & { purpose: Purpose },
+): Map<string, number> {
+  const sum = (table: Table, times: number) =>
+    times * Object.values(table).reduce((total, row) => total + elements(row.shape) * bytesOf(elementType(row, device)), 0);
+  const { logits, ...rest } = modelTable(config, { B, T });
+  const sizes = new Map([
+    ['activations', sum(layerTable(config, { B, T }), purpose === 'training' ? config.layers : 1) + sum(rest, 1)],
+    ['logits', sum({ logits }, 1)],
+  ]);
+  if (purpose === 'training') sizes.set('activation gradients', sum(backwardTable(config, { B, T }), 1));
+  return sizes;
+}
+
+/** Memory for the activations of up to B x T tokens. */
+export class Activations {
+  readonly purpose: Purpose;
+  readonly #config: ModelConfig;
+  readonly #largest: ActivationSet;
+  readonly #sets = new Map<string, ActivationSet>();
+
+  constructor(device: Device, config: ModelConfig, { B, T, purpose }: Sizes & { purpose: Purpose }) {
+    this.purpose = purpose;
+    this.#config = config;
+    const allocate = (name: string, row: Row): Tensor => {
+      const type = elementType(row, device);
+      const kind = name === 'logits' ? 'logits' : name.startsWith('d') ? 'activation gradients' : 'activations';
+      return new Tensor(device.allocate(elements(row.shape) * bytesOf(type), kind), name, type, row.shape);
+    };
+    const all = <K extends string>(table: Record<K, Row>, prefix = '') =>
+      mapTable(table, (name, row) => allocate(`${prefix}${name}`, row));
+    const sizes = { B, T };
+    const shared = purpose === 'inference' ? all(layerTable(config, sizes), 'h.') : undefined;
+    this.#largest = {
+      ...sizes,
+      model: all(modelTable(config, sizes)),
+      layers: Array.from({ length: config.layers }, (_, index) => shared ?? all(layerTable(config, sizes), `h.${index}.`)),
+      backward: purpose === 'training' ? all(backwardTable(config, sizes)) : undefined,
+    };
+    this.#sets.set(`${B}x${T}`, this.#largest);
+  }
+
+  /**
+   * The activations shaped for a batch of B x T, in the same memory.
+   * @throws ShapeError if B x T tokens do not fit
+   */
+  at(B: number, T: number): ActivationSet {
+    const key = `${B}x${T}`;
+    const known = this.#sets.get(key);
+    if (known) return known;
+    const sizes = { B, T };
+    const { model, layers, backward } = this.#largest;
+    const reshape = <K extends string>(table: Record<K, Row>, tensors: Readonly<Record<K, Tensor>>) =>
+      mapTable(table, (name, row) => tensors[name].view(row.shape));
+    const set: ActivationSet = {
+      ...sizes,
+      model: reshape(modelTable(this.#config, sizes), model),
+      layers: layers.map((layer) => reshape(layerTable(this.#config, sizes), layer)),
+      backward: backward && reshape(backwardTable(this.#config, sizes), backward),
+    };
+    this.#sets.set(key, set);
+    return set;
+  }
+}
+
+function mapTable<K extends string>(table: Record<K, Row>, make: (name: K, row: Row) => Tensor): Record<K, Tensor> {
+  const entries = Object.entries(table) as [K, Row][];
+  return Object.fromEntries(entries.map(([name, row]) => [name, make(name, row)])) as Record<K, Tensor>;
+}

@@ -1,0 +1,95 @@
+// GPT-2's backward pass: forward.ts read from the end. `dresidual` carries the gradient of the residual stream from
+// layer to layer; each branch adds its own through the layernorm that opens it.
+import { attentionBackward } from '../ops/attention.ts';
+import { embeddingBackward } from '../ops/embedding.ts';
+import { geluBackward } from '../ops/gelu.ts';
+import { layernormBackward } from '../ops/layernorm.ts';
+import { matmulBackwardInput, matmulBackwardWeight } from '../ops/matmul.ts';
+import type { ActivationSet } from './activations.ts';
+import type { Model } from './model.ts';
+import type { ParameterArena } from './parameters.ts';
+
+/**
+ * From the head's gradient in `batch.backward.dbranch` (of lnf) to the gradient of every parameter. The head has already
+ * written wte's gradient; all others are overwritten, or added to if `accumulate`.
+ */
+export function backward(
+  { device, config, weights }: Model,
+  batch: ActivationSet,
+  gradients: ParameterArena,
+  { accumulate }: { accumulate: boolean },
+): void {
+  if (!batch.backward) throw new Error('these activations were made for inference');
+  const { dresidual, dbranch, dqkv, dfc } = batch.backward;
+  const { tokens, embedded, lnfMean, lnfRstd } = batch.model;
+
+  layernormBackward(device, {
+    dinput: dresidual,
+    dweight: gradients.get('lnfw'),
+    dbias: gradients.get('lnfb'),
+    dout: dbranch,
+    dresidual: null,
+    input: batch.layers.at(-1)!.residual3,
+    weight: weights.get('lnfw'),
+    mean: lnfMean,
+    rstd: lnfRstd,
+    accumulate,
+  });
+
+  for (const [index, layer] of [...batch.layers.entries()].reverse()) {
+    const w = weights.layer(index);
+    const d = gradients.layer(index);
+    const residual = index === 0 ? embedded : batch.layers[index - 1]!.residual3;
+
+    matmulBackwardWeight(device, { dweight: d.fcprojw, dbias: d.fcprojb, dout: dresidual, input: layer.gelu, accumulate });
+    matmulBackwardInput(device, { dinput: dfc, dout: dresidual, weight: w.fcprojw });
+    geluBackward(device, { dinput: dfc, dout: dfc, input: layer.fc });
+    matmulBackwardWeight(device, { dweight: d.fcw, dbias: d.fcb, dout: dfc, input: layer.ln2, accumulate });
+    matmulBackwardInput(device, { dinput: dbranch, dout: dfc, weight: w.fcw });
+    layernormBackward(device, {
+      dinput: dresidual,
+      dweight: d.ln2w,
+      dbias: d.ln2b,
+      dout: dbranch,
+      dresidual,
+      input: layer.residual2,
+      weight: w.ln2w,
+      mean: layer.ln2Mean,
+      rstd: layer.ln2Rstd,
+      accumulate,
+    });
+
+    matmulBackwardWeight(device, {
+      dweight: d.attprojw,
+      dbias: d.attprojb,
+      dout: dresidual,
+      input: layer.attention,
+      accumulate,
+    });
+    matmulBackwardInput(device, { dinput: dbranch, dout: dresidual, weight: w.attprojw });
+    attentionBackward(device, { dqkv, dout: dbranch, out: layer.attention, qkv: layer.qkv, lse: layer.lse });
+    matmulBackwardWeight(device, { dweight: d.qkvw, dbias: d.qkvb, dout: dqkv, input: layer.ln1, accumulate });
+    matmulBackwardInput(device, { dinput: dbranch, dout: dqkv, weight: w.qkvw });
+    layernormBackward(device, {
+      dinput: dresidual,
+      dweight: d.ln1w,
+      dbias: d.ln1b,
+      dout: dbranch,
+      dresidual,
+      input: residual,
+      weight: w.ln1w,
+      mean: layer.ln1Mean,
+      rstd: layer.ln1Rstd,
+      accumulate,
+    });
+  }
+
+  embeddingBackward(device, {
+    dwte: gradients.get('wte'),
+    dwpe: gradients.get('wpe'),
+    dout: dresidual,
+    tokens,
+    vocabulary: config.vocabularySize,
+    accumulate,
+  });
+}

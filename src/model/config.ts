@@ -1,0 +1,61 @@
+// The shape of a GPT-2: presets by name (d12 is GPT-2 124M), aliases, and sizes of one's own.
+import { UsageError } from '../errors.ts';
+
+export interface ModelConfig {
+  readonly layers: number;
+  readonly channels: number;
+  readonly heads: number;
+  /** Positions that wpe holds: the longest sequence. */
+  readonly context: number;
+  /** Real tokens. */
+  readonly vocabularySize: number;
+}
+
+/** GPT-2's byte-pair vocabulary. */
+export const gpt2VocabularySize = 50257;
+
+const presets: Record<string, readonly [layers: number, channels: number, heads: number]> = {
+  d6: [6, 384, 6],
+  d12: [12, 768, 12],
+  d24: [24, 1024, 16],
+  d36: [36, 1280, 20],
+  d48: [48, 1600, 25],
+};
+
+const aliases: Record<string, string> = { gpt2: 'd12', 'gpt2-medium': 'd24', 'gpt2-large': 'd36', 'gpt2-xl': 'd48' };
+
+/** Names that `presetConfig` takes. */
+export const presetNames: readonly string[] = [...Object.keys(presets), ...Object.keys(aliases)];
+
+/** The configuration of a preset, or undefined for an unknown name. */
+export function presetConfig(name: string): ModelConfig | undefined {
+  const preset = presets[aliases[name] ?? name];
+  if (!preset) return undefined;
+  const [layers, channels, heads] = preset;
+  return { layers, channels, heads, context: 1024, vocabularySize: gpt2VocabularySize };
+}
+
+/** The name of the preset a configuration equals ("d12"), or undefined. */
+export function presetName(config: ModelConfig): string | undefined {
+  return Object.keys(presets).find((name) => {
+    const [layers, channels, heads] = presets[name]!;
+    return config.layers === layers && config.channels === channels && config.heads === heads;
+  });
+}
+
+/** @throws UsageError naming the size that cannot be */
+export function checkConfig(config: ModelConfig): ModelConfig {
+  for (const [name, size] of Object.entries(config)) {
+    if (!Number.isSafeInteger(size) || size < 1) throw new UsageError(`${name} must be a whole number over 0, not ${size}`);
+  }
+  if (config.channels % config.heads !== 0) {
+    throw new UsageError(`channels ${config.channels} are not divisible by heads ${config.heads}`);
+  }
+  if (config.vocabularySize > 65536) {
+    throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, what a token file can hold`);
+  }
+  return config;
+}
+
+/** Rows of wte: the vocabulary rounded up to a multiple of 128, so that the head's matmul has no ragged edge. */
+export const paddedVocabularySize = (config: ModelConfig): number => Math.ceil(config.vocabularySize / 128) * 128;

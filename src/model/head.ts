@@ -1,0 +1,92 @@
+// The head: logits = lnf * wte^T and their cross-entropy, over the tokens in chunks, so that the logits of a large batch
+// never lie in memory as a whole. In training each chunk's backward follows at once, while its logits are there.
+import { crossEntropy } from '../ops/cross-entropy.ts';
+import { matmulBackwardInput, matmulBackwardWeight, matmulForward } from '../ops/matmul.ts';
+import type { Tensor } from '../native/buffer.ts';
+import type { ActivationSet } from './activations.ts';
+import type { Model } from './model.ts';
+import type { ParameterArena } from './parameters.ts';
+
+interface Chunk {
+  readonly first: boolean;
+  readonly lnf: Tensor;
+  readonly logits: Tensor;
+  /** The chunk's rows of any [B,T,...] tensor. */
+  rows(tensor: Tensor): Tensor;
+}
+
+function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
+  const N = B * T;
+  const [chunkRows, padded] = model.logits.shape as [number, number];
+  for (let start = 0; start < N; start += chunkRows) {
+    const count = Math.min(chunkRows, N - start);
+    const rows = (tensor: Tensor): Tensor => {
+      const width = tensor.count / N;
+      return tensor.view(width === 1 ? [count] : [count, width], start * width);
+    };
+    yield { first: start === 0, lnf: rows(model.lnf), logits: model.logits.view([count, padded]), rows };
+  }
+}
+
+/** From `lnf` and `targets` to `losses` [B,T]. */
+export function headForward({ device, config, weights }: Model, batch: ActivationSet): void {
+  const { losses, targets } = batch.model;
+  for (const { lnf, logits, rows } of chunks(batch)) {
+    matmulForward(device, { out: logits, input: lnf, weight: weights.get('wte'), bias: null });
+    crossEntropy(device, {
+      losses: rows(losses),
+      dlogits: null,
+      logits,
+      targets: rows(targets),
+      vocabulary: config.vocabularySize,
+      dloss: 0,
+    });
+  }
+}
+
+/**
+ * From `lnf` and `targets` to `losses`, the gradient of lnf in `batch.backward.dbranch` and of wte (overwritten, or added
+ * to if `accumulate`). `dloss` is the gradient of the total loss by each token's loss.
+ */
+export function headForwardBackward(
+  { device, config, weights }: Model,
+  batch: ActivationSet,
+  gradients: ParameterArena,
+  { dloss, accumulate }: { dloss: number; accumulate: boolean },
+): void {
+  if (!batch.backward) throw new Error('these activations were made for inference');
+  const { losses, targets } = batch.model;
+  const wte = weights.get('wte');
+  for (const { first, lnf, logits, rows } of chunks(batch)) {
+    matmulForward(device, { out: logits, input: lnf, weight: wte, bias: null });
+    crossEntropy(device, {
+      losses: rows(losses),
+      dlogits: logits,
+      logits,
+      targets: rows(targets),
+      vocabulary: config.vocabularySize,
+      dloss,
+    });
+    matmulBackwardInput(device, { dinput: rows(batch.backward.dbranch), dout: logits, weight: wte });
+    matmulBackwardWeight(device, {
+      dweight: gradients.get('wte'),
+      dbias: null,
+      dout: logits,
+      input: lnf,
+      accumulate: accumulate || !first,
+    });
+  }
+}
+
+/** The logits of one position, on the host: [V]. Run `forward` before. */
+export function logitsAt({ device, config, weights }: Model, batch: ActivationSet, position: number): Float32Array {
+  const { lnf, logits } = batch.model;
+  const [, padded] = logits.shape as [number, number];
+  const width = config.channels;
+  const row = logits.view([1, padded]);
+  matmulForward(device, { out: row, input: lnf.view([1, width], position * width), weight: weights.get('wte'), bias: null });
+  const values = row.view([config.vocabularySize]).read();
+  if (values instanceof Float32Array) return values;
+  // bf16 is the upper half of an fp32.
+  return new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
+}

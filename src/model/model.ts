@@ -1,0 +1,64 @@
+// A model in a device: its configuration, its weights, and the activations of a batch. Forward and backward are
+// functions over it (forward.ts, backward.ts); what training needs beside it is in src/train.
+import type { Device } from '../native/device.ts';
+import { attentionScratch } from '../ops/attention.ts';
+import { embeddingScratch } from '../ops/embedding.ts';
+import { layernormScratch } from '../ops/layernorm.ts';
+import { matmulScratch } from '../ops/matmul.ts';
+import { Activations, headChunk, type Purpose } from './activations.ts';
+import { type ModelConfig, paddedVocabularySize } from './config.ts';
+import { ParameterArena } from './parameters.ts';
+
+export interface Model {
+  readonly device: Device;
+  readonly config: ModelConfig;
+  /** What forward and backward read, in the device's element type. */
+  readonly weights: ParameterArena;
+  /** fp32; the same memory as `weights` unless the device computes in bf16. */
+  readonly masters: ParameterArena;
+  readonly activations: Activations;
+}
+
+export interface ModelSizes {
+  /** Sequences in the largest batch. */
+  readonly B: number;
+  /** Tokens in the longest sequence. */
+  readonly T: number;
+  readonly purpose: Purpose;
+}
+
+/** Allocates a model, all weights zero; fill them with initializeWeights or from a checkpoint. Closes with its device. */
+export function createModel(device: Device, config: ModelConfig, { B, T, purpose }: ModelSizes): Model {
+  const weights = new ParameterArena(device, config, 'weights', device.elementType, device.elementType);
+  const masters =
+    device.elementType === 'fp32' ? weights : new ParameterArena(device, config, 'master weights', 'fp32', 'fp32');
+  const activations = new Activations(device, config, { B, T, purpose });
+  device.reserveWorkspace(modelScratch(device, config, { B, T }));
+  return { device, config, weights, masters, activations };
+}
+
+/** Bytes of workspace that the ops of forward and backward need: the largest of any. */
+function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
+  const { channels: C, heads: NH } = config;
+  const N = B * T;
+  const padded = paddedVocabularySize(config);
+  return Math.max(
+    embeddingScratch(device, { B, T, C, V: config.vocabularySize }),
+    layernormScratch(device, { N, C }),
+    attentionScratch(device, { B, T, C, NH }),
+    matmulScratch(device, { N, C, O: 3 * C }),
+    matmulScratch(device, { N, C, O: C }),
+    matmulScratch(device, { N, C, O: 4 * C }),
+    matmulScratch(device, { N, C: 4 * C, O: C }),
+    matmulScratch(device, { N: Math.min(headChunk, N), C, O: padded }),
+  );
+}
+
+/** Rounds the master weights into the weights; nothing where they are the same. Call it after changing masters. */
+export function castWeights({ device, weights, masters }: Model): void {
+  for (const kind of ['matrices', 'vectors'] as const) {
+    const weight = weights[kind];
+    const master = masters[kind];
+    if (weight !== master) device.call('castWeights', { weight: weight.pointer, master: master.pointer, count: weight.count });
+  }
+}

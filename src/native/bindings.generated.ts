@@ -1,0 +1,282 @@
+// Made from cuda/gpt2.h by scripts/generate-bindings.ts (npm run generate). Do not edit.
+
+/** An address in device memory, or a handle of the library. */
+export type Pointer = bigint;
+/** The caller's own memory, or the address of memory from gpt2_allocate_pinned. */
+export type HostMemory = NodeJS.TypedArray | Pointer;
+export type Int32 = number;
+export type Uint32 = number;
+export type Int64 = number;
+export type Float = number;
+
+export const abiVersion = 1;
+
+export const GPT2_STATUS = {
+  GPT2_OK: 0,
+  GPT2_INVALID_ARGUMENT: 1,
+  GPT2_UNSUPPORTED: 2,
+  GPT2_OUT_OF_MEMORY: 3,
+  GPT2_DEVICE_ERROR: 4,
+} as const;
+
+export const GPT2_DTYPE = {
+  GPT2_FP32: 0,
+  GPT2_TF32: 1,
+  GPT2_BF16: 2,
+} as const;
+
+export const GPT2_STEP = {
+  GPT2_STEP_LEARNING_RATE: 0,
+  GPT2_STEP_BETA1_CORRECTION: 1,
+  GPT2_STEP_BETA2_CORRECTION: 2,
+  GPT2_STEP_LOSS: 16,
+  GPT2_STEP_NORM: 17,
+  GPT2_STEP_CLIP: 18,
+  GPT2_STEP_SIZE: 64,
+} as const;
+
+/** The library's functions, one each, arguments by name. A number result is a GPT2_STATUS unless its text says otherwise. */
+export interface Bindings {
+  /** The GPT2_ABI_VERSION the library was built with. */
+  abiVersion(): number;
+  /**
+   * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error can be
+   * asked; it must be destroyed all the same.
+   *   context = [1]
+   *   device      index of the GPU; 0 for the CPU
+   *   dtype       GPT2_DTYPE; one the device lacks gives GPT2_UNSUPPORTED
+   *   threads     CPU threads, 0 for all cores; no meaning on CUDA
+   *   accumulates 1 if gradients will be summed over micro-batches (decides the weight gradients' dtype in bf16)
+   */
+  contextCreate(args: { context: HostMemory; device: Int32; dtype: Int32; threads: Int32; accumulates: Int32 }): number;
+  /** Frees the context. Memory, events and graphs made with it must be freed before. */
+  contextDestroy(args: { context: Pointer | null }): number;
+  /**
+   * The text of the context's last failure: function, what was expected, what came, the driver's words, file and line.
+   * Belongs to the context; valid until its next failure.
+   */
+  lastError(args: { context: Pointer | null }): string;
+  /**
+   * What was opened, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
+   * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}. Belongs to the context.
+   */
+  contextDescription(args: { context: Pointer | null }): string;
+  /** Gives ops their scratch: `workspace` [bytes] of device memory that stays the caller's. */
+  setWorkspace(args: { context: Pointer | null; workspace: Pointer | null; bytes: Int64 }): number;
+  /**
+   * Device memory, zeroed, 64-byte aligned.
+   *   memory = [1] the address
+   */
+  allocate(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
+  free(args: { context: Pointer | null; memory: Pointer | null }): number;
+  /**
+   * Page-locked host memory for the asynchronous copies.
+   *   memory = [1] the address
+   */
+  allocatePinned(args: { context: Pointer | null; memory: HostMemory; bytes: Int64 }): number;
+  freePinned(args: { context: Pointer | null; memory: Pointer | null }): number;
+  /**
+   * Memory of the device, in bytes.
+   *   available = [1], total = [1]
+   */
+  memoryInfo(args: { context: Pointer | null; available: HostMemory; total: HostMemory }): number;
+  /** Copies that have finished when they return. `source` and `destination` of the host are [bytes]. */
+  copyToDevice(args: { context: Pointer | null; destination: Pointer | null; source: HostMemory; bytes: Int64 }): number;
+  copyToHost(args: { context: Pointer | null; destination: HostMemory; source: Pointer | null; bytes: Int64 }): number;
+  /**
+   * Copies in stream order; the host side is memory of gpt2_allocate_pinned and must stay untouched until an event
+   * recorded after the copy has been reached.
+   */
+  copyToDeviceAsync(args: { context: Pointer | null; destination: Pointer | null; pinned: Pointer | null; bytes: Int64 }): number;
+  copyToHostAsync(args: { context: Pointer | null; pinned: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
+  copyOnDevice(args: { context: Pointer | null; destination: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
+  /** Sets `destination` [bytes] to zero, in stream order. */
+  fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
+  /**
+   * Between a context's fp32 master weights and its weights: weight = rounded to nearest even. In fp32 and tf32 a copy
+   * (nothing if both are the same memory).
+   *   weight = [count], master [count]
+   */
+  castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
+  /**
+   * Waiting. An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
+   * block: *reached = 0 or 1. gpt2_synchronize blocks until the stream is empty. gpt2_event_elapsed gives the time
+   * between two reached events in milliseconds.
+   */
+  eventCreate(args: { context: Pointer | null; event: HostMemory }): number;
+  eventDestroy(args: { context: Pointer | null; event: Pointer | null }): number;
+  eventRecord(args: { context: Pointer | null; event: Pointer | null }): number;
+  eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
+  eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
+  synchronize(args: { context: Pointer | null }): number;
+  /**
+   * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
+   * cannot says GPT2_UNSUPPORTED (and "canCapture":false in its description): issue the same ops every step instead.
+   */
+  captureBegin(args: { context: Pointer | null }): number;
+  captureEnd(args: { context: Pointer | null; graph: HostMemory }): number;
+  graphLaunch(args: { context: Pointer | null; graph: Pointer | null }): number;
+  graphDestroy(args: { context: Pointer | null; graph: Pointer | null }): number;
+  /**
+   * MT19937 (Matsumoto and Nishimura 1998) seeded with init_genrand(seed), as torch.manual_seed does on the CPU.
+   * NULL if memory ran out.
+   */
+  generatorCreate(args: { seed: Uint32 }): Pointer | null;
+  generatorDestroy(args: { generator: Pointer | null }): number;
+  /**
+   * Normal numbers as torch.Tensor.normal_ draws them on the CPU for count >= 16: a uniform is the low 24 bits of a draw
+   * / 2^24; each block of 16 uniforms becomes 16 normals by Box-Muller (first 8: radius from 1 - u, next 8: angle);
+   * if count is not a multiple of 16 the last 16 are drawn again. count < 16 gives GPT2_INVALID_ARGUMENT.
+   *   normals = [count]
+   */
+  generatorNormal(args: { generator: Pointer | null; normals: HostMemory; count: Int64; mean: Float; standardDeviation: Float }): number;
+  /**
+   * Shuffles in place by Fisher-Yates from the end, j = next draw mod (i + 1): llm.c's random_permutation.
+   *   values = [count] permuted
+   */
+  generatorShuffle(args: { generator: Pointer | null; values: HostMemory; count: Int64 }): number;
+  /**
+   * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:].
+   *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error where the device can say so.
+   */
+  embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
+  /**
+   * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in order of b,t; dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
+   *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T]
+   */
+  embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
+  embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
+  /**
+   * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
+   *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
+   */
+  layernormForward(args: { context: Pointer | null; out: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
+  /**
+   * din = gradient through the layernorm + dresidual (the gradient that passes beside it).
+   *   din = [N,C], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL (may be din),
+   *   in [N,C], weight [C], mean [N], rstd [N]
+   */
+  layernormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  layernormScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32 }): number;
+  /**
+   * out = in * weight^T + bias.
+   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL
+   */
+  matmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * din = dout * weight.
+   *   din = [N,C], dout [N,O], weight [O,C]
+   */
+  matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+   *   dweight (accumulate) [O,C] (weight-gradient dtype), dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]
+   */
+  matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
+  /** Enough for all three directions at this size. */
+  matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
+   * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward rebuilds
+   * the probabilities (Dao et al. 2022).
+   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS])
+   */
+  attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
+  /** dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T] */
+  attentionBackward(args: { context: Pointer | null; dqkv: Pointer | null; dout: Pointer | null; out: Pointer | null; qkv: Pointer | null; lse: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
+  attentionScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
+  /**
+   * out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+   *   out = [count], in [count]
+   */
+  geluForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; count: Int64 }): number;
+  /** din = [count] (may be dout), dout [count], in [count] */
+  geluBackward(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; in: Pointer | null; count: Int64 }): number;
+  /**
+   * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+   *   out = [count] (may be a or b), a [count], b [count]
+   */
+  residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
+  /**
+   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0.
+   *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N]
+   */
+  crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
+  /**
+   * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
+   *   step (accumulate) [GPT2_STEP_SIZE], losses [N]
+   */
+  lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
+  /**
+   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size summed in double;
+   * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1.
+   *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32
+   */
+  globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
+  globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
+  /**
+   * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+   * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
+   * master. lr and corrections come from the step block.
+   *   weight = [count], master = [count] (the same memory as weight in fp32 and tf32), m = [count], v = [count],
+   *   gradient [count] (GPT2_FP32 or the context's dtype, as gradient_dtype says), step [GPT2_STEP_SIZE]
+   */
+  adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
+}
+
+/** What koffi needs to know of each function. */
+export const signatures: Record<keyof Bindings, { symbol: string; result: string; types: string[]; names: string[] }> = {
+  abiVersion: { symbol: 'gpt2_abi_version', result: 'int', types: [], names: [] },
+  contextCreate: { symbol: 'gpt2_context_create', result: 'int', types: ['void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'device', 'dtype', 'threads', 'accumulates'] },
+  contextDestroy: { symbol: 'gpt2_context_destroy', result: 'int', types: ['void *'], names: ['context'] },
+  lastError: { symbol: 'gpt2_last_error', result: 'const char *', types: ['void *'], names: ['context'] },
+  contextDescription: { symbol: 'gpt2_context_description', result: 'const char *', types: ['void *'], names: ['context'] },
+  setWorkspace: { symbol: 'gpt2_set_workspace', result: 'int', types: ['void *', 'void *', 'int64_t'], names: ['context', 'workspace', 'bytes'] },
+  allocate: { symbol: 'gpt2_allocate', result: 'int', types: ['void *', 'void *', 'int64_t'], names: ['context', 'memory', 'bytes'] },
+  free: { symbol: 'gpt2_free', result: 'int', types: ['void *', 'void *'], names: ['context', 'memory'] },
+  allocatePinned: { symbol: 'gpt2_allocate_pinned', result: 'int', types: ['void *', 'void *', 'int64_t'], names: ['context', 'memory', 'bytes'] },
+  freePinned: { symbol: 'gpt2_free_pinned', result: 'int', types: ['void *', 'void *'], names: ['context', 'memory'] },
+  memoryInfo: { symbol: 'gpt2_memory_info', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'available', 'total'] },
+  copyToDevice: { symbol: 'gpt2_copy_to_device', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'destination', 'source', 'bytes'] },
+  copyToHost: { symbol: 'gpt2_copy_to_host', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'destination', 'source', 'bytes'] },
+  copyToDeviceAsync: { symbol: 'gpt2_copy_to_device_async', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'destination', 'pinned', 'bytes'] },
+  copyToHostAsync: { symbol: 'gpt2_copy_to_host_async', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'pinned', 'source', 'bytes'] },
+  copyOnDevice: { symbol: 'gpt2_copy_on_device', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'destination', 'source', 'bytes'] },
+  fillZero: { symbol: 'gpt2_fill_zero', result: 'int', types: ['void *', 'void *', 'int64_t'], names: ['context', 'destination', 'bytes'] },
+  castWeights: { symbol: 'gpt2_cast_weights', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'weight', 'master', 'count'] },
+  eventCreate: { symbol: 'gpt2_event_create', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
+  eventDestroy: { symbol: 'gpt2_event_destroy', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
+  eventRecord: { symbol: 'gpt2_event_record', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
+  eventQuery: { symbol: 'gpt2_event_query', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'reached', 'event'] },
+  eventElapsed: { symbol: 'gpt2_event_elapsed', result: 'int', types: ['void *', 'void *', 'void *', 'void *'], names: ['context', 'milliseconds', 'from', 'to'] },
+  synchronize: { symbol: 'gpt2_synchronize', result: 'int', types: ['void *'], names: ['context'] },
+  captureBegin: { symbol: 'gpt2_capture_begin', result: 'int', types: ['void *'], names: ['context'] },
+  captureEnd: { symbol: 'gpt2_capture_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
+  graphLaunch: { symbol: 'gpt2_graph_launch', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
+  graphDestroy: { symbol: 'gpt2_graph_destroy', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
+  generatorCreate: { symbol: 'gpt2_generator_create', result: 'void *', types: ['uint32_t'], names: ['seed'] },
+  generatorDestroy: { symbol: 'gpt2_generator_destroy', result: 'int', types: ['void *'], names: ['generator'] },
+  generatorNormal: { symbol: 'gpt2_generator_normal', result: 'int', types: ['void *', 'void *', 'int64_t', 'float', 'float'], names: ['generator', 'normals', 'count', 'mean', 'standardDeviation'] },
+  generatorShuffle: { symbol: 'gpt2_generator_shuffle', result: 'int', types: ['void *', 'void *', 'int64_t'], names: ['generator', 'values', 'count'] },
+  embeddingForward: { symbol: 'gpt2_embedding_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'wte', 'wpe', 'B', 'T', 'C', 'V'] },
+  embeddingBackward: { symbol: 'gpt2_embedding_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dwte', 'dwpe', 'dout', 'tokens', 'B', 'T', 'C', 'V', 'accumulate'] },
+  embeddingScratch: { symbol: 'gpt2_embedding_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'V'] },
+  layernormForward: { symbol: 'gpt2_layernorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
+  layernormBackward: { symbol: 'gpt2_layernorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
+  layernormScratch: { symbol: 'gpt2_layernorm_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C'] },
+  matmulForward: { symbol: 'gpt2_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
+  matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'N', 'C', 'O'] },
+  matmulBackwardWeight: { symbol: 'gpt2_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'in', 'N', 'C', 'O', 'accumulate'] },
+  matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  attentionForward: { symbol: 'gpt2_attention_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'lse', 'qkv', 'B', 'T', 'C', 'NH'] },
+  attentionBackward: { symbol: 'gpt2_attention_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dqkv', 'dout', 'out', 'qkv', 'lse', 'B', 'T', 'C', 'NH'] },
+  attentionScratch: { symbol: 'gpt2_attention_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'NH'] },
+  geluForward: { symbol: 'gpt2_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'in', 'count'] },
+  geluBackward: { symbol: 'gpt2_gelu_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'din', 'dout', 'in', 'count'] },
+  residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
+  crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
+  lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
+  globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
+  globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
+  adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'beta1', 'beta2', 'eps', 'weightDecay'] },
+};

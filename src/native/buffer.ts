@@ -1,0 +1,133 @@
+// Device memory with an owner (DeviceBuffer), and shaped views of it (Tensor). Views cost nothing and own nothing.
+import { Gpt2Error, ShapeError } from '../errors.ts';
+import type { Pointer } from './bindings.generated.ts';
+import type { Device } from './device.ts';
+
+export type ElementType = 'fp32' | 'bf16' | 'int32';
+
+const elementBytes: Record<ElementType, number> = { fp32: 4, bf16: 2, int32: 4 };
+
+/** Device memory. After `close()` any use throws. */
+export class DeviceBuffer {
+  readonly device: Device;
+  readonly bytes: number;
+  readonly name: string;
+  readonly #onClose: () => void;
+  #pointer: Pointer | undefined;
+
+  /** Use `Device.allocate`. */
+  constructor(device: Device, bytes: number, name: string, onClose: () => void) {
+    const memory = new BigUint64Array(1);
+    device.call('allocate', { memory, bytes });
+    this.device = device;
+    this.bytes = bytes;
+    this.name = name;
+    this.#pointer = memory[0]!;
+    this.#onClose = onClose;
+  }
+
+  get pointer(): Pointer {
+    if (this.#pointer === undefined) throw new Gpt2Error(`the device memory "${this.name}" is closed`);
+    return this.#pointer;
+  }
+
+  close(): void {
+    if (this.#pointer === undefined) return;
+    const memory = this.#pointer;
+    this.#pointer = undefined;
+    this.device.call('free', { memory });
+    this.#onClose();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+/** What a tensor's elements are on the host: bf16 as its raw 16 bits. */
+export type HostArray = Float32Array | Int32Array | Uint16Array;
+
+/** A shaped, typed view of device memory. */
+export class Tensor {
+  readonly buffer: DeviceBuffer;
+  readonly name: string;
+  readonly type: ElementType;
+  readonly shape: readonly number[];
+  /** Where it begins in the buffer, in bytes. */
+  readonly offset: number;
+  /** Number of elements. */
+  readonly count: number;
+
+  /** @throws ShapeError if it would reach past the buffer's end */
+  constructor(buffer: DeviceBuffer, name: string, type: ElementType, shape: readonly number[], offset = 0) {
+    this.buffer = buffer;
+    this.name = name;
+    this.type = type;
+    this.shape = shape;
+    this.offset = offset;
+    this.count = shape.reduce((product, size) => product * size, 1);
+    if (offset + this.bytes > buffer.bytes) {
+      throw new ShapeError(
+        `${name} [${shape}] of ${type} at byte ${offset} does not fit ${buffer.name} of ${buffer.bytes} bytes`,
+      );
+    }
+  }
+
+  get device(): Device {
+    return this.buffer.device;
+  }
+
+  get bytes(): number {
+    return this.count * elementBytes[this.type];
+  }
+
+  /** Address of the first element. @throws Gpt2Error if the memory is closed */
+  get pointer(): Pointer {
+    return this.buffer.pointer + BigInt(this.offset);
+  }
+
+  /** The same memory from its `start`-th element on, in another shape. */
+  view(shape: readonly number[], start = 0, name = this.name): Tensor {
+    return new Tensor(this.buffer, name, this.type, shape, this.offset + start * elementBytes[this.type]);
+  }
+
+  /** Copies host elements in, from the tensor's `start`-th element on. @throws ShapeError if they do not fit */
+  write(values: HostArray, start = 0): void {
+    this.#check(values, start);
+    const bytes = values.length * elementBytes[this.type];
+    const destination = this.pointer + BigInt(start * elementBytes[this.type]);
+    this.device.call('copyToDevice', { destination, source: values, bytes });
+  }
+
+  /** Copies elements out into `values`, from the tensor's `start`-th element on. @throws ShapeError if there are fewer */
+  readInto<A extends HostArray>(values: A, start = 0): A {
+    this.#check(values, start);
+    const bytes = values.length * elementBytes[this.type];
+    const source = this.pointer + BigInt(start * elementBytes[this.type]);
+    this.device.call('copyToHost', { destination: values, source, bytes });
+    return values;
+  }
+
+  /** All elements, copied to the host. */
+  read(): HostArray {
+    if (this.type === 'int32') return this.readInto(new Int32Array(this.count));
+    return this.readInto(this.type === 'bf16' ? new Uint16Array(this.count) : new Float32Array(this.count));
+  }
+
+  #check(values: HostArray, start: number): void {
+    const fits = { fp32: values instanceof Float32Array, int32: values instanceof Int32Array, bf16: values instanceof Uint16Array };
+    if (!fits[this.type]) throw new ShapeError(`${this.name} holds ${this.type}, not ${values.constructor.name}`);
+    if (start + values.length > this.count) {
+      throw new ShapeError(`${this.name} has ${this.count} elements, not ${values.length} from ${start}`);
+    }
+  }
+}
+
+/** Allocates a tensor in memory of its own. */
+export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
+  const count = shape.reduce((product, size) => product * size, 1);
+  return new Tensor(device.allocate(count * elementBytes[type], name), name, type, shape);
+}
+
+/** Bytes that one element of a type takes. */
+export const bytesOf = (type: ElementType): number => elementBytes[type];

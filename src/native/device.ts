@@ -1,0 +1,205 @@
+// A device: one context of a native library and all that was allocated in it. Turns statuses into errors, owns memory,
+// and runs a list of ops as a recorded graph where the device can record.
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import { Gpt2Error, NativeError } from '../errors.ts';
+import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
+import { DeviceBuffer, type ElementType } from './buffer.ts';
+import { type LibraryKind, loadLibrary } from './library.ts';
+
+/** What a context computes in; see GPT2_DTYPE in cuda/gpt2.h for what each kind of tensor then holds. */
+export type Dtype = 'fp32' | 'tf32' | 'bf16';
+
+export interface DeviceOptions {
+  /** Which library: the CPU's or the GPU's. */
+  readonly kind: LibraryKind;
+  /** Index of the GPU. Default 0. */
+  readonly index?: number;
+  /** Default fp32. */
+  readonly dtype?: Dtype;
+  /** CPU threads; 0, the default, takes all cores. */
+  readonly threads?: number;
+  /** Whether gradients will be summed over micro-batches (in bf16 they are then kept in fp32). Default false. */
+  readonly accumulates?: boolean;
+}
+
+/** What was opened, in the library's own words. */
+export interface DeviceDescription {
+  readonly library: LibraryKind;
+  readonly device: string;
+  readonly codePath: string;
+  readonly threads: number;
+  readonly canCapture: boolean;
+  readonly dtypes: readonly Dtype[];
+}
+
+type ContextFunction = {
+  [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
+}[keyof Bindings];
+type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
+
+const dtypeCodes: Record<Dtype, number> = {
+  fp32: GPT2_DTYPE.GPT2_FP32,
+  tf32: GPT2_DTYPE.GPT2_TF32,
+  bf16: GPT2_DTYPE.GPT2_BF16,
+};
+
+const statusName = (status: number): string =>
+  Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
+
+export class Device {
+  readonly description: DeviceDescription;
+  readonly dtype: Dtype;
+  /** What weights, activations and their gradients are stored in. */
+  readonly elementType: ElementType;
+  /** What the gradients of matrices are stored in. */
+  readonly gradientType: ElementType;
+  readonly #bindings: Bindings;
+  readonly #owned = new Set<{ close(): void }>();
+  #context: Pointer | undefined;
+  #event: Pointer | undefined;
+  #workspace: DeviceBuffer | undefined;
+
+  /**
+   * Opens a device; close it with `close()` or `using`.
+   * @throws Gpt2Error if the library is missing, NativeError if the device cannot do what is asked
+   */
+  static open(options: DeviceOptions): Device {
+    return new Device(options);
+  }
+
+  private constructor({ kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false }: DeviceOptions) {
+    this.#bindings = loadLibrary(kind);
+    const out = new BigUint64Array(1);
+    const status = this.#bindings.contextCreate({
+      context: out,
+      device: index,
+      dtype: dtypeCodes[dtype],
+      threads,
+      accumulates: accumulates ? 1 : 0,
+    });
+    const context = out[0]!;
+    if (status !== GPT2_STATUS.GPT2_OK) {
+      const detail = context === 0n ? 'out of memory' : this.#bindings.lastError({ context });
+      if (context !== 0n) this.#bindings.contextDestroy({ context });
+      throw new NativeError('gpt2_context_create', statusName(status), detail);
+    }
+    this.#context = context;
+    this.dtype = dtype;
+    this.elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
+    this.gradientType = dtype === 'bf16' && !accumulates ? 'bf16' : 'fp32';
+    this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
+  }
+
+  /**
+   * Calls a function of the library in this context, arguments by name.
+   * @throws NativeError with the library's own text if the status is not GPT2_OK; Gpt2Error after close
+   */
+  call<K extends ContextFunction>(name: K, args: ContextArguments<K>): void {
+    if (this.#context === undefined) throw new Gpt2Error(`${name}: the device is closed`);
+    const native = this.#bindings[name] as (args: object) => number;
+    const status = native({ context: this.#context, ...args });
+    if (status === GPT2_STATUS.GPT2_OK) return;
+    const detail = this.#bindings.lastError({ context: this.#context });
+    const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
+    throw new NativeError(symbol, statusName(status), detail.replace(`${symbol}: `, ''));
+  }
+
+  /** What a `*_scratch` function says its op needs, in bytes. */
+  scratch<K extends ContextFunction>(name: K, sizes: Omit<ContextArguments<K>, 'bytes'>): number {
+    const bytes = new BigInt64Array(1);
+    this.call(name, { ...sizes, bytes } as unknown as ContextArguments<K>);
+    return Number(bytes[0]);
+  }
+
+  /** Zeroed device memory that lives until it or the device is closed. */
+  allocate(bytes: number, name: string): DeviceBuffer {
+    const buffer = new DeviceBuffer(this, bytes, name, () => this.#owned.delete(buffer));
+    this.#owned.add(buffer);
+    return buffer;
+  }
+
+  /** Makes the workspace that ops take their scratch from at least `bytes` large. Call it before the first op. */
+  reserveWorkspace(bytes: number): void {
+    if (bytes <= (this.#workspace?.bytes ?? 0)) return;
+    this.#workspace?.close();
+    this.#workspace = this.allocate(bytes, 'workspace');
+    this.call('setWorkspace', { workspace: this.#workspace.pointer, bytes });
+  }
+
+  /** Bytes of device memory held, by the name they were allocated under. */
+  get allocated(): ReadonlyMap<string, number> {
+    const sizes = new Map<string, number>();
+    for (const owned of this.#owned) {
+      if (owned instanceof DeviceBuffer) sizes.set(owned.name, (sizes.get(owned.name) ?? 0) + owned.bytes);
+    }
+    return sizes;
+  }
+
+  /**
+   * Makes a list of ops that can be run again and again. Where the device can capture, `issue` is called once and its
+   * graph replayed; elsewhere `issue` is called at every run. So `issue` must do nothing but issue ops, the same each time.
+   */
+  program(issue: () => void): { run(): void } {
+    if (!this.description.canCapture) return { run: issue };
+    let graph: Pointer | undefined;
+    const program = {
+      run: () => {
+        graph ??= this.#capture(issue);
+        this.call('graphLaunch', { graph });
+      },
+      close: () => {
+        if (graph !== undefined) this.call('graphDestroy', { graph });
+        graph = undefined;
+      },
+    };
+    this.#owned.add(program);
+    return program;
+  }
+
+  #capture(issue: () => void): Pointer {
+    const graph = new BigUint64Array(1);
+    this.call('captureBegin', {});
+    try {
+      issue();
+    } finally {
+      this.call('captureEnd', { graph });
+    }
+    return graph[0]!;
+  }
+
+  /** Waits until everything issued so far has finished, without blocking the event loop. */
+  async finished(): Promise<void> {
+    this.#event ??= this.#createEvent();
+    this.call('eventRecord', { event: this.#event });
+    const reached = new Int32Array(1);
+    // The first turn also lets signals and timers through on a device that works synchronously.
+    await setImmediate();
+    for (;;) {
+      this.call('eventQuery', { event: this.#event, reached });
+      if (reached[0] === 1) return;
+      await setTimeout(1);
+    }
+  }
+
+  #createEvent(): Pointer {
+    const out = new BigUint64Array(1);
+    this.call('eventCreate', { event: out });
+    const event = out[0]!;
+    this.#owned.add({ close: () => this.call('eventDestroy', { event }) });
+    return event;
+  }
+
+  /** Closes what was allocated in it, newest first, then the device. Closing twice is nothing. */
+  close(): void {
+    if (this.#context === undefined) return;
+    for (const owned of [...this.#owned].reverse()) owned.close();
+    this.#owned.clear();
+    const context = this.#context;
+    this.#context = undefined;
+    this.#bindings.contextDestroy({ context });
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

@@ -1,0 +1,42 @@
+// The native random generator that initial weights are drawn from: MT19937 as PyTorch's CPU generator seeds it.
+import { Gpt2Error } from '../errors.ts';
+import { type Bindings, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
+import { type LibraryKind, loadLibrary } from './library.ts';
+
+export class Generator {
+  readonly #bindings: Bindings;
+  #generator: Pointer | undefined;
+
+  /** @param seed a whole number from 0 to 2^32 - 1 */
+  constructor(kind: LibraryKind, seed: number) {
+    this.#bindings = loadLibrary(kind);
+    const generator = this.#bindings.generatorCreate({ seed });
+    if (!generator) throw new Gpt2Error('out of memory for a random generator');
+    this.#generator = generator;
+  }
+
+  /** Fills `normals` (16 or more) as torch.Tensor.normal_(mean, standardDeviation) would. */
+  normal(normals: Float32Array, mean: number, standardDeviation: number): Float32Array {
+    if (this.#generator === undefined) throw new Gpt2Error('the random generator is closed');
+    const status = this.#bindings.generatorNormal({
+      generator: this.#generator,
+      normals,
+      count: normals.length,
+      mean,
+      standardDeviation,
+    });
+    if (status !== GPT2_STATUS.GPT2_OK) {
+      throw new Gpt2Error(`a normal fill takes 16 or more elements, not ${normals.length}`);
+    }
+    return normals;
+  }
+
+  close(): void {
+    if (this.#generator !== undefined) this.#bindings.generatorDestroy({ generator: this.#generator });
+    this.#generator = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

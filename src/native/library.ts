@@ -1,0 +1,83 @@
+// Finds one of the two native libraries, loads it through koffi and checks its ABI version. The only file that knows
+// koffi: another FFI would replace it here. What the functions mean is in cuda/gpt2.h; device.ts gives them an owner.
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import koffi, { type LibraryHandle } from 'koffi';
+import { Gpt2Error } from '../errors.ts';
+import { packageRoot } from '../package-root.ts';
+import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
+
+/** The library's file name without path: libgpt2-cpu.so or libgpt2-cuda.so. */
+export type LibraryKind = 'cpu' | 'cuda';
+
+const limits: Record<string, readonly [number, number]> = {
+  int: [-(2 ** 31), 2 ** 31 - 1],
+  int32_t: [-(2 ** 31), 2 ** 31 - 1],
+  uint32_t: [0, 2 ** 32 - 1],
+  int64_t: [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
+};
+
+const loaded = new Map<string, Bindings>();
+
+/** Path of the library: GPT2_LIBRARY if it is set, else build/ of this package. */
+export function libraryPath(kind: LibraryKind): string {
+  const given = process.env.GPT2_LIBRARY;
+  if (given) return resolve(given);
+  return join(packageRoot, 'build', `libgpt2-${kind}.so`);
+}
+
+/**
+ * Loads a library once per process.
+ * @throws Gpt2Error if it is not built, cannot be loaded, or speaks another ABI version
+ */
+export function loadLibrary(kind: LibraryKind): Bindings {
+  const path = libraryPath(kind);
+  const known = loaded.get(path);
+  if (known) return known;
+  const mend = `run \`npm run build:${kind}\``;
+  if (!existsSync(path)) throw new Gpt2Error(`the ${kind} library is not built: there is no ${path}; ${mend}`);
+  const bindings = bind(open(path, mend));
+  const version = bindings.abiVersion();
+  if (version !== abiVersion) {
+    throw new Gpt2Error(`${path} has ABI version ${version}, this program needs ${abiVersion}; ${mend}`);
+  }
+  loaded.set(path, bindings);
+  return bindings;
+}
+
+function open(path: string, mend: string): LibraryHandle {
+  // koffi runs native code on a stack of its own, 2 MiB by default; a deep OpenMP or driver call must not overflow it.
+  // It can be set only before the first library of the process is loaded.
+  if (loaded.size === 0) {
+    try {
+      koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
+    } catch {
+      // Another user of koffi in this process was first; its setting holds.
+    }
+  }
+  try {
+    return koffi.load(path);
+  } catch (cause) {
+    throw new Gpt2Error(`${path} cannot be loaded: ${(cause as Error).message}; ${mend}`, { cause });
+  }
+}
+
+function bind(library: LibraryHandle): Bindings {
+  const bindings: Record<string, unknown> = {};
+  for (const [name, { symbol, result, types, names }] of Object.entries(signatures)) {
+    const call = library.func(symbol, result, types) as (...values: unknown[]) => unknown;
+    // koffi turns 3.7 into 3 and 2**40 into 0 without a word, so whole numbers and their range are checked here.
+    const integers = types.flatMap((type, index) => (limits[type] ? [{ index, range: limits[type] }] : []));
+    bindings[name] = (args: Record<string, unknown> = {}) => {
+      const values = names.map((key) => args[key]);
+      for (const { index, range } of integers) {
+        const value = values[index] as number;
+        if (!Number.isInteger(value) || value < range[0] || value > range[1]) {
+          throw new RangeError(`${symbol}: ${names[index]} = ${value} is not a ${types[index]}`);
+        }
+      }
+      return call(...values);
+    };
+  }
+  return bindings as unknown as Bindings;
+}

@@ -1,0 +1,28 @@
+// The norm of all gradients together and the clip factor that follows from it, into the step block. See cuda/gpt2.h.
+import type { Tensor } from '../native/buffer.ts';
+import { GPT2_STEP } from '../native/bindings.generated.ts';
+import type { Device } from '../native/device.ts';
+import { dimensions, expect } from './dimensions.ts';
+
+/** NORM = ‖(matrices, vectors)‖; CLIP = maxNorm / NORM where NORM > maxNorm > 0, else 1. */
+export function globalNorm(
+  device: Device,
+  { step, matrices, vectors, maxNorm }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
+): void {
+  dimensions('global_norm', { matrices: [matrices, device.gradientType, 'N'], step: [step, 'fp32', 'T'] });
+  dimensions('global_norm', { vectors: [vectors, 'fp32', 'N'] });
+  expect('global_norm', step.count === GPT2_STEP.GPT2_STEP_SIZE, `step has ${step.count} elements`);
+  device.call('globalNorm', {
+    step: step.pointer,
+    matrices: matrices.pointer,
+    vectors: vectors.pointer,
+    matrixCount: matrices.count,
+    vectorCount: vectors.count,
+    maxNorm,
+  });
+}
+
+/** Bytes of workspace that globalNorm needs. */
+export function globalNormScratch(device: Device, sizes: { matrixCount: number; vectorCount: number }): number {
+  return device.scratch('globalNormScratch', sizes);
+}
