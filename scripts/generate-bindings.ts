@@ -33,7 +33,8 @@ function parseParameter(text: string): Parameter {
   if (stars !== '') return { name: camelCase(name), prototype: 'void *', type: 'Pointer | null' };
   if (base === 'float') return { name: camelCase(name), prototype: 'float', type: 'Float' };
   if (base === 'int64_t') return { name: camelCase(name), prototype: 'int64_t', type: 'Int64' };
-  if (integers.has(base)) return { name: camelCase(name), prototype: base, type: base === 'uint32_t' ? 'Uint32' : 'Int32' };
+  if (integers.has(base))
+    return { name: camelCase(name), prototype: base, type: base === 'uint32_t' ? 'Uint32' : 'Int32' };
   throw new Error(`cuda/gpt2.h: no TypeScript type for the parameter "${text}"`);
 }
 
@@ -61,8 +62,15 @@ function parseFunctions(source: string): NativeFunction[] {
   const functions: NativeFunction[] = [];
   const declaration = /(\/\*(?:(?!\*\/)[\s\S])*\*\/\s*)?GPT2_API ((?:const )?\w+ \*?)\s*(gpt2_\w+)\(([^)]*)\);/g;
   for (const match of source.matchAll(declaration)) {
-    const [, comment = '', result, cName, list] = match as unknown as [string, string | undefined, string, string, string];
-    const parameters = list.trim() === 'void' ? [] : list.split(',').map((text) => parseParameter(text.replace(/\s+/g, ' ')));
+    const [, comment = '', result, cName, list] = match as unknown as [
+      string,
+      string | undefined,
+      string,
+      string,
+      string,
+    ];
+    const parameters =
+      list.trim() === 'void' ? [] : list.split(',').map((text) => parseParameter(text.replace(/\s+/g, ' ')));
     functions.push({ cName, result: parseResult(result), parameters, comment: commentText(comment.trim()) });
   }
   return functions;

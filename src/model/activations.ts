@@ -99,7 +99,8 @@ export function activationBytes(
   { B, T, purpose }: Sizes & { purpose: Purpose },
 ): Map<string, number> {
   const sum = (table: Table, times: number) =>
-    times * Object.values(table).reduce((total, row) => total + elements(row.shape) * bytesOf(elementType(row, device)), 0);
+    times *
+    Object.values(table).reduce((total, row) => total + elements(row.shape) * bytesOf(elementType(row, device)), 0);
   const { logits, ...rest } = modelTable(config, { B, T });
   const sizes = new Map([
     ['activations', sum(layerTable(config, { B, T }), purpose === 'training' ? config.layers : 1) + sum(rest, 1)],
@@ -131,7 +132,10 @@ export class Activations {
     this.#largest = {
       ...sizes,
       model: all(modelTable(config, sizes)),
-      layers: Array.from({ length: config.layers }, (_, index) => shared ?? all(layerTable(config, sizes), `h.${index}.`)),
+      layers: Array.from(
+        { length: config.layers },
+        (_, index) => shared ?? all(layerTable(config, sizes), `h.${index}.`),
+      ),
       backward: purpose === 'training' ? all(backwardTable(config, sizes)) : undefined,
     };
     this.#sets.set(`${B}x${T}`, this.#largest);

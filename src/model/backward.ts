@@ -41,7 +41,13 @@ export function backward(
     const d = gradients.layer(index);
     const residual = index === 0 ? embedded : batch.layers[index - 1]!.residual3;
 
-    matmulBackwardWeight(device, { dweight: d.fcprojw, dbias: d.fcprojb, dout: dresidual, input: layer.gelu, accumulate });
+    matmulBackwardWeight(device, {
+      dweight: d.fcprojw,
+      dbias: d.fcprojb,
+      dout: dresidual,
+      input: layer.gelu,
+      accumulate,
+    });
     matmulBackwardInput(device, { dinput: dfc, dout: dresidual, weight: w.fcprojw });
     geluBackward(device, { dinput: dfc, dout: dfc, input: layer.fc });
     matmulBackwardWeight(device, { dweight: d.fcw, dbias: d.fcb, dout: dfc, input: layer.ln2, accumulate });

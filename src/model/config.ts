@@ -46,7 +46,8 @@ export function presetName(config: ModelConfig): string | undefined {
 /** @throws UsageError naming the size that cannot be */
 export function checkConfig(config: ModelConfig): ModelConfig {
   for (const [name, size] of Object.entries(config)) {
-    if (!Number.isSafeInteger(size) || size < 1) throw new UsageError(`${name} must be a whole number over 0, not ${size}`);
+    if (!Number.isSafeInteger(size) || size < 1)
+      throw new UsageError(`${name} must be a whole number over 0, not ${size}`);
   }
   if (config.channels % config.heads !== 0) {
     throw new UsageError(`channels ${config.channels} are not divisible by heads ${config.heads}`);

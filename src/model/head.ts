@@ -1,8 +1,9 @@
 // The head: logits = lnf * wte^T and their cross-entropy, over the tokens in chunks, so that the logits of a large batch
 // never lie in memory as a whole. In training each chunk's backward follows at once, while its logits are there.
+
+import type { Tensor } from '../native/buffer.ts';
 import { crossEntropy } from '../ops/cross-entropy.ts';
 import { matmulBackwardInput, matmulBackwardWeight, matmulForward } from '../ops/matmul.ts';
-import type { Tensor } from '../native/buffer.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 import type { ParameterArena } from './parameters.ts';
@@ -84,7 +85,12 @@ export function logitsAt({ device, config, weights }: Model, batch: ActivationSe
   const [, padded] = logits.shape as [number, number];
   const width = config.channels;
   const row = logits.view([1, padded]);
-  matmulForward(device, { out: row, input: lnf.view([1, width], position * width), weight: weights.get('wte'), bias: null });
+  matmulForward(device, {
+    out: row,
+    input: lnf.view([1, width], position * width),
+    weight: weights.get('wte'),
+    bias: null,
+  });
   const values = row.view([config.vocabularySize]).read();
   if (values instanceof Float32Array) return values;
   // bf16 is the upper half of an fp32.

@@ -59,6 +59,7 @@ export function castWeights({ device, weights, masters }: Model): void {
   for (const kind of ['matrices', 'vectors'] as const) {
     const weight = weights[kind];
     const master = masters[kind];
-    if (weight !== master) device.call('castWeights', { weight: weight.pointer, master: master.pointer, count: weight.count });
+    if (weight !== master)
+      device.call('castWeights', { weight: weight.pointer, master: master.pointer, count: weight.count });
   }
 }

@@ -34,7 +34,14 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   const zero = { value: 0 };
   const one = { value: 1 };
   const table: Parameter[] = [];
-  const add = (kind: ParameterKind, name: string, huggingFaceName: string, shape: number[], initial: Initial, rows = shape[0]!) => {
+  const add = (
+    kind: ParameterKind,
+    name: string,
+    huggingFaceName: string,
+    shape: number[],
+    initial: Initial,
+    rows = shape[0]!,
+  ) => {
     const transposed = kind === 'matrix' && name.startsWith('h.');
     table.push({ name, huggingFaceName, transposed, kind, shape, rows, initial });
   };

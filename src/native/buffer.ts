@@ -115,7 +115,11 @@ export class Tensor {
   }
 
   #check(values: HostArray, start: number): void {
-    const fits = { fp32: values instanceof Float32Array, int32: values instanceof Int32Array, bf16: values instanceof Uint16Array };
+    const fits = {
+      fp32: values instanceof Float32Array,
+      int32: values instanceof Int32Array,
+      bf16: values instanceof Uint16Array,
+    };
     if (!fits[this.type]) throw new ShapeError(`${this.name} holds ${this.type}, not ${values.constructor.name}`);
     if (start + values.length > this.count) {
       throw new ShapeError(`${this.name} has ${this.count} elements, not ${values.length} from ${start}`);

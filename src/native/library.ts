@@ -36,11 +36,9 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   if (known) return known;
   const mend = `run \`npm run build:${kind}\``;
   if (!existsSync(path)) throw new Gpt2Error(`the ${kind} library is not built: there is no ${path}; ${mend}`);
-  const bindings = bind(open(path, mend));
-  const version = bindings.abiVersion();
-  if (version !== abiVersion) {
-    throw new Gpt2Error(`${path} has ABI version ${version}, this program needs ${abiVersion}; ${mend}`);
-  }
+  const library = open(path, mend);
+  checkVersion(library, path, mend);
+  const bindings = bind(library);
   loaded.set(path, bindings);
   return bindings;
 }
@@ -59,6 +57,19 @@ function open(path: string, mend: string): LibraryHandle {
     return koffi.load(path);
   } catch (cause) {
     throw new Gpt2Error(`${path} cannot be loaded: ${(cause as Error).message}; ${mend}`, { cause });
+  }
+}
+
+/** Before anything else is bound: a library of another version may lack functions, or take other arguments. */
+function checkVersion(library: LibraryHandle, path: string, mend: string): void {
+  let version: number;
+  try {
+    version = library.func(signatures.abiVersion.symbol, 'int', [])() as number;
+  } catch (cause) {
+    throw new Gpt2Error(`${path} is not a library of gpt2.ts: ${(cause as Error).message}; ${mend}`, { cause });
+  }
+  if (version !== abiVersion) {
+    throw new Gpt2Error(`${path} has ABI version ${version}, this program needs ${abiVersion}; ${mend}`);
   }
 }
 

@@ -1,13 +1,25 @@
 // One AdamW update over an arena of parameters that share a weight decay. See cuda/gpt2.h for the formula.
-import type { Tensor } from '../native/buffer.ts';
+
 import { GPT2_DTYPE, GPT2_STEP } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { dimensions, expect } from './dimensions.ts';
 
 /** Updates weight, master (the same tensor as weight in fp32), m and v; learning rate, corrections and clip come from step. */
 export function adamw(
   device: Device,
-  { weight, master, m, v, gradient, step, beta1, beta2, eps, weightDecay }: {
+  {
+    weight,
+    master,
+    m,
+    v,
+    gradient,
+    step,
+    beta1,
+    beta2,
+    eps,
+    weightDecay,
+  }: {
     weight: Tensor;
     master: Tensor;
     m: Tensor;

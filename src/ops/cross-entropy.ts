@@ -1,6 +1,7 @@
 // Softmax and cross-entropy over the vocabulary in one op, and the sum of losses into the step block. See cuda/gpt2.h.
-import type { Tensor } from '../native/buffer.ts';
+
 import { GPT2_STEP } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { dimensions, expect } from './dimensions.ts';
 
@@ -10,7 +11,14 @@ import { dimensions, expect } from './dimensions.ts';
  */
 export function crossEntropy(
   device: Device,
-  { losses, dlogits, logits, targets, vocabulary, dloss }: {
+  {
+    losses,
+    dlogits,
+    logits,
+    targets,
+    vocabulary,
+    dloss,
+  }: {
     losses: Tensor;
     dlogits: Tensor | null;
     logits: Tensor;

@@ -18,7 +18,8 @@ export function dimensions(op: string, patterns: Record<string, Pattern>): Recor
   for (const [name, [tensor, type, pattern]] of Object.entries(patterns)) {
     if (tensor === null) continue;
     const letters = pattern.split(' ');
-    if (tensor.type !== type) throw new ShapeError(`${op}: ${name} must be ${type}, but ${tensor.name} is ${tensor.type}`);
+    if (tensor.type !== type)
+      throw new ShapeError(`${op}: ${name} must be ${type}, but ${tensor.name} is ${tensor.type}`);
     if (tensor.shape.length < letters.length) {
       throw new ShapeError(`${op}: ${name} must be [${letters}], but ${tensor.name} is [${tensor.shape}]`);
     }

@@ -32,7 +32,14 @@ export function embeddingForward(
 /** dwte += rows of dout by token; dwpe = or += (accumulate) the sum of dout over the batch, first T rows only. */
 export function embeddingBackward(
   device: Device,
-  { dwte, dwpe, dout, tokens, vocabulary, accumulate }: {
+  {
+    dwte,
+    dwpe,
+    dout,
+    tokens,
+    vocabulary,
+    accumulate,
+  }: {
     dwte: Tensor;
     dwpe: Tensor;
     dout: Tensor;
@@ -48,7 +55,11 @@ export function embeddingBackward(
     dwpe: [dwpe, device.gradientType, 'context C'],
   });
   expect('embedding_backward', T <= dwpe.shape[0]!, `T = ${T} is over the ${dwpe.shape[0]} positions of dwpe`);
-  expect('embedding_backward', vocabulary <= dwte.shape[0]!, `V = ${vocabulary} is over the ${dwte.shape[0]} rows of dwte`);
+  expect(
+    'embedding_backward',
+    vocabulary <= dwte.shape[0]!,
+    `V = ${vocabulary} is over the ${dwte.shape[0]} rows of dwte`,
+  );
   device.call('embeddingBackward', {
     dwte: dwte.pointer,
     dwpe: dwpe.pointer,

@@ -5,7 +5,10 @@ import { dimensions } from './dimensions.ts';
 
 /** out = gelu(input). */
 export function geluForward(device: Device, { out, input }: { out: Tensor; input: Tensor }): void {
-  const { N } = dimensions('gelu_forward', { in: [input, device.elementType, 'N'], out: [out, device.elementType, 'N'] });
+  const { N } = dimensions('gelu_forward', {
+    in: [input, device.elementType, 'N'],
+    out: [out, device.elementType, 'N'],
+  });
   device.call('geluForward', { out: out.pointer, in: input.pointer, count: N });
 }
 
@@ -15,6 +18,10 @@ export function geluBackward(
   { dinput, dout, input }: { dinput: Tensor; dout: Tensor; input: Tensor },
 ): void {
   const type = device.elementType;
-  const { N } = dimensions('gelu_backward', { in: [input, type, 'N'], dout: [dout, type, 'N'], din: [dinput, type, 'N'] });
+  const { N } = dimensions('gelu_backward', {
+    in: [input, type, 'N'],
+    dout: [dout, type, 'N'],
+    din: [dinput, type, 'N'],
+  });
   device.call('geluBackward', { din: dinput.pointer, dout: dout.pointer, in: input.pointer, count: N });
 }

@@ -1,6 +1,7 @@
 // The norm of all gradients together and the clip factor that follows from it, into the step block. See cuda/gpt2.h.
-import type { Tensor } from '../native/buffer.ts';
+
 import { GPT2_STEP } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { dimensions, expect } from './dimensions.ts';
 

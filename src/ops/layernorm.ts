@@ -6,7 +6,14 @@ import { dimensions } from './dimensions.ts';
 /** out = (in - mean) * rstd * weight + bias; keeps mean and rstd of each row for backward. */
 export function layernormForward(
   device: Device,
-  { out, mean, rstd, input, weight, bias }: {
+  {
+    out,
+    mean,
+    rstd,
+    input,
+    weight,
+    bias,
+  }: {
     out: Tensor;
     mean: Tensor;
     rstd: Tensor;
@@ -39,7 +46,18 @@ export function layernormForward(
 /** dinput = the gradient through the layernorm + dresidual, which passes beside it (null: nothing; may be dinput itself). */
 export function layernormBackward(
   device: Device,
-  { dinput, dweight, dbias, dout, dresidual, input, weight, mean, rstd, accumulate }: {
+  {
+    dinput,
+    dweight,
+    dbias,
+    dout,
+    dresidual,
+    input,
+    weight,
+    mean,
+    rstd,
+    accumulate,
+  }: {
     dinput: Tensor;
     dweight: Tensor;
     dbias: Tensor;

@@ -43,7 +43,13 @@ export function matmulBackwardInput(
 /** dweight = or += (accumulate) dout^T * input; dbias likewise the column sums of dout. */
 export function matmulBackwardWeight(
   device: Device,
-  { dweight, dbias, dout, input, accumulate }: {
+  {
+    dweight,
+    dbias,
+    dout,
+    input,
+    accumulate,
+  }: {
     dweight: Tensor;
     dbias: Tensor | null;
     dout: Tensor;

@@ -1,0 +1,520 @@
+"""Records the PyTorch fixtures of the tests into test/fixtures: every op alone, a tiny whole model with ten training
+steps, and the initial weights that torch.manual_seed(42) gives. Run by hand, its output is committed:
+
+    python -m venv /tmp/venv && /tmp/venv/bin/pip install torch==2.13.0 numpy
+    /tmp/venv/bin/python scripts/record-pytorch-reference.py [folder]
+
+Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Names,
+shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C], lse [B,NH,T]. Same torch, same bytes.
+"""
+
+import json
+import math
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+LAYERNORM_EPS = 1e-5
+MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # what weight decay is applied to
+
+
+# ---------------------------------------------------------------- the ops, in the order of gpt2.h
+
+
+def embedding(tokens, wte, wpe):
+    return wte[tokens] + wpe[: tokens.shape[1]]
+
+
+def layernorm(x, weight, bias):
+    """Returns (out, mean, rstd)."""
+    mean = x.mean(-1, keepdim=True)
+    variance = ((x - mean) ** 2).mean(-1, keepdim=True)
+    rstd = 1 / torch.sqrt(variance + LAYERNORM_EPS)
+    return (x - mean) * rstd * weight + bias, mean.squeeze(-1), rstd.squeeze(-1)
+
+
+def matmul(x, weight, bias=None):
+    out = x @ weight.T
+    return out if bias is None else out + bias
+
+
+def attention(qkv, heads):
+    """Returns (out [B,T,C], lse [B,NH,T])."""
+    B, T, C = qkv.shape[0], qkv.shape[1], qkv.shape[2] // 3
+    head_size = C // heads
+    q, k, v = (part.reshape(B, T, heads, head_size).transpose(1, 2) for part in qkv.split(C, dim=-1))
+    scores = q @ k.transpose(-1, -2) / math.sqrt(head_size)
+    later = torch.ones(T, T, dtype=torch.bool).triu(1)
+    scores = scores.masked_fill(later, -math.inf)
+    lse = torch.logsumexp(scores, dim=-1)
+    out = torch.exp(scores - lse.unsqueeze(-1)) @ v
+    return out.transpose(1, 2).reshape(B, T, C), lse
+
+
+def gelu(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+def cross_entropy(logits, targets, vocabulary):
+    """Losses [N]; columns from `vocabulary` on are padding and take no part."""
+    real = logits[:, :vocabulary]
+    return torch.logsumexp(real, dim=-1) - real.gather(1, targets.long().unsqueeze(1)).squeeze(1)
+
+
+def global_norm(tensors):
+    return math.sqrt(sum((t.double() ** 2).sum().item() for t in tensors))
+
+
+def clip_scale(norm, max_norm):
+    return max_norm / norm if max_norm > 0 and norm > max_norm else 1.0
+
+
+def adamw(master, m, v, gradient, step, lr, clip, decay, beta1=0.9, beta2=0.95, eps=1e-8):
+    """Returns (master, m, v) after the update number `step`, counted from 0."""
+    g = gradient * clip
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    m_hat = m / (1 - beta1 ** (step + 1))
+    v_hat = v / (1 - beta2 ** (step + 1))
+    return master - lr * (m_hat / (torch.sqrt(v_hat) + eps) + decay * master), m, v
+
+
+# ---------------------------------------------------------------- files
+
+
+def write_safetensors(path, tensors):
+    """fp32 and int32 tensors as safetensors: u64 length of the header, JSON padded to 8 bytes, then the data."""
+    header, data, position = {}, [], 0
+    for name, tensor in tensors.items():
+        is_integer = tensor.dtype in (torch.int32, torch.int64)
+        array = tensor.detach().numpy().astype("<i4" if is_integer else "<f4")
+        header[name] = {
+            "dtype": "I32" if is_integer else "F32",
+            "shape": list(array.shape),
+            "data_offsets": [position, position + array.nbytes],
+        }
+        data.append(array.tobytes())
+        position += array.nbytes
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
+
+
+def write_json(path, value):
+    """One top-level entry (and one entry of a top-level object) a line: readable, and differences stay small."""
+
+    def line(entry):
+        return json.dumps(entry, separators=(", ", ": "))
+
+    fields = []
+    for key, entry in value.items():
+        if isinstance(entry, dict):
+            inner = ",\n".join(f"    {line(k)}: {line(v)}" for k, v in entry.items())
+            fields.append(f"  {line(key)}: {{\n{inner}\n  }}")
+        else:
+            fields.append(f"  {line(key)}: {line(entry)}")
+    path.write_text("{\n" + ",\n".join(fields) + "\n}\n")
+
+
+def shortest(values):
+    """fp32 values as the shortest decimals that read back the same."""
+    return [float(str(value)) for value in values.numpy()]
+
+
+def versions(note):
+    return {"torch": torch.__version__.split("+")[0], "numpy": np.__version__, "computed": note}
+
+
+# ---------------------------------------------------------------- a) op fixtures
+
+
+class OpRecorder:
+    """Collects cases; keys are op/case/tensor. Inputs are drawn from one seeded generator."""
+
+    def __init__(self, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+        self.tensors, self.cases = {}, {}
+
+    def normal(self, *shape, scale=1.0, offset=0.0):
+        return torch.randn(shape, generator=self.generator) * scale + offset
+
+    def integers(self, *shape, below):
+        return torch.randint(below, shape, generator=self.generator)
+
+    def case(self, op, name, sizes, scalars, **tensors):
+        self.cases[f"{op}/{name}"] = {"op": op, "sizes": sizes, "scalars": scalars}
+        for key, tensor in tensors.items():
+            if tensor is not None:
+                self.tensors[f"{op}/{name}/{key}"] = tensor
+
+
+def doubles(*tensors):
+    """The same values in float64, as leaves that autograd gives gradients to."""
+    return [None if t is None else t.double().requires_grad_() for t in tensors]
+
+
+def record_embedding(ops, name, B, T, C, V, Vp, positions):
+    tokens = ops.integers(B, T, below=V)
+    tokens[0, :3] = tokens[-1, -1]  # a token that comes several times
+    tokens[0, -1] = V - 1
+    wte, wpe, dout = ops.normal(Vp, C), ops.normal(positions, C), ops.normal(B, T, C)
+    wte[V:] = 0
+    wte64, wpe64 = doubles(wte, wpe)
+    out = embedding(tokens, wte64, wpe64)
+    out.backward(dout.double())
+    ops.case(
+        "embedding", name, {"B": B, "T": T, "C": C, "V": V, "Vp": Vp, "positions": positions}, {},
+        tokens=tokens, wte=wte, wpe=wpe, out=out, dout=dout, dwte=wte64.grad, dwpe=wpe64.grad[:T],
+    )  # fmt: skip
+
+
+def record_layernorm(ops, name, N, C, scale, offset):
+    x = ops.normal(N, C, scale=scale) + ops.normal(N, 1) + offset
+    weight, bias = ops.normal(C, scale=0.3, offset=1), ops.normal(C)
+    dout, dresidual = ops.normal(N, C), ops.normal(N, C)
+    x64, weight64, bias64 = doubles(x, weight, bias)
+    out, mean, rstd = layernorm(x64, weight64, bias64)
+    out.backward(dout.double())
+    ops.tensors[f"layernorm/{name}/in"] = x
+    ops.case(
+        "layernorm", name, {"N": N, "C": C}, {"eps": LAYERNORM_EPS},
+        weight=weight, bias=bias, out=out, mean=mean, rstd=rstd, dout=dout, dresidual=dresidual,
+        din=x64.grad, dinWithResidual=x64.grad + dresidual.double(), dweight=weight64.grad, dbias=bias64.grad,
+    )  # fmt: skip
+
+
+def record_matmul(ops, name, N, C, O, with_bias):
+    x, weight, dout = ops.normal(N, C), ops.normal(O, C, scale=0.3), ops.normal(N, O)
+    bias = ops.normal(O) if with_bias else None
+    x64, weight64, bias64 = doubles(x, weight, bias)
+    out = matmul(x64, weight64, bias64)
+    out.backward(dout.double())
+    ops.tensors[f"matmul/{name}/in"] = x
+    ops.case(
+        "matmul", name, {"N": N, "C": C, "O": O}, {},
+        weight=weight, bias=bias, out=out, dout=dout, din=x64.grad, dweight=weight64.grad,
+        dbias=bias64.grad if with_bias else None,
+    )  # fmt: skip
+
+
+def record_attention(ops, name, B, T, C, NH, scale):
+    qkv, dout = ops.normal(B, T, 3 * C, scale=scale), ops.normal(B, T, C)
+    (qkv64,) = doubles(qkv)
+    out, lse = attention(qkv64, NH)
+    out.backward(dout.double())
+    ops.case(
+        "attention", name, {"B": B, "T": T, "C": C, "NH": NH, "HS": C // NH}, {},
+        qkv=qkv, out=out, lse=lse, dout=dout, dqkv=qkv64.grad,
+    )  # fmt: skip
+
+
+def record_gelu(ops, name, x):
+    dout = ops.normal(*x.shape)
+    (x64,) = doubles(x)
+    out = gelu(x64)
+    out.backward(dout.double())
+    ops.tensors[f"gelu/{name}/in"] = x
+    ops.case("gelu", name, {"count": x.numel()}, {}, out=out, dout=dout, din=x64.grad)
+
+
+def record_residual(ops, name, count):
+    a, b = ops.normal(count), ops.normal(count)
+    ops.case("residual", name, {"count": count}, {}, a=a, b=b, out=a.double() + b.double())
+
+
+def record_cross_entropy(ops, name, N, V, Vp, scale, dloss):
+    logits, targets = ops.normal(N, Vp, scale=scale), ops.integers(N, below=V)
+    logits[:, V:] = 1e4  # padding must not be read
+    targets[0], targets[-1] = 0, V - 1
+    (logits64,) = doubles(logits)
+    losses = cross_entropy(logits64, targets, V)
+    losses.backward(torch.full_like(losses, dloss))
+    ops.case(
+        "cross-entropy", name, {"N": N, "V": V, "Vp": Vp},
+        {"dloss": dloss, "lossSum": losses.sum().item(), "lossMean": losses.mean().item()},
+        logits=logits, targets=targets, losses=losses, dlogits=logits64.grad,
+    )  # fmt: skip
+
+
+def record_global_norm(ops, name, matrix_count, vector_count, scale, max_norm):
+    matrices, vectors = ops.normal(matrix_count, scale=scale), ops.normal(vector_count, scale=2 * scale)
+    norm = global_norm([matrices, vectors])
+    ops.case(
+        "global-norm", name, {"matrixCount": matrix_count, "vectorCount": vector_count},
+        {"maxNorm": max_norm, "norm": norm, "clip": clip_scale(norm, max_norm)},
+        matrices=matrices, vectors=vectors,
+    )  # fmt: skip
+
+
+def record_adamw(ops, name, count, decay):
+    """Tensors [steps,count]: the gradient of each step and master, m and v after it; before step 0 m and v are zero."""
+    rates, clips = [1e-3, 7e-4, 3e-4, 1e-4], [1.0, 0.25, 1.0, 0.731]
+    beta1, beta2, eps = 0.9, 0.95, 1e-8
+    before = ops.normal(count)
+    gradients = ops.normal(len(rates), count) * 10.0 ** -(ops.integers(count, below=6) * 1.0)
+    gradients[:, 0] = 0
+    state, after = (before.double(), torch.zeros(count).double(), torch.zeros(count).double()), []
+    for step, (lr, clip) in enumerate(zip(rates, clips)):
+        state = adamw(*state, gradients[step].double(), step, lr, clip, decay, beta1, beta2, eps)
+        after.append(state)
+    master, m, v = (torch.stack(parts) for parts in zip(*after))
+    steps = [
+        {"learningRate": lr, "clip": clip, "beta1Correction": 1 - beta1**t, "beta2Correction": 1 - beta2**t}
+        for t, (lr, clip) in enumerate(zip(rates, clips), start=1)
+    ]
+    ops.case(
+        "adamw", name, {"count": count, "steps": len(rates)},
+        {"beta1": beta1, "beta2": beta2, "eps": eps, "weightDecay": decay, "steps": steps},
+        before=before, gradients=gradients, master=master, m=m, v=v,
+    )  # fmt: skip
+
+
+def record_ops(folder):
+    ops = OpRecorder(seed=1337)
+    record_embedding(ops, "c24", B=2, T=9, C=24, V=53, Vp=64, positions=12)
+    record_embedding(ops, "c37", B=3, T=5, C=37, V=11, Vp=16, positions=5)
+    record_layernorm(ops, "c24", N=13, C=24, scale=1.0, offset=0.0)
+    record_layernorm(ops, "c37", N=13, C=37, scale=0.3, offset=5.0)
+    record_matmul(ops, "bias", N=13, C=24, O=37, with_bias=True)
+    record_matmul(ops, "no-bias", N=17, C=37, O=24, with_bias=False)
+    record_matmul(ops, "wide", N=33, C=40, O=70, with_bias=True)
+    record_attention(ops, "t7-hs20", B=2, T=7, C=40, NH=2, scale=1.0)
+    record_attention(ops, "t33-hs20", B=2, T=33, C=40, NH=2, scale=2.0)
+    record_attention(ops, "t65-hs64", B=1, T=65, C=128, NH=2, scale=1.0)
+    record_gelu(ops, "normal", ops.normal(7, 13, scale=2).flatten())
+    record_gelu(ops, "range", torch.cat([torch.linspace(-12, 12, 97), torch.tensor([0.0, 1e-6, -1e-6, 100.0, -100.0])]))
+    record_residual(ops, "odd", 91)
+    record_cross_entropy(ops, "v53", N=13, V=53, Vp=64, scale=1.0, dloss=1 / 13)
+    record_cross_entropy(ops, "v130", N=7, V=130, Vp=256, scale=20.0, dloss=0.5)
+    record_global_norm(ops, "clipped", matrix_count=1037, vector_count=91, scale=0.5, max_norm=1.0)
+    record_global_norm(ops, "within", matrix_count=1037, vector_count=91, scale=0.01, max_norm=1.0)
+    record_global_norm(ops, "off", matrix_count=131, vector_count=7, scale=3.0, max_norm=0.0)
+    record_adamw(ops, "decay", count=77, decay=0.1)
+    record_adamw(ops, "no-decay", count=77, decay=0.0)
+    write_safetensors(folder / "ops.safetensors", ops.tensors)
+    note = "float64 from the fp32 inputs in ops.safetensors; results stored as fp32"
+    write_json(folder / "ops.json", {"recordedWith": versions(note), "cases": ops.cases})
+
+
+# ---------------------------------------------------------------- b) a tiny whole model
+
+TINY = {"layers": 2, "channels": 48, "heads": 3, "context": 32, "vocabulary": 61, "paddedVocabulary": 128}
+TRAINING = {
+    "steps": 10, "learningRate": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weightDecay": 0.1, "gradClip": 1.0,
+}  # fmt: skip
+
+
+def tiny_weights(generator):
+    """Random everywhere, so that a wrong bias or layernorm shows. The query and key biases are large and the biases
+    added to the residual stream small, so that attention is not uniform and qkvw's gradients weigh in every part."""
+    C, V, Vp = TINY["channels"], TINY["vocabulary"], TINY["paddedVocabulary"]
+
+    def normal(*shape, deviation, mean=0.0):
+        return torch.randn(shape, generator=generator) * deviation + mean
+
+    weights = {"wte": normal(Vp, C, deviation=0.02), "wpe": normal(TINY["context"], C, deviation=0.02)}
+    weights["wte"][V:] = 0
+    for layer in range(TINY["layers"]):
+        for name, outputs, inputs, bias in [
+            ("ln1", C, None, 0.1), ("qkv", 3 * C, C, 0.02), ("attproj", C, C, 0.01),
+            ("ln2", C, None, 0.1), ("fc", 4 * C, C, 0.1), ("fcproj", C, 4 * C, 0.01),
+        ]:  # fmt: skip
+            is_layernorm = inputs is None
+            shape, deviation, mean = ((outputs,), 0.1, 1.0) if is_layernorm else ((outputs, inputs), 0.02, 0.0)
+            weights[f"h.{layer}.{name}w"] = normal(*shape, deviation=deviation, mean=mean)
+            weights[f"h.{layer}.{name}b"] = normal(outputs, deviation=bias)
+        weights[f"h.{layer}.qkvb"][: 2 * C] *= 50
+    weights["lnfw"], weights["lnfb"] = normal(C, deviation=0.1, mean=1), normal(C, deviation=0.1)
+    return weights
+
+
+def gpt2(weights, tokens, targets):
+    """Returns (losses [B,T], activations by name)."""
+    B, T = tokens.shape
+    seen = {}
+
+    def keep(name, tensor):
+        seen[name] = tensor
+        return tensor
+
+    x = keep("encoded", embedding(tokens, weights["wte"], weights["wpe"]))
+    for layer in range(TINY["layers"]):
+        h = f"h.{layer}."
+        w = {name.removeprefix(h): tensor for name, tensor in weights.items() if name.startswith(h)}
+        ln1 = keep(h + "ln1", layernorm(x, w["ln1w"], w["ln1b"])[0])
+        qkv = keep(h + "qkv", matmul(ln1, w["qkvw"], w["qkvb"]))
+        atty = keep(h + "atty", attention(qkv, TINY["heads"])[0])
+        x = keep(h + "residual2", x + matmul(atty, w["attprojw"], w["attprojb"]))
+        ln2 = keep(h + "ln2", layernorm(x, w["ln2w"], w["ln2b"])[0])
+        fch = keep(h + "fch", matmul(ln2, w["fcw"], w["fcb"]))
+        fch_gelu = keep(h + "fch_gelu", gelu(fch))
+        x = keep(h + "residual3", x + matmul(fch_gelu, w["fcprojw"], w["fcprojb"]))
+    lnf = keep("lnf", layernorm(x, weights["lnfw"], weights["lnfb"])[0])
+    logits = keep("logits", matmul(lnf, weights["wte"]))
+    losses = cross_entropy(logits.flatten(0, 1), targets.flatten(), TINY["vocabulary"])
+    return losses.reshape(B, T), seen
+
+
+def loss_and_gradients(weights, tokens, targets):
+    weights = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
+    losses, activations = gpt2(weights, tokens, targets)
+    losses.mean().backward()
+    return losses.detach(), activations, {name: tensor.grad for name, tensor in weights.items()}
+
+
+def train(weights, tokens, targets, dtype):
+    """Returns (losses, norms, weights after the last update, the loss they give), everything in `dtype`."""
+    state = {}
+    for name, weight in weights.items():
+        zeros = torch.zeros_like(weight, dtype=dtype)
+        state[name] = (weight.to(dtype), zeros, zeros)
+    losses, norms = [], []
+    for step in range(TRAINING["steps"]):
+        loss, _, gradients = loss_and_gradients({name: s[0] for name, s in state.items()}, tokens, targets)
+        norm = global_norm(gradients.values())
+        clip = clip_scale(norm, TRAINING["gradClip"])
+        for name, gradient in gradients.items():
+            decay = TRAINING["weightDecay"] if name.split(".")[-1] in MATRICES else 0.0
+            state[name] = adamw(*state[name], gradient, step, TRAINING["learningRate"], clip, decay)
+        losses.append(loss.double().mean().item())
+        norms.append(norm)
+    final = {name: s[0] for name, s in state.items()}
+    return losses, norms, final, loss_and_gradients(final, tokens, targets)[0].double().mean().item()
+
+
+def record_tiny_model(folder):
+    B, T = 3, 17
+    generator = torch.Generator().manual_seed(2024)
+    weights = tiny_weights(generator)
+    stream = torch.randint(TINY["vocabulary"], (B, T + 1), generator=generator)
+    stream[0, 3], stream[1, 5] = TINY["vocabulary"] - 1, 0
+    tokens, targets = stream[:, :-1].contiguous(), stream[:, 1:].contiguous()
+
+    exact = {name: weight.double() for name, weight in weights.items()}
+    losses, activations, gradients = loss_and_gradients(exact, tokens, targets)
+    losses64, norms64, final64, last64 = train(weights, tokens, targets, torch.float64)
+    losses32, norms32, final32, last32 = train(weights, tokens, targets, torch.float32)
+
+    tensors = {"tokens": tokens, "targets": targets, "losses": losses}
+    tensors.update({f"weight/{name}": tensor for name, tensor in weights.items()})
+    tensors.update({f"activation/{name}": tensor for name, tensor in activations.items()})
+    tensors.update({f"gradient/{name}": tensor for name, tensor in gradients.items()})
+    kept = ["wpe", "h.0.ln1w", "h.0.attprojw", "h.0.fcb", "h.1.qkvb", "h.1.fcprojb", "lnfw"]
+    tensors.update({f"final/{name}": final64[name] for name in kept})
+    write_safetensors(folder / "tiny-model.safetensors", tensors)
+
+    def distance(name):
+        return (torch.linalg.norm(final32[name].double() - final64[name]) / torch.linalg.norm(final64[name])).item()
+
+    note = "loss, norm, gradients, float64 and final: float64 from the fp32 weights; float32: the same program in fp32"
+    write_json(
+        folder / "tiny-model.json",
+        {
+            "recordedWith": versions(note),
+            "model": TINY,
+            "batch": {"B": B, "T": T},
+            "training": TRAINING | {"decayed": MATRICES},
+            "loss": losses.mean().item(),
+            "norm": global_norm(gradients.values()),
+            "gradientNorms": {name: global_norm([gradient]) for name, gradient in gradients.items()},
+            "float64": {"losses": losses64, "norms": norms64, "lossAfter": last64},
+            "float32": {"losses": losses32, "norms": norms32, "lossAfter": last32},
+            # ||fp32 - fp64|| / ||fp64|| of the weights after the last step: what fp32 itself costs. qkvb is far because
+            # the key bias has no gradient in theory, so that AdamW moves it by rounding noise.
+            "float32FinalDistance": {name: distance(name) for name in kept},
+        },
+    )
+
+
+# ---------------------------------------------------------------- c) init
+
+
+def init_tensors(layers, channels, vocabulary, context):
+    """(name, shape, standard deviation) in the order in which the weights are drawn."""
+    C, projection = channels, 0.02 / math.sqrt(2 * layers)
+    order = [("wte", (vocabulary, C), 0.02), ("wpe", (context, C), 0.02)]
+    for layer in range(layers):
+        order += [
+            (f"h.{layer}.qkvw", (3 * C, C), 0.02), (f"h.{layer}.attprojw", (C, C), projection),
+            (f"h.{layer}.fcw", (4 * C, C), 0.02), (f"h.{layer}.fcprojw", (C, 4 * C), projection),
+        ]  # fmt: skip
+    return order
+
+
+def draw_init(order, edge):
+    torch.manual_seed(42)
+    drawn = {}
+    for name, shape, deviation in order:
+        values = torch.empty(shape).normal_(0.0, deviation).flatten()
+        drawn[name] = {
+            "shape": shape,
+            "standardDeviation": deviation,
+            "first": shortest(values[:edge]),
+            "last": shortest(values[-edge:]),
+            "sum": values.double().sum().item(),
+            "sumOfSquares": (values.double() ** 2).sum().item(),
+        }
+    return drawn
+
+
+def draw_sequence(seed, draws):
+    """Several normal_ calls on one generator, every value kept; counts that are no multiple of 16 among them."""
+    torch.manual_seed(seed)
+    return [
+        {"count": count, "mean": mean, "standardDeviation": deviation,
+         "values": shortest(torch.empty(count).normal_(mean, deviation))}
+        for count, mean, deviation in draws
+    ]  # fmt: skip
+
+
+def shuffles(seed, counts):
+    """Fisher-Yates from the end with j = draw mod (i + 1); the draws are numpy's MT19937 under init_genrand(seed)."""
+    twister = np.random.MT19937()
+    twister._legacy_seeding(seed)
+    results = []
+    for count in counts:
+        values = list(range(count))
+        for i in range(count - 1, 0, -1):
+            j = int(twister.random_raw()) % (i + 1)
+            values[i], values[j] = values[j], values[i]
+        results.append(values)
+    return {"seed": seed, "counts": counts, "permutations": results}
+
+
+def record_init(folder):
+    d6 = {"layers": 6, "channels": 384, "vocabulary": 50257, "context": 1024}
+    tiny = {key: TINY[key] for key in ("layers", "channels", "vocabulary", "context")}
+    normals = [(16, 0, 1), (17, 0, 1), (16, 0, 1), (31, 0, 0.02), (100, 3, 0.5), (32, 0, 1), (203, -1, 2)]
+    note = "torch.manual_seed(seed), then Tensor.normal_ in fp32 on the CPU, one call a tensor, in this order"
+    write_json(
+        folder / "init.json",
+        {
+            "recordedWith": versions(note) | {"cpuCapability": torch.backends.cpu.get_cpu_capability()},
+            "seed": 42,
+            "tinyModel": tiny,
+            "tiny": draw_init(init_tensors(**tiny), edge=16),
+            "d6Model": d6,
+            "d6": draw_init(init_tensors(**d6), edge=4),
+            "normals": {f"seed{seed}": draw_sequence(seed, normals) for seed in (42, 0, 4294967295)},
+            "shuffle": {"seed42": shuffles(42, [1, 2, 23, 100]), "seed43": shuffles(43, [23, 23, 700])},
+        },
+    )
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent / "test" / "fixtures"
+    folder.mkdir(parents=True, exist_ok=True)
+    record_ops(folder)
+    record_tiny_model(folder)
+    record_init(folder)
+    for path in sorted(folder.iterdir()):
+        print(f"{path.stat().st_size:9d} {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+// What a person sees of a run: one line per event on stdout and, on a terminal, a status line with bar and time left on
+// stderr. The run log has the same facts as JSON (src/runs).
+import { clearLine, cursorTo } from 'node:readline';
+import { styleText } from 'node:util';
+import type { RunEvent } from '../runs/schema.ts';
+
+/** "1h02m", "3m07s", "12s" */
+export function formatDuration(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  if (hours > 0) return `${hours}h${String(minutes).padStart(2, '0')}m`;
+  if (minutes > 0) return `${minutes}m${String(rest).padStart(2, '0')}s`;
+  return `${rest}s`;
+}
+
+/** "1.23 GiB", "45.6 MiB" */
+export function formatBytes(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  const value = bytes / 1024 ** power;
+  return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
+}
+
+const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
+
+/** Shows events as they come. `steps` is how many the run will have done at its end. */
+export class Progress {
+  readonly #steps: number;
+  readonly #width: number;
+  readonly #live = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+
+  constructor(steps: number) {
+    this.#steps = steps;
+    this.#width = String(steps).length;
+  }
+
+  /** A line above the status line. */
+  line(text: string): void {
+    this.#clear();
+    process.stdout.write(`${text}\n`);
+  }
+
+  /** Shows one event; `remaining` is the time left in seconds, once it is known. */
+  event(event: RunEvent, remaining: number | undefined): void {
+    switch (event.event) {
+      case 'train': {
+        const step = `step ${String(event.step).padStart(this.#width)}/${this.#steps}`;
+        const left = remaining === undefined ? '' : `   left ${formatDuration(remaining)}`;
+        const rate = `${Math.round(Number(event.ms))} ms   ${Math.round(Number(event.tokensPerSecond))} tokens/s`;
+        const norm = typeof event.norm === 'number' ? event.norm.toFixed(2) : event.norm;
+        this.line(
+          `${step}   loss ${formatLoss(event.loss)}   norm ${norm}   lr ${Number(event.lr).toExponential(2)}   ${rate}${left}`,
+        );
+        this.#status(event.step + 1, left);
+        break;
+      }
+      case 'val':
+        this.line(
+          styleText(
+            'bold',
+            `step ${String(event.step).padStart(this.#width)}/${this.#steps}   val loss ${formatLoss(event.loss)}`,
+          ),
+        );
+        break;
+      case 'sample':
+        this.line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
+        break;
+      case 'checkpoint':
+        this.line(`saved ${event.path}`);
+        break;
+      case 'done':
+        this.line(`done: ${event.steps} steps in ${formatDuration(Number(event.seconds))}`);
+        break;
+      case 'run':
+        break;
+    }
+  }
+
+  /** Takes the status line away. */
+  close(): void {
+    this.#clear();
+  }
+
+  #status(done: number, left: string): void {
+    if (!this.#live) return;
+    const cells = 30;
+    const filled = Math.round((cells * done) / this.#steps);
+    process.stderr.write(`[${'='.repeat(filled)}${' '.repeat(cells - filled)}] ${done}/${this.#steps}${left}`);
+  }
+
+  #clear(): void {
+    if (!this.#live) return;
+    clearLine(process.stderr, 0);
+    cursorTo(process.stderr, 0);
+  }
+}

@@ -1,0 +1,30 @@
+// Mean loss of a model over batches of tokens, without touching anything that training keeps between steps.
+import type { Batch } from '../batches/loader.ts';
+import { forward } from '../model/forward.ts';
+import { headForward } from '../model/head.ts';
+import type { Model } from '../model/model.ts';
+
+/**
+ * Mean loss per token over `batches` batches of B x T tokens taken from `nextBatch`.
+ * @param sizes B and T no larger than the model's activations were made for
+ */
+export async function meanLoss(
+  model: Model,
+  { batch: B, sequence: T, batches }: { batch: number; sequence: number; batches: number },
+  nextBatch: () => Batch,
+): Promise<number> {
+  const activations = model.activations.at(B, T);
+  const { tokens, targets, losses } = activations.model;
+  const values = new Float32Array(B * T);
+  let sum = 0;
+  for (let index = 0; index < batches; index++) {
+    const batch = nextBatch();
+    tokens.write(batch.inputs);
+    targets.write(batch.targets);
+    forward(model, activations);
+    headForward(model, activations);
+    await model.device.finished();
+    for (const loss of losses.readInto(values)) sum += loss;
+  }
+  return sum / (batches * B * T);
+}

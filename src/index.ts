@@ -1,0 +1,21 @@
+// The public API. Commands use this and nothing beneath it.
+export { type Batch, type Loader, openLoader } from './batches/loader.ts';
+export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
+export { loadMoments, loadWeights } from './checkpoint/read.ts';
+export { writeCheckpoint } from './checkpoint/write.ts';
+export { datasetNames, prepareDataset } from './datasets/prepare.ts';
+export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
+export { meanLoss } from './evaluate/mean-loss.ts';
+export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
+export { forward } from './model/forward.ts';
+export { initializeWeights } from './model/initialize.ts';
+export { createModel, type Model } from './model/model.ts';
+export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
+export { Device, type DeviceOptions } from './native/device.ts';
+export { selectDevice } from './native/select-device.ts';
+export { generate } from './sample/generate.ts';
+export { findShards } from './shards/find.ts';
+export { optionTable, readOption, type TrainOptions } from './train/options.ts';
+export { learningRateAt } from './train/schedule.ts';
+export { StoppedError, train } from './train/train.ts';
+export { Trainer } from './train/trainer.ts';

@@ -1,0 +1,72 @@
+// What `--resume` takes from a checkpoint: every option, except those given again, which are used and named, or refused
+// where they would break the run.
+import { existsSync, readdirSync } from 'node:fs';
+import { type FoundCheckpoint, newestValidCheckpoint } from '../checkpoint/directory.ts';
+import { Gpt2Error } from '../errors.ts';
+import { presetConfig } from '../model/config.ts';
+import { checkpointsFolder } from '../runs/paths.ts';
+import {
+  type OptionName,
+  type OptionRow,
+  optionTable,
+  readOptions,
+  runOnlyOptions,
+  type TrainOptions,
+} from './options.ts';
+
+/** Options that a resumed run cannot change; batch and seq only where the order does not depend on them. */
+const fixed: readonly OptionName[] = ['layers', 'channels', 'heads', 'context', 'order', 'seed', 'overfitBatch'];
+const fixedUnlessSequenceOrder: readonly OptionName[] = ['batch', 'sequence'];
+
+export interface Resumed {
+  readonly options: TrainOptions;
+  /** Absent where the run had no complete checkpoint yet: it starts at step 0. */
+  readonly checkpoint: FoundCheckpoint | undefined;
+}
+
+/**
+ * The options and the checkpoint to go on with.
+ * @throws Gpt2Error if there is no run in --out, or a given option would break it
+ */
+export function resumeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
+  const out = given.out!;
+  if (!existsSync(out) || readdirSync(out).length === 0) {
+    throw new Gpt2Error(`there is no run to resume in ${out}; start one without --resume`);
+  }
+  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out));
+  for (const { path, reason } of damaged) notice(`skipped a damaged checkpoint: ${path}: ${reason}`);
+  if (!checkpoint) {
+    notice(`${out} has no complete checkpoint: starting at step 0`);
+    return { options: { ...given, overwrite: true }, checkpoint: undefined };
+  }
+  const before = readOptions(checkpoint.manifest.configuration, `${checkpoint.path}/manifest.json`);
+  const options: Record<string, unknown> = { ...before };
+  for (const [name, value] of Object.entries(given) as [OptionName, unknown][]) {
+    if (value === undefined) continue;
+    options[name] = value;
+    if ((runOnlyOptions as readonly OptionName[]).includes(name) || value === before[name]) continue;
+    const { flag }: OptionRow = optionTable[name];
+    const isFixed =
+      fixed.includes(name) ||
+      (fixedUnlessSequenceOrder.includes(name) && before.order !== 'sequence') ||
+      (name === 'model' && !isSameModel(value as string, before));
+    if (isFixed) {
+      const advice = fixedUnlessSequenceOrder.includes(name)
+        ? '; only --order sequence can continue with another split'
+        : '';
+      throw new Gpt2Error(`cannot resume ${out} with ${flag} ${value}: it was trained with ${before[name]}${advice}`);
+    }
+    notice(`${flag} ${value} in place of the run's ${before[name] ?? 'default'}`);
+  }
+  return { options: options as TrainOptions, checkpoint };
+}
+
+function isSameModel(name: string, before: TrainOptions): boolean {
+  const config = presetConfig(name);
+  return (
+    config !== undefined &&
+    config.layers === before.layers &&
+    config.channels === before.channels &&
+    config.heads === before.heads
+  );
+}

@@ -1,0 +1,262 @@
+// Opens everything a run needs, in the order in which mistakes are cheapest to find: options, data, run folder, device,
+// model, weights. The loop over steps is in train.ts.
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
+import { type FoundCheckpoint, resolveCheckpoint } from '../checkpoint/directory.ts';
+import { loadMoments, loadWeights } from '../checkpoint/read.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
+import { initializeWeights } from '../model/initialize.ts';
+import { createModel, type Model } from '../model/model.ts';
+import { parameterCount } from '../model/parameters.ts';
+import { Device } from '../native/device.ts';
+import { selectDevice } from '../native/select-device.ts';
+import { packageRoot } from '../package-root.ts';
+import type { Configuration, RunEvent } from '../runs/schema.ts';
+import { RunLog } from '../runs/writer.ts';
+import { findShards, readDataset } from '../shards/find.ts';
+import {
+  checkOptions,
+  modelLabel,
+  type OptionName,
+  readOptions,
+  runOnlyOptions,
+  type SettledOptions,
+  type TrainOptions,
+} from './options.ts';
+import { type Resumed, resumeOptions } from './resume.ts';
+import { Trainer } from './trainer.ts';
+
+/** What is said before step 0. */
+export interface RunDescription {
+  /** "d12", or sizes. */
+  readonly model: string;
+  readonly parameters: number;
+  readonly tokensPerStep: number;
+  readonly steps: number;
+  readonly startStep: number;
+  /** Device memory held. */
+  readonly memoryBytes: number;
+  /** "cpu avx512 fp32, 4 threads" */
+  readonly device: string;
+  readonly out: string;
+}
+
+export interface Validation {
+  readonly loader: Loader;
+  readonly batch: number;
+  readonly sequence: number;
+  readonly batches: number;
+}
+
+/** An open run. `close()` frees the device and closes files. */
+export interface Run {
+  readonly options: SettledOptions;
+  readonly configuration: Configuration;
+  readonly out: string;
+  readonly steps: number;
+  readonly startStep: number;
+  /** The step at which this process ends: `steps`, or --stop-after. */
+  readonly lastStep: number;
+  readonly resumed: FoundCheckpoint | undefined;
+  readonly model: Model;
+  readonly trainer: Trainer;
+  readonly loader: Loader;
+  readonly validation: Validation | undefined;
+  readonly log: RunLog;
+  readonly runEvent: RunEvent;
+  readonly description: RunDescription;
+  close(): void;
+}
+
+/** @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting; nothing stays open then */
+export async function openRun(given: TrainOptions, notice: (text: string) => void): Promise<Run> {
+  const open: { close(): void }[] = [];
+  const keep = <R extends { close(): void }>(resource: R): R => {
+    open.push(resource);
+    return resource;
+  };
+  const close = () => {
+    for (const resource of open.splice(0).reverse()) resource.close();
+  };
+  try {
+    const { options: merged, checkpoint } = mergeOptions(given, notice);
+    const target = selectDevice(merged.device ?? 'auto');
+    const options = checkOptions(merged, target.kind);
+    const { dataset, trainShards, valShards } = openData(options.data);
+    const start = checkpoint ?? startingPoint(options.model);
+    const config = modelConfig(options, start?.manifest.model, dataset?.vocabularySize);
+    if (options.sequence > config.context) {
+      throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
+    }
+
+    const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize));
+    const steps = options.steps ?? Math.floor(loader.tokens / options.totalBatch);
+    if (steps < 1) {
+      throw new Gpt2Error(
+        `${options.data} has ${loader.tokens} training tokens, less than one step of ${options.totalBatch}; give --steps or a smaller --total-batch`,
+      );
+    }
+    const validation =
+      options.valEvery > 0 ? openValidation(options, valShards, config.vocabularySize, notice) : undefined;
+    if (validation) keep(validation.loader);
+
+    const out = options.out ?? defaultOut(options.data, modelLabel(config));
+    const configuration = configurationOf(options, config, steps);
+    const log = keep(
+      checkpoint
+        ? RunLog.resume(out, checkpoint.manifest.logBytes)
+        : RunLog.create(out, { configuration, overwrite: options.overwrite }),
+    );
+
+    const device = keep(
+      Device.open({ ...target, dtype: options.dtype, threads: options.threads, accumulates: options.accumulation > 1 }),
+    );
+    const model = createModel(device, config, { B: options.batch, T: options.sequence, purpose: 'training' });
+    const trainer = new Trainer(model, options);
+    if (start) loadWeights(start, model);
+    else initializeWeights(model, options.seed);
+    if (checkpoint) {
+      loadMoments(checkpoint, trainer, config);
+      loader.seek(checkpoint.manifest.position);
+    }
+
+    const { library, codePath, threads } = device.description;
+    const parameters = parameterCount(config);
+    const startStep = checkpoint?.manifest.step ?? 0;
+    return {
+      options,
+      configuration,
+      out,
+      steps,
+      startStep,
+      lastStep: Math.min(steps, Math.max(startStep, options.stopAfter ?? steps)),
+      resumed: checkpoint,
+      model,
+      trainer,
+      loader,
+      validation,
+      log,
+      runEvent: {
+        event: 'run',
+        configuration,
+        program: programVersion(),
+        device: device.description.device,
+        codePath,
+        dtype: options.dtype,
+        parameters,
+        ...(checkpoint ? { resumedFrom: startStep } : {}),
+        time: new Date().toISOString(),
+      },
+      description: {
+        model: modelLabel(config),
+        parameters,
+        tokensPerStep: options.totalBatch,
+        steps,
+        startStep,
+        memoryBytes: [...device.allocated.values()].reduce((sum, bytes) => sum + bytes, 0),
+        device: `${library} ${codePath} ${options.dtype}, ${threads} threads`,
+        out,
+      },
+      close,
+    };
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
+  const fromFile = given.config ? readOptions(readJsonObject(given.config), given.config) : {};
+  const options = { ...fromFile, ...given };
+  if (!options.resume) return { options, checkpoint: undefined };
+  // What --out and the rest mean together is checked before the checkpoint is looked for.
+  checkOptions(options, 'cpu');
+  return resumeOptions(options, notice);
+}
+
+function readJsonObject(path: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch (cause) {
+    throw new Gpt2Error(`the options file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  throw new Gpt2Error(`the options file ${path} must hold one JSON object`);
+}
+
+/** The checkpoint that --model names, or undefined for a preset's name. */
+function startingPoint(model: string): FoundCheckpoint | undefined {
+  if (presetConfig(model)) return undefined;
+  if (!existsSync(model)) {
+    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder; there is no ${model}`);
+  }
+  return resolveCheckpoint(model);
+}
+
+function modelConfig(
+  options: SettledOptions,
+  stored: ModelConfig | undefined,
+  vocabularySize: number | undefined,
+): ModelConfig {
+  const base = stored ?? presetConfig(options.model)!;
+  const { layers, channels, heads, context } = { ...base, ...definedSizes(options) };
+  return checkConfig({
+    layers,
+    channels,
+    heads,
+    context,
+    vocabularySize: stored?.vocabularySize ?? vocabularySize ?? base.vocabularySize,
+  });
+}
+
+const definedSizes = ({ layers, channels, heads, context }: SettledOptions): Partial<ModelConfig> =>
+  Object.fromEntries(Object.entries({ layers, channels, heads, context }).filter(([, size]) => size !== undefined));
+
+function openData(folder: string) {
+  return {
+    dataset: readDataset(folder),
+    trainShards: findShards(folder, 'train'),
+    valShards: findShards(folder, 'val'),
+  };
+}
+
+function openTrainLoader(options: SettledOptions, shards: string[], vocabularySize: number): Loader {
+  const { batch, sequence, order, seed } = options;
+  return openLoader({ shards, batch, sequence, order, seed, vocabularySize, shuffle: order !== 'file' });
+}
+
+function openValidation(
+  options: SettledOptions,
+  shards: string[],
+  vocabularySize: number,
+  notice: (text: string) => void,
+): Validation | undefined {
+  const { sequence, seed } = options;
+  const plan = planValidation({ shards, batch: options.batch, sequence });
+  if (plan.notice) notice(plan.notice);
+  if (!plan.batch) return undefined;
+  const { batch } = plan;
+  const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, shuffle: false });
+  return { loader, batch, sequence, batches: options.valSteps };
+}
+
+function defaultOut(data: string, model: string): string {
+  const time = new Date().toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
+  return join('runs', `${basename(data)}-${model}-${time}`);
+}
+
+function configurationOf(options: SettledOptions, config: ModelConfig, steps: number): Configuration {
+  const { accumulation: _, ...rest } = options;
+  const what = Object.entries(rest).filter(
+    ([name]) => !(runOnlyOptions as readonly OptionName[]).includes(name as OptionName),
+  );
+  return { ...Object.fromEntries(what), ...config, steps } as Configuration;
+}
+
+let version: string | undefined;
+function programVersion(): string {
+  version ??= (JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }).version;
+  return `gpt2.ts ${version}`;
+}

@@ -1,0 +1,120 @@
+// A training run from options to the last checkpoint: opens data, device and run folder, then the loop. Each step may
+// log, in this order: validation, sample, checkpoint, training loss. What a step computes is in trainer.ts.
+import { Gpt2Error } from '../errors.ts';
+import { meanLoss } from '../evaluate/mean-loss.ts';
+import type { RunEvent } from '../runs/schema.ts';
+import { checkpointRun, doneEvent, sampleText } from './milestones.ts';
+import type { TrainOptions } from './options.ts';
+import { openRun, type Run, type RunDescription } from './run.ts';
+import { learningRateAt } from './schedule.ts';
+import { Throughput } from './throughput.ts';
+
+export interface TrainHooks {
+  /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (130 or 143). */
+  readonly signal?: AbortSignal;
+  /** Told once, before step 0. */
+  readonly onStart?: (run: RunDescription) => void;
+  /** One-line remarks that are not events: a default taken, a damaged checkpoint skipped. */
+  readonly onNotice?: (text: string) => void;
+  /** Told each event after it was written to the run log, with the line itself and the seconds left once known. */
+  readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
+}
+
+export interface TrainResult {
+  /** The run folder. */
+  readonly out: string;
+  /** Updates done in all. */
+  readonly steps: number;
+}
+
+/** A run that was asked to stop. Its message says what was saved. */
+export class StoppedError extends Gpt2Error {
+  override readonly exitCode: number;
+  override readonly name = 'StoppedError';
+
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+/**
+ * Trains as the options say; see the table in options.ts.
+ * @throws UsageError for options that cannot be; StoppedError after `signal`; Gpt2Error for everything else a user can mend
+ */
+export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
+  const run = await openRun(options, hooks.onNotice ?? (() => {}));
+  try {
+    if (run.startStep >= run.steps) {
+      hooks.onNotice?.(`the run in ${run.out} is finished: ${run.steps} of ${run.steps} steps are done`);
+      return { out: run.out, steps: run.steps };
+    }
+    return await loop(run, hooks);
+  } finally {
+    run.close();
+  }
+}
+
+async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise<TrainResult> {
+  const { options, steps, trainer, loader, validation } = run;
+  const throughput = new Throughput(options.totalBatch);
+  let step = run.startStep;
+  const log = (event: RunEvent) => {
+    const json = run.log.write(event);
+    onEvent?.(event, { json, remaining: throughput.remaining(run.lastStep - step) });
+  };
+  onStart?.(run.description);
+  log(run.runEvent);
+  if (run.resumed) log({ event: 'checkpoint', step, path: run.resumed.path });
+  const started = performance.now();
+  const firstBatch = options.overfitBatch ? copyBatches(run) : undefined;
+
+  for (; ; step++) {
+    const isLast = step === steps;
+    const isResumedHere = run.resumed !== undefined && step === run.startStep;
+    if (!isResumedHere) {
+      if (validation && (isLast || (options.valEvery > 0 && step % options.valEvery === 0))) {
+        validation.loader.reset();
+        log({ event: 'val', step, loss: await meanLoss(run.model, validation, () => validation.loader.next()) });
+      }
+      if (options.sampleEvery > 0 && step > 0 && (isLast || step % options.sampleEvery === 0)) {
+        log({ event: 'sample', step, text: await sampleText(run.model, options.seed, step) });
+      }
+      const isStopping = signal?.aborted === true;
+      const isDue = options.saveEvery > 0 && step > 0 && step % options.saveEvery === 0;
+      if (isDue || isLast || step === run.lastStep || isStopping) {
+        log({ event: 'checkpoint', step, path: checkpointRun(run, step) });
+      }
+      if (isStopping && !isLast) throw stopped(run, step, signal);
+    }
+    if (isLast || step === run.lastStep) break;
+
+    const begin = performance.now();
+    const lr = Math.fround(learningRateAt({ ...options, steps }, step));
+    const { loss, norm } = await trainer.step(step, lr, firstBatch ?? (() => loader.next()));
+    const ms = performance.now() - begin;
+    log({ event: 'train', step, loss, norm, lr, ...throughput.add(ms), ms });
+  }
+
+  if (step === steps) log(doneEvent(run, (performance.now() - started) / 1000));
+  return { out: run.out, steps: step };
+}
+
+function stopped(run: Run, step: number, signal: AbortSignal | undefined): StoppedError {
+  const exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;
+  return new StoppedError(
+    `stopped after ${step} of ${run.steps} steps and saved; continue with --out ${run.out} --resume`,
+    exitCode,
+  );
+}
+
+/** The micro-batches of the first step, again and again. */
+function copyBatches({ options, loader }: Run): () => { inputs: Int32Array; targets: Int32Array } {
+  loader.reset();
+  const batches = Array.from({ length: options.accumulation }, () => {
+    const { inputs, targets } = loader.next();
+    return { inputs: inputs.slice(), targets: targets.slice() };
+  });
+  let next = 0;
+  return () => batches[next++ % batches.length]!;
+}

@@ -1,0 +1,160 @@
+// The whole model against PyTorch: every activation, every named gradient, ten updates; thread counts; head chunks.
+import { describe, expect, it } from 'vitest';
+import { backward } from '../../src/model/backward.ts';
+import { presetConfig } from '../../src/model/config.ts';
+import { forward } from '../../src/model/forward.ts';
+import { headForward, headForwardBackward } from '../../src/model/head.ts';
+import { createModel } from '../../src/model/model.ts';
+import { ParameterArena, parameterCount, parameterTable } from '../../src/model/parameters.ts';
+import { Device } from '../../src/native/device.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { expectClose, floats } from '../support/tensors.ts';
+import {
+  drawnModel,
+  recordedBatch,
+  recordedModel,
+  tinyConfig,
+  tinyFixture,
+  tinyTensors,
+} from '../support/tiny-model.ts';
+
+const { B, T } = tinyFixture.batch;
+
+describeBackends('model', (_, kind) => {
+  it('forward equals PyTorch, activation by activation', () => {
+    using device = Device.open({ kind });
+    const model = recordedModel(device);
+    const batch = model.activations.at(B, T);
+    batch.model.tokens.write(recordedBatch.inputs);
+    batch.model.targets.write(recordedBatch.targets);
+    forward(model, batch);
+    headForward(model, batch);
+    const recordedNames = {
+      ln1: 'ln1',
+      qkv: 'qkv',
+      attention: 'atty',
+      residual2: 'residual2',
+      ln2: 'ln2',
+      fc: 'fch',
+      gelu: 'fch_gelu',
+      residual3: 'residual3',
+    } as const;
+    expectClose('embedded', floats(batch.model.embedded), tinyTensors.get('activation/encoded').values);
+    batch.layers.forEach((layer, index) => {
+      for (const [ours, theirs] of Object.entries(recordedNames)) {
+        const recorded = tinyTensors.get(`activation/h.${index}.${theirs}`).values;
+        expectClose(`h.${index}.${ours}`, floats(layer[ours as keyof typeof recordedNames]), recorded, 1e-5);
+      }
+    });
+    expectClose('lnf', floats(batch.model.lnf), tinyTensors.get('activation/lnf').values, 1e-5);
+    expectClose('losses', floats(batch.model.losses), tinyTensors.get('losses').values, 1e-6);
+  });
+
+  it('backward equals PyTorch, gradient by gradient, overwritten and accumulated', () => {
+    using device = Device.open({ kind });
+    const model = recordedModel(device);
+    const batch = model.activations.at(B, T);
+    const gradients = new ParameterArena(device, tinyConfig, 'gradients', device.gradientType, 'fp32');
+    gradients.matrices.write(new Float32Array(gradients.matrices.count).fill(Number.NaN));
+    // wpe's rows past T have no gradient and are never written: they stay as they were allocated, zero.
+    gradients.get('wpe').write(new Float32Array(gradients.get('wpe').count));
+    batch.model.tokens.write(recordedBatch.inputs);
+    batch.model.targets.write(recordedBatch.targets);
+    for (const accumulate of [false, true]) {
+      forward(model, batch);
+      headForwardBackward(model, batch, gradients, { dloss: 1 / (B * T), accumulate });
+      backward(model, batch, gradients, { accumulate });
+      for (const { name } of parameterTable(tinyConfig)) {
+        const wanted = tinyTensors.get(`gradient/${name}`).values.map((value) => value * (accumulate ? 2 : 1));
+        expectClose(`${name}${accumulate ? ' +=' : ''}`, floats(gradients.get(name)), wanted);
+      }
+    }
+  });
+
+  it('ten updates equal PyTorch', async () => {
+    using device = Device.open({ kind });
+    const { learningRate, weightDecay, gradClip } = tinyFixture.training;
+    const trainer = new Trainer(recordedModel(device), {
+      batch: B,
+      sequence: T,
+      accumulation: 1,
+      weightDecay,
+      gradientClip: gradClip,
+    });
+    for (const [index, loss] of tinyFixture.float64.losses.entries()) {
+      const result = await trainer.step(index, learningRate, () => recordedBatch);
+      expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
+      expect(Math.abs(result.norm - tinyFixture.float64.norms[index]!), `norm of step ${index}`).toBeLessThan(1e-4);
+    }
+  });
+
+  it('has zero padding rows that stay zero', async () => {
+    using device = Device.open({ kind });
+    const model = drawnModel(device);
+    const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, weightDecay: 0.1, gradientClip: 1 });
+    for (let index = 0; index < 3; index++) await trainer.step(index, 1e-3, () => recordedBatch);
+    const padding = floats(model.weights.get('wte')).subarray(61 * 48);
+    expect(padding.length).toBe((128 - 61) * 48);
+    expect(padding.every((value) => value === 0)).toBe(true);
+  });
+
+  it('gives the same loss when the head goes in chunks', () => {
+    using device = Device.open({ kind });
+    // 5 x 256 = 1280 tokens: a chunk of 1024 and one of 256. The second model sees each sequence alone, in one chunk.
+    const config = { ...tinyConfig, context: 256 };
+    const [rows, length] = [5, 256];
+    const model = createModel(device, config, { B: rows, T: length, purpose: 'training' });
+    for (const { name } of parameterTable(config)) {
+      const tensor = model.weights.get(name);
+      tensor.write(Float32Array.from({ length: tensor.count }, (_, index) => Math.sin(index * 0.7) * 0.1));
+    }
+    const tokens = Int32Array.from({ length: rows * length }, (_, index) => (index * index * 7 + 3) % 61);
+    const targets = Int32Array.from(tokens, (token) => (token * 5 + 1) % 61);
+    const together = model.activations.at(rows, length);
+    together.model.tokens.write(tokens);
+    together.model.targets.write(targets);
+    forward(model, together);
+    headForward(model, together);
+    const losses = floats(together.model.losses);
+    const alone = model.activations.at(1, length);
+    for (let row = 0; row < rows; row++) {
+      alone.model.tokens.write(tokens.subarray(row * length, (row + 1) * length));
+      alone.model.targets.write(targets.subarray(row * length, (row + 1) * length));
+      forward(model, alone);
+      headForward(model, alone);
+      expectClose(
+        `losses of sequence ${row}`,
+        floats(alone.model.losses),
+        losses.subarray(row * length, (row + 1) * length),
+        1e-6,
+      );
+    }
+  });
+
+  it.runIf(kind === 'cpu')('gives the same bits with 1, 2 and 3 threads', async () => {
+    const hashes: string[] = [];
+    for (const threads of [1, 2, 3]) {
+      using device = Device.open({ kind, threads });
+      const model = recordedModel(device);
+      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 2, weightDecay: 0.1, gradientClip: 1 });
+      for (let index = 0; index < 3; index++) await trainer.step(index, 1e-3, () => recordedBatch);
+      hashes.push(
+        Buffer.from(floats(model.weights.matrices).buffer).toString('base64') + floats(model.weights.vectors).join(),
+      );
+    }
+    expect(hashes[1] === hashes[0]).toBe(true);
+    expect(hashes[2] === hashes[0]).toBe(true);
+  });
+});
+
+describe('parameters', () => {
+  it.each([
+    ['d12', 124_439_808],
+    ['d24', 354_823_168],
+    ['d36', 774_030_080],
+    ['d48', 1_557_611_200],
+  ])('%s has %i, as published', (name, count) => {
+    expect(parameterCount(presetConfig(name)!)).toBe(count);
+  });
+});

@@ -1,0 +1,116 @@
+// Loading, opening, owning and closing: what fails says what to do, and nothing works after close.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { NativeError } from '../../src/errors.ts';
+import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
+import { Device } from '../../src/native/device.ts';
+import { describeBackends } from '../support/backends.ts';
+
+describe('loading', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-library-'));
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  it('a library that is not built names the command', () => {
+    vi.stubEnv('GPT2_LIBRARY', join(folder, 'none.so'));
+    expect(() => Device.open({ kind: 'cpu' })).toThrow(/not built: there is no .*none\.so; run `npm run build:cpu`/);
+  });
+
+  it('a file that is no library says so', () => {
+    const path = join(folder, 'text.so');
+    writeFileSync(path, 'no library');
+    vi.stubEnv('GPT2_LIBRARY', path);
+    expect(() => Device.open({ kind: 'cpu' })).toThrow(/text\.so cannot be loaded: .*; run `npm run build:cpu`/);
+  });
+
+  it('a library of another ABI version is refused', () => {
+    const source = join(folder, 'old.c');
+    writeFileSync(source, 'int gpt2_abi_version(void) { return 99; }');
+    const path = join(folder, 'old.so');
+    execFileSync('cc', ['-shared', '-fPIC', '-o', path, source]);
+    vi.stubEnv('GPT2_LIBRARY', path);
+    expect(() => Device.open({ kind: 'cpu' })).toThrow(
+      /ABI version 99, this program needs \d+; run `npm run build:cpu`/,
+    );
+    rmSync(folder, { recursive: true });
+  });
+});
+
+describeBackends('device', (_, kind) => {
+  it('describes what was opened', () => {
+    using device = Device.open({ kind, threads: 2 });
+    expect(device.description.library).toBe(kind);
+    expect(device.description.dtypes).toContain('fp32');
+  });
+
+  it.runIf(kind === 'cpu')('a dtype it lacks is refused with those it has', () => {
+    expect(() => Device.open({ kind, dtype: 'bf16' })).toThrow(/bf16.*fp32/);
+  });
+
+  it.runIf(kind === 'cpu')('an unknown code path is refused', () => {
+    vi.stubEnv('GPT2_KERNELS', 'abacus');
+    try {
+      expect(() => Device.open({ kind })).toThrow('abacus');
+    } finally {
+      vi.unstubAllEnvs();
+    }
+  });
+
+  it('copies in and out, and zeroes what it allocates', () => {
+    using device = Device.open({ kind });
+    const tensor = allocateTensor(device, 'x', 'fp32', [3, 5]);
+    expect(tensor.read()).toEqual(new Float32Array(15));
+    tensor.write(Float32Array.from([1, 2, 3]), 4);
+    expect([...tensor.read().slice(3, 8)]).toEqual([0, 1, 2, 3, 0]);
+    expect(() => tensor.write(new Float32Array(4), 12)).toThrow('x has 15 elements, not 4 from 12');
+    expect(() => tensor.write(new Int32Array(1))).toThrow('x holds fp32, not Int32Array');
+    expect(() => new Tensor(tensor.buffer, 'big', 'fp32', [16])).toThrow('does not fit');
+  });
+
+  it('use after close throws', () => {
+    const device = Device.open({ kind });
+    const tensor = allocateTensor(device, 'x', 'fp32', [4]);
+    tensor.buffer.close();
+    expect(() => tensor.read()).toThrow('"x" is closed');
+    const other = allocateTensor(device, 'y', 'fp32', [4]);
+    device.close();
+    device.close();
+    expect(() => other.read()).toThrow('closed');
+    expect(() => device.call('synchronize', {})).toThrow('the device is closed');
+  });
+
+  it('a status becomes an error with function and detail', () => {
+    using device = Device.open({ kind });
+    const bytes = { bytes: new BigInt64Array(1) };
+    try {
+      device.call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3 });
+      expect.unreachable();
+    } catch (error) {
+      expect(error).toBeInstanceOf(NativeError);
+      expect(error).toMatchObject({ function: 'gpt2_matmul_scratch', status: 'GPT2_INVALID_ARGUMENT' });
+      expect((error as Error).message).toContain('-1');
+    }
+  });
+
+  it('a number that C would bend is refused before the call', () => {
+    using device = Device.open({ kind });
+    const bytes = new BigInt64Array(1);
+    expect(() => device.call('matmulScratch', { bytes, N: 2.5, C: 2, O: 3 })).toThrow('N = 2.5 is not a int32_t');
+    expect(() => device.call('matmulScratch', { bytes, N: 2 ** 40, C: 2, O: 3 })).toThrow(RangeError);
+  });
+
+  it('two devices live side by side, and memory returns to its start', () => {
+    using first = Device.open({ kind });
+    using second = Device.open({ kind });
+    const tensor = allocateTensor(first, 'a', 'fp32', [1000]);
+    allocateTensor(second, 'b', 'fp32', [10]);
+    expect([...first.allocated]).toEqual([['a', 4000]]);
+    tensor.buffer.close();
+    expect(first.allocated.size).toBe(0);
+    expect(second.allocated.get('b')).toBe(40);
+  });
+});

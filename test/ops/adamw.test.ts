@@ -1,0 +1,45 @@
+// AdamW: several updates against PyTorch in double, with clipping, bias correction and decay.
+import { it } from 'vitest';
+import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import { adamw } from '../../src/ops/adamw.ts';
+import { describeBackends } from '../support/backends.ts';
+import { opCases } from '../support/fixtures.ts';
+import { expectClose, floats, TensorBench } from '../support/tensors.ts';
+
+interface Scalars {
+  beta1: number;
+  beta2: number;
+  eps: number;
+  weightDecay: number;
+  steps: { learningRate: number; clip: number; beta1Correction: number; beta2Correction: number }[];
+}
+
+describeBackends('adamw', (device) => {
+  it.each(opCases('adamw'))('equals PyTorch: $name', ({ get, sizes, scalars }) => {
+    using bench = new TensorBench(device());
+    const count = sizes.count!;
+    const { beta1, beta2, eps, weightDecay, steps } = scalars as unknown as Scalars;
+    const weight = bench.fixture('weight', get('before'));
+    const m = bench.tensor('m', [count], new Float32Array(count));
+    const v = bench.tensor('v', [count], new Float32Array(count));
+    const gradient = bench.tensor('gradient', [count]);
+    const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE]);
+    const row = (key: string, index: number) =>
+      get(key).values.subarray(index * count, (index + 1) * count) as Float32Array;
+    steps.forEach((values, index) => {
+      const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
+      block[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = values.learningRate;
+      block[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = values.beta1Correction;
+      block[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = values.beta2Correction;
+      block[GPT2_STEP.GPT2_STEP_CLIP] = values.clip;
+      step.write(block);
+      gradient.write(row('gradients', index));
+      adamw(device(), { weight, master: weight, m, v, gradient, step, beta1, beta2, eps, weightDecay });
+      // A few fp32 roundings of each element.
+      expectClose(`weights after update ${index + 1}`, floats(weight), row('master', index), 1e-6);
+      expectClose(`m after update ${index + 1}`, floats(m), row('m', index), 1e-6);
+      expectClose(`v after update ${index + 1}`, floats(v), row('v', index), 1e-6);
+    });
+    bench.checkGuards();
+  });
+});

@@ -1,0 +1,110 @@
+// Causal attention: against PyTorch, its own differences, odd lengths and head sizes, and that it is causal.
+import { expect, it } from 'vitest';
+import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
+import { describeBackends } from '../support/backends.ts';
+import { opCases } from '../support/fixtures.ts';
+import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+
+interface Sizes {
+  B: number;
+  T: number;
+  C: number;
+  NH: number;
+}
+
+function setUp(bench: TensorBench, { B, T, C, NH }: Sizes) {
+  bench.device.reserveWorkspace(attentionScratch(bench.device, { B, T, C, NH }));
+  return {
+    out: bench.tensor('out', [B, T, C]),
+    lse: bench.tensor('lse', [B, NH, T]),
+    dqkv: bench.tensor('dqkv', [B, T, 3 * C]),
+  };
+}
+
+/** The formula in double, one query at a time. */
+function reference(qkv: Float32Array, { B, T, C, NH }: Sizes) {
+  const HS = C / NH;
+  const out = new Float64Array(B * T * C);
+  const lse = new Float64Array(B * NH * T);
+  for (let b = 0; b < B; b++) {
+    for (let h = 0; h < NH; h++) {
+      const at = (t: number, part: number) => qkv.subarray((b * T + t) * 3 * C + part * C + h * HS).subarray(0, HS);
+      for (let t = 0; t < T; t++) {
+        const scores = Array.from({ length: t + 1 }, (_, s) => dot(at(t, 0), at(s, 1)) / Math.sqrt(HS));
+        const largest = Math.max(...scores);
+        const sum = scores.reduce((total, score) => total + Math.exp(score - largest), 0);
+        lse[(b * NH + h) * T + t] = largest + Math.log(sum);
+        scores.forEach((score, s) => {
+          const share = Math.exp(score - largest) / sum;
+          const value = at(s, 2);
+          for (let i = 0; i < HS; i++) out[(b * T + t) * C + h * HS + i]! += share * value[i]!;
+        });
+      }
+    }
+  }
+  return { out, lse };
+}
+
+describeBackends('attention', (device) => {
+  it.each(opCases('attention'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {
+    using bench = new TensorBench(device());
+    const { out, lse, dqkv } = setUp(bench, sizes as unknown as Sizes);
+    const qkv = bench.fixture('qkv', get('qkv'));
+    const dout = bench.fixture('dout', get('dout'));
+    const loss = () => {
+      attentionForward(device(), { out, lse, qkv });
+      return dot(floats(out), floats(dout));
+    };
+    loss();
+    expectClose('out', floats(out), get('out').values);
+    expectClose('lse', floats(lse), get('lse').values);
+    attentionBackward(device(), { dqkv, dout, out, qkv, lse });
+    expectClose('dqkv', floats(dqkv), get('dqkv').values);
+    checkGradient('qkv', { input: qkv, gradient: floats(dqkv), loss, random: new Random(1), step: 3e-3 });
+    bench.checkGuards();
+  });
+
+  it.each([
+    { B: 1, T: 1, C: 3, NH: 1 },
+    { B: 3, T: 2, C: 6, NH: 6 },
+    { B: 1, T: 127, C: 64, NH: 1 },
+    { B: 1, T: 129, C: 80, NH: 1 },
+    { B: 2, T: 31, C: 192, NH: 2 },
+    { B: 1, T: 200, C: 128, NH: 1 },
+  ])('forward in double, B $B T $T C $C NH $NH', (sizes) => {
+    using bench = new TensorBench(device());
+    const { out, lse } = setUp(bench, sizes);
+    const values = new Random(sizes.T).normals(sizes.B * sizes.T * 3 * sizes.C);
+    const qkv = bench.tensor('qkv', [sizes.B, sizes.T, 3 * sizes.C], values);
+    attentionForward(device(), { out, lse, qkv });
+    const wanted = reference(values, sizes);
+    expectClose('out', floats(out), wanted.out, 1e-5);
+    // At T = 1 the log-sum-exp is the score itself, which may be near zero.
+    expect(floats(lse).every((value, index) => Math.abs(value - wanted.lse[index]!) < 1e-5)).toBe(true);
+    bench.checkGuards();
+  });
+
+  it('does not see later positions', () => {
+    using bench = new TensorBench(device());
+    const sizes = { B: 1, T: 40, C: 32, NH: 2 };
+    const { out, lse } = setUp(bench, sizes);
+    const values = new Random(5).normals(40 * 96);
+    const qkv = bench.tensor('qkv', [1, 40, 96], values);
+    attentionForward(device(), { out, lse, qkv });
+    const before = floats(out).slice(0, 20 * 32);
+    qkv.write(Float32Array.from(values, (value, index) => (index < 20 * 96 ? value : value * -3)));
+    attentionForward(device(), { out, lse, qkv });
+    expect(floats(out).slice(0, 20 * 32)).toEqual(before);
+  });
+
+  it('stays finite where scores are large', () => {
+    using bench = new TensorBench(device());
+    const sizes = { B: 1, T: 9, C: 16, NH: 1 };
+    const { out, lse, dqkv } = setUp(bench, sizes);
+    const qkv = bench.tensor('qkv', [1, 9, 48], new Random(6).normals(9 * 48, 60));
+    const dout = bench.tensor('dout', [1, 9, 16], new Random(7).normals(9 * 16));
+    attentionForward(device(), { out, lse, qkv });
+    attentionBackward(device(), { dqkv, dout, out, qkv, lse });
+    expect([...floats(out), ...floats(lse), ...floats(dqkv)].every(Number.isFinite)).toBe(true);
+  });
+});

@@ -1,0 +1,84 @@
+// Softmax and cross-entropy: against PyTorch, its own differences, padding columns, in place, the sum of losses.
+import { expect, it } from 'vitest';
+import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import { crossEntropy, lossSum } from '../../src/ops/cross-entropy.ts';
+import { describeBackends } from '../support/backends.ts';
+import { opCases } from '../support/fixtures.ts';
+import { checkGradient, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+
+describeBackends('cross-entropy', (device, kind) => {
+  it.each(opCases('cross-entropy'))(
+    'equals PyTorch, and backward its own differences: $name',
+    ({ get, sizes, scalars }) => {
+      using bench = new TensorBench(device());
+      const { N, V, Vp } = sizes as { N: number; V: number; Vp: number };
+      const dloss = scalars.dloss as number;
+      const logits = bench.fixture('logits', get('logits'));
+      const targets = bench.fixture('targets', get('targets'));
+      const losses = bench.tensor('losses', [N]);
+      const dlogits = bench.tensor('dlogits', [N, Vp]);
+      const op = { losses, logits, targets, vocabulary: V, dloss };
+      const loss = () => {
+        crossEntropy(device(), { ...op, dlogits: null });
+        return floats(losses).reduce((sum, value) => sum + value, 0) * dloss;
+      };
+      loss();
+      expectClose('losses', floats(losses), get('losses').values, 1e-6);
+      crossEntropy(device(), { ...op, dlogits });
+      expectClose('dlogits', floats(dlogits), get('dlogits').values);
+      checkGradient('logits', {
+        input: logits,
+        gradient: floats(dlogits),
+        loss,
+        random: new Random(1),
+        step: 3e-3,
+        limit: 3e-3,
+      });
+      const apart = floats(dlogits);
+      crossEntropy(device(), { ...op, dlogits: logits });
+      expect(floats(logits)).toEqual(apart);
+      for (let row = 0; row < N; row++) {
+        expect(apart.subarray(row * Vp + V, (row + 1) * Vp).every((value) => value === 0)).toBe(true);
+      }
+      bench.checkGuards();
+    },
+  );
+
+  it('does not see the padding columns', () => {
+    using bench = new TensorBench(device());
+    const values = new Random(3).normals(2 * 64);
+    const logits = bench.tensor('logits', [2, 64], values);
+    const targets = bench.tensor('targets', [2], Int32Array.from([0, 52]), 'int32');
+    const losses = bench.tensor('losses', [2]);
+    const op = { losses, dlogits: null, logits, targets, vocabulary: 53, dloss: 1 };
+    crossEntropy(device(), op);
+    const before = floats(losses);
+    logits.write(Float32Array.from(values, (value, index) => (index % 64 < 53 ? value : 1e6)));
+    crossEntropy(device(), op);
+    expect(floats(losses)).toEqual(before);
+  });
+
+  it.runIf(kind === 'cpu').each([-1, 53])('refuses the target %i of 53', (target) => {
+    using bench = new TensorBench(device());
+    const logits = bench.tensor('logits', [1, 64], new Float32Array(64));
+    const targets = bench.tensor('targets', [1], Int32Array.from([target]), 'int32');
+    const losses = bench.tensor('losses', [1]);
+    expect(() => crossEntropy(device(), { losses, dlogits: null, logits, targets, vocabulary: 53, dloss: 1 })).toThrow(
+      String(target),
+    );
+  });
+
+  it('sums losses in double, overwriting or adding', () => {
+    using bench = new TensorBench(device());
+    const count = 100_000;
+    const losses = bench.tensor('losses', [count], new Float32Array(count).fill(0.1));
+    const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], new Float32Array(GPT2_STEP.GPT2_STEP_SIZE).fill(7));
+    const sum = () => floats(step)[GPT2_STEP.GPT2_STEP_LOSS]!;
+    lossSum(device(), { step, losses, scale: 1 / count, accumulate: false });
+    expect(sum()).toBe(Math.fround(0.1));
+    lossSum(device(), { step, losses, scale: 1 / count, accumulate: true });
+    expect(sum()).toBe(Math.fround(0.2));
+    expect(floats(step).filter((value) => value === 7).length).toBe(GPT2_STEP.GPT2_STEP_SIZE - 1);
+    bench.checkGuards();
+  });
+});

@@ -1,0 +1,76 @@
+// Token and position embedding: against PyTorch, its own differences, repeated tokens, tokens that do not exist.
+import { expect, it } from 'vitest';
+import { embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/embedding.ts';
+import { describeBackends } from '../support/backends.ts';
+import { opCases } from '../support/fixtures.ts';
+import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+
+describeBackends('embedding', (device, kind) => {
+  it.each(opCases('embedding'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {
+    using bench = new TensorBench(device());
+    const { B, T, C, V, Vp, positions } = sizes as Record<'B' | 'T' | 'C' | 'V' | 'Vp' | 'positions', number>;
+    device().reserveWorkspace(embeddingScratch(device(), { B, T, C, V }));
+    const tokens = bench.fixture('tokens', get('tokens'));
+    const wte = bench.fixture('wte', get('wte'));
+    const wpe = bench.fixture('wpe', get('wpe'));
+    const dout = bench.fixture('dout', get('dout'));
+    const out = bench.tensor('out', [B, T, C]);
+    const loss = () => {
+      embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: V });
+      return dot(floats(out), floats(dout));
+    };
+    loss();
+    expect(floats(out)).toEqual(get('out').values);
+
+    // dwte is added to what the head has left there; rows of wpe past T are not touched.
+    const random = new Random(1);
+    const before = random.normals(Vp * C);
+    const dwte = bench.tensor('dwte', [Vp, C], before);
+    const dwpe = bench.tensor('dwpe', [positions, C], new Float32Array(positions * C));
+    const backward = (accumulate: boolean) =>
+      embeddingBackward(device(), { dwte, dwpe, dout, tokens, vocabulary: V, accumulate });
+    backward(false);
+    const wanted = get('dwte').values;
+    expectClose(
+      'dwte',
+      floats(dwte),
+      wanted.map((value, index) => value + before[index]!),
+    );
+    expectClose('dwpe', floats(dwpe).subarray(0, T * C), get('dwpe').values);
+    expect(
+      floats(dwpe)
+        .subarray(T * C)
+        .every((value) => value === 0),
+    ).toBe(true);
+    backward(true);
+    expectClose(
+      'dwpe +=',
+      floats(dwpe).subarray(0, T * C),
+      get('dwpe').values.map((value) => 2 * value),
+    );
+
+    const padded = new Float32Array(positions * C);
+    padded.set(get('dwpe').values as Float32Array);
+    checkGradient('wte', { input: wte, gradient: wanted, loss, random });
+    checkGradient('wpe', { input: wpe, gradient: padded, loss, random });
+    bench.checkGuards();
+  });
+
+  it.runIf(kind === 'cpu').each([-1, 11, 2 ** 30])('refuses the token %i of a vocabulary of 11', (token) => {
+    using bench = new TensorBench(device());
+    const tokens = bench.tensor('tokens', [1, 3], Int32Array.from([0, token, 1]), 'int32');
+    const out = bench.tensor('out', [1, 3, 4], new Float32Array(12));
+    const wte = bench.tensor('wte', [16, 4], new Float32Array(64));
+    const wpe = bench.tensor('wpe', [3, 4], new Float32Array(12));
+    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 11 })).toThrow(String(token));
+  });
+
+  it('refuses more positions than wpe has', () => {
+    using bench = new TensorBench(device());
+    const tokens = bench.tensor('tokens', [1, 5], undefined, 'int32');
+    const [out, wte, wpe] = [bench.tensor('out', [1, 5, 4]), bench.tensor('wte', [8, 4]), bench.tensor('wpe', [3, 4])];
+    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 8 })).toThrow(
+      'embedding_forward: T = 5 is over the 3 positions of wpe',
+    );
+  });
+});

@@ -1,0 +1,31 @@
+// The residual sum: exact, and in place on either side.
+import { expect, it } from 'vitest';
+import { residualForward } from '../../src/ops/residual.ts';
+import { describeBackends } from '../support/backends.ts';
+import { opCases } from '../support/fixtures.ts';
+import { floats, Random, TensorBench } from '../support/tensors.ts';
+
+describeBackends('residual', (device) => {
+  it.each(opCases('residual'))('equals PyTorch: $name', ({ get }) => {
+    using bench = new TensorBench(device());
+    const [a, b] = [bench.fixture('a', get('a')), bench.fixture('b', get('b'))];
+    const out = bench.tensor('out', a.shape);
+    residualForward(device(), { out, a, b });
+    expect(floats(out)).toEqual(get('out').values);
+    bench.checkGuards();
+  });
+
+  it.each([1, 7, 64, 1000])('in place, %i elements', (count) => {
+    using bench = new TensorBench(device());
+    const random = new Random(count);
+    const [x, y] = [random.normals(count), random.normals(count)];
+    const [a, b] = [bench.tensor('a', [count], x), bench.tensor('b', [count], y)];
+    const sum = x.map((value, index) => value + y[index]!);
+    residualForward(device(), { out: a, a, b });
+    expect(floats(a)).toEqual(sum);
+    a.write(x);
+    residualForward(device(), { out: b, a, b });
+    expect(floats(b)).toEqual(sum);
+    bench.checkGuards();
+  });
+});

@@ -1,0 +1,54 @@
+// Reads what scripts/record-pytorch-reference.py recorded: tensors by key, and the JSON beside them.
+import { readFileSync } from 'node:fs';
+
+const folder = new URL('../fixtures/', import.meta.url);
+
+export interface FixtureTensor {
+  readonly shape: readonly number[];
+  readonly values: Float32Array | Int32Array;
+}
+
+export function readFixtureJson<T>(name: string): T {
+  return JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as T;
+}
+
+/** All tensors of a fixture file, by key. */
+export function readFixture(name: string): { get(key: string): FixtureTensor; has(key: string): boolean } {
+  const file = readFileSync(new URL(name, folder));
+  const headerBytes = Number(file.readBigUInt64LE(0));
+  const header = JSON.parse(file.toString('utf8', 8, 8 + headerBytes)) as Record<
+    string,
+    { dtype: 'F32' | 'I32'; shape: number[]; data_offsets: [number, number] }
+  >;
+  return {
+    has: (key) => key in header,
+    get(key) {
+      const entry = header[key];
+      if (!entry) throw new Error(`${name} has no ${key}`);
+      const [from, to] = entry.data_offsets.map((offset) => 8 + headerBytes + offset) as [number, number];
+      const bytes = Uint8Array.from(file.subarray(from, to)).buffer;
+      return { shape: entry.shape, values: entry.dtype === 'F32' ? new Float32Array(bytes) : new Int32Array(bytes) };
+    },
+  };
+}
+
+interface OpCase {
+  readonly op: string;
+  readonly sizes: Readonly<Record<string, number>>;
+  readonly scalars: Readonly<Record<string, unknown>>;
+}
+
+/** The recorded cases of an op, each with a getter for its tensors. */
+export function opCases(op: string) {
+  const { cases } = readFixtureJson<{ cases: Record<string, OpCase> }>('ops.json');
+  const tensors = readFixture('ops.safetensors');
+  return Object.entries(cases)
+    .filter(([, { op: of }]) => of === op)
+    .map(([name, { sizes, scalars }]) => ({
+      name,
+      sizes,
+      scalars,
+      get: (key: string) => tensors.get(`${name}/${key}`),
+      has: (key: string) => tensors.has(`${name}/${key}`),
+    }));
+}

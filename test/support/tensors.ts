@@ -1,0 +1,174 @@
+// Tensors for tests: seeded values, guard values behind every tensor, and the two measures gradients are compared by.
+import { expect } from 'vitest';
+import { type DeviceBuffer, type ElementType, Tensor } from '../../src/native/buffer.ts';
+import type { Device } from '../../src/native/device.ts';
+import type { FixtureTensor } from './fixtures.ts';
+
+/** Elements behind each tensor that no op may touch. */
+const guardCount = 64;
+const guardFloat = 12345.678;
+const guardInteger = 0x5a5a5a5a;
+
+/** A source of numbers that is the same at every run: a linear congruential generator (Knuth's MMIX constants). */
+export class Random {
+  #state: bigint;
+  constructor(seed: number) {
+    this.#state = BigInt(seed) * 2654435761n + 1n;
+  }
+  /** From [0, 1). */
+  uniform(): number {
+    this.#state = BigInt.asUintN(64, this.#state * 6364136223846793005n + 1442695040888963407n);
+    return Number(this.#state >> 40n) / 2 ** 24;
+  }
+  /** Roughly normal: the sum of twelve uniforms less six. */
+  normals(count: number, scale = 1): Float32Array {
+    return Float32Array.from({ length: count }, () => {
+      let sum = -6;
+      for (let index = 0; index < 12; index++) sum += this.uniform();
+      return sum * scale;
+    });
+  }
+  integers(count: number, below: number): Int32Array {
+    return Int32Array.from({ length: count }, () => Math.floor(this.uniform() * below));
+  }
+}
+
+/** Makes guarded tensors on a device and checks that nothing was written behind them. */
+export class TensorBench {
+  readonly device: Device;
+  readonly #buffers: { tensor: Tensor; guard: Tensor }[] = [];
+
+  constructor(device: Device) {
+    this.device = device;
+  }
+
+  /** A tensor with values, or filled with NaN so that an element that is never written shows. */
+  tensor(
+    name: string,
+    shape: readonly number[],
+    values?: Float32Array | Int32Array,
+    type: ElementType = 'fp32',
+  ): Tensor {
+    const count = shape.reduce((product, size) => product * size, 1);
+    const buffer: DeviceBuffer = this.device.allocate((count + guardCount) * 4, name);
+    const tensor = new Tensor(buffer, name, type, shape);
+    const guard = new Tensor(buffer, `${name}'s guard`, type, [guardCount], count * 4);
+    if (type === 'int32') {
+      tensor.write((values as Int32Array | undefined) ?? new Int32Array(count));
+      guard.write(new Int32Array(guardCount).fill(guardInteger));
+    } else {
+      tensor.write((values as Float32Array | undefined) ?? new Float32Array(count).fill(Number.NaN));
+      guard.write(new Float32Array(guardCount).fill(guardFloat));
+    }
+    this.#buffers.push({ tensor, guard });
+    return tensor;
+  }
+
+  /** A tensor as it was recorded. */
+  fixture(name: string, { shape, values }: FixtureTensor): Tensor {
+    return this.tensor(name, shape, values, values instanceof Int32Array ? 'int32' : 'fp32');
+  }
+
+  checkGuards(): void {
+    for (const { tensor, guard } of this.#buffers) {
+      const wanted = guard.type === 'int32' ? guardInteger : Math.fround(guardFloat);
+      expect(
+        guard.read().every((value) => value === wanted),
+        `${tensor.name}: written past its end`,
+      ).toBe(true);
+    }
+  }
+
+  close(): void {
+    for (const { tensor } of this.#buffers.splice(0)) tensor.buffer.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
+
+export const floats = (tensor: Tensor): Float32Array => tensor.read() as Float32Array;
+
+/** ‖a - b‖ / ‖b‖ */
+export function relativeError(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let difference = 0;
+  let norm = 0;
+  for (let index = 0; index < b.length; index++) {
+    difference += (a[index]! - b[index]!) ** 2;
+    norm += b[index]! ** 2;
+  }
+  return Math.sqrt(difference) / Math.max(Math.sqrt(norm), 1e-30);
+}
+
+/** max |a - b| / max |b| */
+export function worstError(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let difference = 0;
+  let largest = 0;
+  for (let index = 0; index < b.length; index++) {
+    // NaN must not slip through a comparison.
+    const error = Math.abs(a[index]! - b[index]!);
+    if (!(error <= difference)) difference = error;
+    largest = Math.max(largest, Math.abs(b[index]!));
+  }
+  return difference / Math.max(largest, 1e-30);
+}
+
+/** Both measures under `limit`, with the figures in the message. */
+export function expectClose(name: string, a: ArrayLike<number>, b: ArrayLike<number>, limit = 1e-4): void {
+  expect(a.length, `${name}: count`).toBe(b.length);
+  const relative = relativeError(a, b);
+  const worst = worstError(a, b);
+  expect(relative < limit && worst < limit, `${name}: relative ${relative}, worst ${worst}, limit ${limit}`).toBe(true);
+}
+
+/** Sum of a * b in double. */
+export function dot(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let sum = 0;
+  for (let index = 0; index < a.length; index++) sum += a[index]! * b[index]!;
+  return sum;
+}
+
+/**
+ * Checks a gradient against differences of the op's own forward along a random direction.
+ * @param loss runs forward and gives the scalar that the gradient belongs to
+ */
+export function checkGradient(
+  name: string,
+  {
+    input,
+    gradient,
+    loss,
+    random,
+    step = 1e-2,
+    limit = 1e-3,
+  }: {
+    input: Tensor;
+    gradient: ArrayLike<number>;
+    loss: () => number;
+    random: Random;
+    step?: number;
+    limit?: number;
+  },
+): void {
+  const values = floats(input);
+  const direction = random.normals(values.length);
+  // Along the gradient itself as well, so that the derivative never is a small difference of large terms.
+  const scale = 1 / Math.max(Math.sqrt(dot(gradient, gradient) / values.length), 1e-30);
+  for (let index = 0; index < direction.length; index++) direction[index]! += gradient[index]! * scale;
+  const shifted = (by: number): number => {
+    const moved = Float32Array.from(values, (value, index) => value + by * direction[index]!);
+    input.write(moved);
+    return loss();
+  };
+  // Richardson: two central differences whose errors in step^2 cancel.
+  const central = (by: number) => (shifted(by) - shifted(-by)) / (2 * by);
+  const difference = (4 * central(step / 2) - central(step)) / 3;
+  input.write(values);
+  const derivative = dot(gradient, direction);
+  const error = Math.abs(difference - derivative) / Math.abs(derivative);
+  expect(
+    error < limit,
+    `${name}: derivative ${derivative}, difference ${difference}, error ${error}, limit ${limit}`,
+  ).toBe(true);
+}

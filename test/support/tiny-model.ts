@@ -1,0 +1,43 @@
+// The tiny GPT-2 that PyTorch recorded: its model on a device, with the recorded weights in place.
+
+import type { ModelConfig } from '../../src/model/config.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { parameterTable } from '../../src/model/parameters.ts';
+import type { Device } from '../../src/native/device.ts';
+import { readFixture, readFixtureJson } from './fixtures.ts';
+
+export interface TinyModelFixture {
+  readonly batch: { readonly B: number; readonly T: number };
+  readonly training: { readonly learningRate: number; readonly weightDecay: number; readonly gradClip: number };
+  readonly loss: number;
+  readonly norm: number;
+  readonly float64: { readonly losses: number[]; readonly norms: number[] };
+}
+
+export const tinyConfig: ModelConfig = { layers: 2, channels: 48, heads: 3, context: 32, vocabularySize: 61 };
+export const tinyFixture = readFixtureJson<TinyModelFixture>('tiny-model.json');
+export const tinyTensors = readFixture('tiny-model.safetensors');
+
+/** The tiny model with PyTorch's weights and batch. */
+export function recordedModel(device: Device): Model {
+  const model = createModel(device, tinyConfig, { ...tinyFixture.batch, purpose: 'training' });
+  for (const { name } of parameterTable(tinyConfig)) {
+    model.masters.get(name).write(tinyTensors.get(`weight/${name}`).values);
+  }
+  castWeights(model);
+  return model;
+}
+
+/** The tiny model as a seed draws it. */
+export function drawnModel(device: Device, seed = 42): Model {
+  const model = createModel(device, tinyConfig, { ...tinyFixture.batch, purpose: 'training' });
+  initializeWeights(model, seed);
+  return model;
+}
+
+/** The recorded batch, as a loader would give it. */
+export const recordedBatch = {
+  inputs: tinyTensors.get('tokens').values as Int32Array,
+  targets: tinyTensors.get('targets').values as Int32Array,
+};
