@@ -48,7 +48,9 @@ describeBackends('initial weights', (_, kind) => {
       const { first, last } = drawn[name]!;
       const count = (values.length / shape[0]!) * rows;
       // log, sin and cos of another library may differ in the last bit.
-      first.forEach((value, index) => expect(Math.abs(values[index]! - value), `${name}[${index}]`).toBeLessThan(1e-7));
+      first.forEach((value, index) => {
+        expect(Math.abs(values[index]! - value), `${name}[${index}]`).toBeLessThan(1e-7);
+      });
       last.forEach((value, index) => {
         const at = count - last.length + index;
         expect(Math.abs(values[at]! - value), `${name}[${at}]`).toBeLessThan(1e-7);
@@ -67,7 +69,9 @@ describeBackends('initial weights', (_, kind) => {
         const normals = generator.normal(new Float32Array(count), mean, standardDeviation);
         // A few last bits of values around mean + 4 standard deviations.
         const limit = 1e-6 * (Math.abs(mean) + 4 * standardDeviation);
-        values.forEach((value, index) => expect(Math.abs(normals[index]! - value)).toBeLessThan(limit));
+        values.forEach((value, index) => {
+          expect(Math.abs(normals[index]! - value)).toBeLessThan(limit);
+        });
       }
     }
   });

@@ -1,0 +1,117 @@
+// Batches of tokens from shards, in an order, from a position on. A position is a handful of numbers; seeking to it gives
+// exactly the batches that would have followed.
+import { Gpt2Error } from '../errors.ts';
+import { openShard, type Shard } from '../shards/shard.ts';
+import { type Order, type OrderName, type Position, SampleOrder, SequenceOrder, startPosition } from './order.ts';
+
+/** A micro-batch: `inputs` and the tokens that follow them, each [B,T]. The arrays are reused by the next batch. */
+export interface Batch {
+  readonly inputs: Int32Array;
+  readonly targets: Int32Array;
+}
+
+export interface LoaderOptions {
+  /** Paths of the shards, in the order they are counted. */
+  readonly shards: readonly string[];
+  /** Sequences in a micro-batch. */
+  readonly batch: number;
+  /** Tokens in a sequence. */
+  readonly sequence: number;
+  readonly order: OrderName;
+  readonly seed: number;
+  /** A token at or beyond it is refused when the loader opens. */
+  readonly vocabularySize: number;
+  readonly rank?: number;
+  readonly ranks?: number;
+}
+
+export interface Loader {
+  /** Tokens in all shards. */
+  readonly tokens: number;
+  /** Where the next batch is read from. Plain data; see `seek`. */
+  readonly position: Position;
+  /** The shards it reads. */
+  readonly shards: readonly Shard[];
+  next(): Batch;
+  seek(position: Position): void;
+  close(): void;
+}
+
+/**
+ * Opens shards and checks every token in them.
+ * @throws Gpt2Error for a file that is no shard, a token beyond the vocabulary, or a shard too short for one sample
+ */
+export function openLoader(options: LoaderOptions): Loader {
+  const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
+  const shards: Shard[] = [];
+  const close = () => {
+    for (const shard of shards.splice(0)) shard.close();
+  };
+  try {
+    for (const path of options.shards) {
+      const shard = openShard(path);
+      shards.push(shard);
+      shard.checkTokens(vocabularySize);
+      checkLength(shard, options);
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  const shardTokens = shards.map(({ tokens }) => tokens);
+  const sizes = { shardTokens, batch, sequence, rank, ranks, seed, shuffle: orderName !== 'file' };
+  const order: Order = orderName === 'sequence' ? new SequenceOrder(sizes) : new SampleOrder(sizes);
+  const inputs = new Int32Array(batch * sequence);
+  const targets = new Int32Array(batch * sequence);
+  let position = startPosition;
+  return {
+    tokens: shardTokens.reduce((sum, count) => sum + count, 0),
+    shards,
+    get position() {
+      return position;
+    },
+    next() {
+      let filled = 0;
+      for (const { shard, start, count } of order.extents(position)) {
+        const tokens = shards[shard]!.read(start, count + 1);
+        inputs.set(tokens.subarray(0, count), filled);
+        targets.set(tokens.subarray(1), filled);
+        filled += count;
+      }
+      position = order.next(position);
+      return { inputs, targets };
+    },
+    seek(to) {
+      position = { epoch: to.epoch, shard: to.shard, sample: to.sample };
+    },
+    close,
+  };
+}
+
+function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 1 }: LoaderOptions): void {
+  const rows = order === 'sequence' ? 1 : batch * ranks;
+  if (tokens >= rows * sequence + 1) return;
+  const largest = Math.floor((tokens - 1) / (sequence * ranks));
+  const advice = largest > 0 ? `the largest --batch that fits is ${largest}` : `--seq must be under ${tokens}`;
+  throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${rows} sequences of ${sequence}; ${advice}`);
+}
+
+export interface ValidationPlan {
+  /** Sequences in a validation batch; 0: the set is too small for one, validation is off. */
+  readonly batch: number;
+  /** What to tell the user if it is not what was asked for. */
+  readonly notice?: string;
+}
+
+/** The largest batch, up to `batch`, that every validation shard holds. */
+export function planValidation({ shards, batch, sequence }: { shards: readonly string[]; batch: number; sequence: number }): ValidationPlan {
+  let least = Number.POSITIVE_INFINITY;
+  for (const path of shards) {
+    using shard = openShard(path);
+    least = Math.min(least, shard.tokens);
+  }
+  const fits = Math.max(0, Math.floor((least - 1) / sequence));
+  if (fits >= batch) return { batch };
+  if (fits === 0) return { batch: 0, notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}` };
+  return { batch: fits, notice: `validation uses batches of ${fits}: its ${least} tokens hold no ${batch} sequences of ${sequence}` };
+}

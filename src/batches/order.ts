@@ -1,0 +1,158 @@
+// In which order a data set's tokens are read. An order turns a position (a handful of numbers, kept in checkpoints) into
+// the places a micro-batch is read from; everything else, permutations included, follows from it and the seed.
+import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
+
+export const orderNames = ['llmc', 'file', 'sequence'] as const;
+export type OrderName = (typeof orderNames)[number];
+
+/** Where a loader stands: passes begun, shards opened in this pass, samples read of the open shard. */
+export interface Position {
+  readonly epoch: number;
+  readonly shard: number;
+  readonly sample: number;
+}
+
+/** `count` tokens and the one after them, from token `start` of shard `shard`. */
+export interface Extent {
+  readonly shard: number;
+  readonly start: number;
+  readonly count: number;
+}
+
+export interface OrderSizes {
+  /** Tokens in each shard. */
+  readonly shardTokens: readonly number[];
+  readonly batch: number;
+  readonly sequence: number;
+  readonly rank: number;
+  readonly ranks: number;
+  readonly seed: number;
+  readonly shuffle: boolean;
+}
+
+export interface Order {
+  /** Where the micro-batch at a position is read. */
+  extents(position: Position): readonly Extent[];
+  /** The position of the next micro-batch. */
+  next(position: Position): Position;
+}
+
+export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
+
+/**
+ * Samples of batch x sequence x ranks tokens. Shuffled, it is llm.c's order: each pass permutes the list of shards in
+ * place, so that passes build on each other, and each shard as it is opened draws a permutation of its samples; all draws
+ * come from one generator seeded with seed + rank. Not shuffled, it is the order of the files.
+ */
+export class SampleOrder implements Order {
+  readonly #sizes: OrderSizes;
+  readonly #samples: readonly number[];
+  #generator!: MersenneTwister;
+  #shards!: Int32Array;
+  #samplesOfShard!: Int32Array;
+  /** The pass and shard that the permutations above belong to. */
+  #at: { epoch: number; shard: number } | undefined;
+
+  constructor(sizes: OrderSizes) {
+    this.#sizes = sizes;
+    const width = sizes.batch * sizes.sequence * sizes.ranks;
+    this.#samples = sizes.shardTokens.map((tokens) => Math.floor((tokens - 1) / width));
+  }
+
+  extents({ epoch, shard, sample }: Position): Extent[] {
+    this.#moveTo(epoch, shard);
+    const { batch, sequence, rank, ranks } = this.#sizes;
+    const count = batch * sequence;
+    return [{ shard: this.#shards[shard]!, start: (this.#samplesOfShard[sample]! * ranks + rank) * count, count }];
+  }
+
+  next({ epoch, shard, sample }: Position): Position {
+    this.#moveTo(epoch, shard);
+    if (sample + 1 < this.#samplesOfShard.length) return { epoch, shard, sample: sample + 1 };
+    if (shard + 1 < this.#shards.length) return { epoch, shard: shard + 1, sample: 0 };
+    return { epoch: epoch + 1, shard: 0, sample: 0 };
+  }
+
+  /** Draws forward to a shard of a pass; from the start if it lies behind. */
+  #moveTo(epoch: number, shard: number): void {
+    if (this.#at?.epoch === epoch && this.#at.shard === shard) return;
+    const behind = !this.#at || epoch < this.#at.epoch || (epoch === this.#at.epoch && shard < this.#at.shard);
+    if (behind) {
+      const { seed, rank, shardTokens } = this.#sizes;
+      this.#generator = new MersenneTwister((seed + rank) >>> 0);
+      this.#shards = identityPermutation(shardTokens.length);
+      this.#openPass(0);
+    }
+    while (this.#at!.epoch < epoch || this.#at!.shard < shard) {
+      if (this.#at!.shard + 1 < this.#shards.length) this.#openShard(this.#at!.epoch, this.#at!.shard + 1);
+      else this.#openPass(this.#at!.epoch + 1);
+    }
+  }
+
+  #openPass(epoch: number): void {
+    if (this.#sizes.shuffle) this.#generator.shuffle(this.#shards);
+    this.#openShard(epoch, 0);
+  }
+
+  #openShard(epoch: number, shard: number): void {
+    this.#samplesOfShard = identityPermutation(this.#samples[this.#shards[shard]!]!);
+    if (this.#sizes.shuffle) this.#generator.shuffle(this.#samplesOfShard);
+    this.#at = { epoch, shard };
+  }
+}
+
+/**
+ * Single sequences of all shards, shuffled anew each pass by a permutation that follows from seed and pass alone. Row r of
+ * the k-th batch of any split is sequence k·rows + r of the permutation, so every split of the same total batch sees the
+ * same tokens. `sample` counts sequences over all ranks; a batch may run into the next pass.
+ */
+export class SequenceOrder implements Order {
+  readonly #sizes: OrderSizes;
+  /** The first sequence of each shard in the count over all shards, and the count itself at the end. */
+  readonly #firsts: readonly number[];
+  readonly #permutations = new Map<number, Int32Array>();
+
+  constructor(sizes: OrderSizes) {
+    this.#sizes = sizes;
+    const firsts = [0];
+    for (const tokens of sizes.shardTokens) firsts.push(firsts.at(-1)! + Math.floor((tokens - 1) / sizes.sequence));
+    this.#firsts = firsts;
+  }
+
+  extents(position: Position): Extent[] {
+    const { batch, rank } = this.#sizes;
+    return Array.from({ length: batch }, (_, row) => this.#extent(this.#advance(position, rank * batch + row)));
+  }
+
+  next(position: Position): Position {
+    const { batch, ranks } = this.#sizes;
+    const next = this.#advance(position, batch * ranks);
+    for (const epoch of this.#permutations.keys()) if (epoch < next.epoch) this.#permutations.delete(epoch);
+    return next;
+  }
+
+  #advance({ epoch, sample }: Position, by: number): Position {
+    const total = this.#firsts.at(-1)!;
+    return { epoch: epoch + Math.floor((sample + by) / total), shard: 0, sample: (sample + by) % total };
+  }
+
+  #extent({ epoch, sample }: Position): Extent {
+    const index = this.#permutation(epoch)[sample]!;
+    const { sequence } = this.#sizes;
+    let shard = 0;
+    while (this.#firsts[shard + 1]! <= index) shard++;
+    return { shard, start: (index - this.#firsts[shard]!) * sequence, count: sequence };
+  }
+
+  #permutation(epoch: number): Int32Array {
+    const known = this.#permutations.get(epoch);
+    if (known) return known;
+    const permutation = identityPermutation(this.#firsts.at(-1)!);
+    // Any two (seed, pass) pairs get different generators: an odd multiplier spreads passes over all 32 bits.
+    if (this.#sizes.shuffle) {
+      new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0).shuffle(permutation);
+    }
+    this.#permutations.set(epoch, permutation);
+    return permutation;
+  }
+}

@@ -1,0 +1,43 @@
+// `prepro`: makes a data set's token shards.
+import { Command } from 'commander';
+import { datasets, prepareDataset } from '../datasets/prepare.ts';
+
+interface Flags {
+  readonly from?: string;
+  readonly out?: string;
+  readonly json?: boolean;
+}
+
+const help = `
+Data sets:
+${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`).join('\n')}
+
+Examples:
+  npm run prepro tinyshakespeare                     download, check, encode
+  npm run prepro tinyshakespeare -- --from input.txt from a file of yours
+  npm run prepro own-source                          no network needed
+
+The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt.
+`;
+
+export function preproCommand(): Command {
+  return new Command('prepro')
+    .description("Make a data set's token shards")
+    .argument('<dataset>', datasets.map(({ name }) => name).join(', '))
+    .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
+    .option('--out <DIR>', 'folder to write (default: data/<dataset>)')
+    .option('--json', 'the result as JSON on stdout')
+    .addHelpText('after', help)
+    .action(async (name: string, flags: Flags) => {
+      const notice = (text: string) => process.stderr.write(`${text}\n`);
+      const { folder, present, dataset } = await prepareDataset(name, { from: flags.from, out: flags.out, notice });
+      if (flags.json) {
+        process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
+        return;
+      }
+      const lines = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${tokens.toLocaleString('en-US')} tokens`);
+      if (present) lines.unshift(`${name} is there already, and right`);
+      const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
+      process.stdout.write(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`);
+    });
+}

@@ -1,0 +1,31 @@
+// This package's own source and documentation as a data set: needs no network and no git, so that everything can be run
+// offline. There are no recorded curves for it; it changes with every version.
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { packageRoot } from '../package-root.ts';
+import { UsageError } from '../errors.ts';
+import type { DatasetSource } from './dataset.ts';
+
+const places = ['src', 'cuda', 'scripts', 'docs', 'README.md'];
+
+export const ownSource: DatasetSource = {
+  name: 'own-source',
+  description: "gpt2.ts's own source files; needs no network",
+  prefix: 'own_source',
+  validation: { lastDocumentsShare: 0.1 },
+  async documents({ from }) {
+    if (from) throw new UsageError('own-source takes no --from: its files come with the package');
+    const paths = places.flatMap((place) => filesIn(join(packageRoot, place)));
+    const sorted = paths.map((path) => relative(packageRoot, path)).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    const documents = sorted.map((path) => readFileSync(join(packageRoot, path), 'utf8'));
+    return { source: `the files of gpt2.ts: ${places.join(', ')}`, documents: documents.filter((text) => text.trim() !== '') };
+  },
+};
+
+function filesIn(path: string): string[] {
+  if (!existsSync(path)) return [];
+  if (statSync(path).isFile()) return [path];
+  return readdirSync(path, { withFileTypes: true })
+    .filter((entry) => entry.name !== '__pycache__')
+    .flatMap((entry) => (entry.isDirectory() ? filesIn(join(path, entry.name)) : entry.isFile() ? [join(path, entry.name)] : []));
+}

@@ -1,0 +1,102 @@
+// Turns a data set into a folder of token shards with dataset.json beside them. Each file is written under a temporary
+// name and renamed, dataset.json last: a folder that has it is whole.
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { gpt2VocabularySize } from '../model/config.ts';
+import { type Dataset, datasetFile, fileHash, readDataset } from '../shards/find.ts';
+import { writeDurably, writeShard } from '../shards/shard.ts';
+import { encode, endOfText } from '../tokenizer/tokenizer.ts';
+import type { DatasetSource } from './dataset.ts';
+import { ownSource } from './own-source.ts';
+import { tinyshakespeare } from './tinyshakespeare.ts';
+
+export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
+export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
+
+export interface PrepareOptions {
+  /** The source text, where the data set takes one. */
+  readonly from?: string;
+  /** Folder to write. Default data/<name>. */
+  readonly out?: string;
+  readonly notice?: (text: string) => void;
+}
+
+export interface Prepared {
+  readonly folder: string;
+  /** Whether it was there before and right. */
+  readonly present: boolean;
+  readonly dataset: Dataset;
+}
+
+/**
+ * Makes a data set's shards, unless they are there and right.
+ * @throws UsageError for an unknown name; Gpt2Error if the source is not to be had or the folder cannot be written
+ */
+export async function prepareDataset(name: string, { from, out, notice = () => {} }: PrepareOptions = {}): Promise<Prepared> {
+  const set = datasets.find((candidate) => candidate.name === name);
+  if (!set) throw new UsageError(`there is no data set "${name}"; there are ${datasetNames.join(', ')}`);
+  const folder = out ?? join('data', set.name);
+
+  // A given text may be another one, and own-source follows the package's files: both are always made anew.
+  const present = from || set === ownSource ? undefined : await presentAndRight(folder);
+  if (present) return { folder, present: true, dataset: present };
+
+  const { source, documents } = await set.documents({ from, notice });
+  const { train, val } = split(set, documents.map(tokensOf));
+  if (train.length === 0) throw new Gpt2Error(`${source} is too short: all its ${val.length} tokens are validation`);
+  try {
+    mkdirSync(folder, { recursive: true });
+    for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
+    rmSync(join(folder, datasetFile), { force: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+  }
+  const shards = ([['train', train], ['val', val]] as const).map(([role, tokens]) => {
+    const file = `${set.prefix}_${role}.bin`;
+    return { file, role, ...writeShard(join(folder, file), tokens) };
+  });
+  const dataset: Dataset = { source, tokenizer: 'gpt2', vocabularySize: gpt2VocabularySize, shards };
+  writeDurably(join(folder, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
+  return { folder, present: false, dataset };
+}
+
+async function presentAndRight(folder: string): Promise<Dataset | undefined> {
+  try {
+    const dataset = readDataset(folder);
+    if (!dataset) return undefined;
+    for (const { file, sha256 } of dataset.shards) if ((await fileHash(join(folder, file))) !== sha256) return undefined;
+    return dataset;
+  } catch {
+    return undefined;
+  }
+}
+
+/** <|endoftext|> and the document. */
+function tokensOf(document: string): Uint16Array {
+  const ids = encode(document);
+  const tokens = new Uint16Array(ids.length + 1);
+  tokens[0] = endOfText;
+  tokens.set(ids, 1);
+  return tokens;
+}
+
+function split({ validation }: DatasetSource, documents: readonly Uint16Array[]): { train: Uint16Array; val: Uint16Array } {
+  if ('firstTokens' in validation) {
+    const all = concatenate(documents);
+    const first = Math.min(validation.firstTokens, all.length);
+    return { val: all.subarray(0, first), train: all.subarray(first) };
+  }
+  const last = Math.max(1, Math.round(documents.length * validation.lastDocumentsShare));
+  return { train: concatenate(documents.slice(0, -last)), val: concatenate(documents.slice(-last)) };
+}
+
+function concatenate(parts: readonly Uint16Array[]): Uint16Array {
+  const all = new Uint16Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let filled = 0;
+  for (const part of parts) {
+    all.set(part, filled);
+    filled += part.length;
+  }
+  return all;
+}

@@ -1,0 +1,70 @@
+// A data-set folder: which of its files are shards of which role, and dataset.json, which says what they hold.
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error } from '../errors.ts';
+
+export type Role = 'train' | 'val';
+
+/** "train" or "val" standing between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
+
+/**
+ * Paths of a folder's shards of one role, sorted bytewise.
+ * @throws Gpt2Error if the folder is missing, has none, or a file's name says both roles
+ */
+export function findShards(folder: string, role: Role): string[] {
+  if (!existsSync(folder)) {
+    throw new Gpt2Error(`there is no data in ${folder}: run \`npm run prepro tinyshakespeare\`, or name a folder with --data`);
+  }
+  let names: string[];
+  try {
+    names = readdirSync(folder).filter((name) => name.endsWith('.bin'));
+  } catch (cause) {
+    throw new Gpt2Error(`${folder} cannot be read as a folder of token shards: ${(cause as Error).message}`, { cause });
+  }
+  const both = names.find((name) => roleWord.train.test(name) && roleWord.val.test(name));
+  if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
+  const found = names.filter((name) => roleWord[role].test(name));
+  if (found.length === 0) {
+    throw new Gpt2Error(`${folder} has no ${role} shard (a .bin file with "${role}" in its name): run prepro to make one`);
+  }
+  return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
+}
+
+const shardSchema = z.object({
+  file: z.string(),
+  role: z.enum(['train', 'val']),
+  tokens: z.int().nonnegative(),
+  sha256: z.string(),
+});
+const datasetSchema = z.object({
+  source: z.string(),
+  tokenizer: z.string(),
+  vocabularySize: z.int().positive(),
+  shards: z.array(shardSchema),
+});
+
+/** The content of dataset.json. */
+export type Dataset = z.infer<typeof datasetSchema>;
+export const datasetFile = 'dataset.json';
+
+/** dataset.json of a folder, or undefined without one (then the shards are GPT-2's). @throws Gpt2Error if it is damaged */
+export function readDataset(folder: string): Dataset | undefined {
+  const path = join(folder, datasetFile);
+  if (!existsSync(path)) return undefined;
+  try {
+    return datasetSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : (cause as Error).message;
+    throw new Gpt2Error(`${path} is damaged: ${reason}; make the data set again with prepro`, { cause });
+  }
+}
+
+/** sha256 of a file, in hex. */
+export async function fileHash(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}

@@ -1,0 +1,129 @@
+// Token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens as uint16. Reading,
+// checking and writing; which shards a folder holds is in find.ts.
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+
+const magic = 20240520;
+const version = 1;
+const headerBytes = 1024;
+const tokenBytes = 2;
+
+export interface Shard extends Disposable {
+  readonly path: string;
+  /** How many tokens it holds. */
+  readonly tokens: number;
+  /** `count` tokens from `start` on, in memory that the next read reuses. */
+  read(start: number, count: number): Uint16Array;
+  /** @throws Gpt2Error naming the first token at or beyond the vocabulary */
+  checkTokens(vocabularySize: number): void;
+  close(): void;
+}
+
+/** @throws Gpt2Error if the file is missing or is not exactly a shard: what was expected, what came */
+export function openShard(path: string): Shard {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (cause) {
+    throw new Gpt2Error(`the token shard ${path} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+  try {
+    const tokens = readHeader(file, path);
+    let buffer = new Uint16Array(0);
+    const shard: Shard = {
+      path,
+      tokens,
+      read(start, count) {
+        if (buffer.length < count) buffer = new Uint16Array(count);
+        const view = buffer.subarray(0, count);
+        readFully(file, path, new Uint8Array(view.buffer, 0, count * tokenBytes), headerBytes + start * tokenBytes);
+        return view;
+      },
+      checkTokens(vocabularySize) {
+        const chunk = 1 << 20;
+        for (let start = 0; start < tokens; start += chunk) {
+          const values = shard.read(start, Math.min(chunk, tokens - start));
+          const at = values.findIndex((token) => token >= vocabularySize);
+          if (at < 0) continue;
+          throw new Gpt2Error(
+            `${path} holds the token ${values[at]} at position ${start + at}, beyond the vocabulary of ${vocabularySize}; it was made for another model`,
+          );
+        }
+      },
+      close: () => closeSync(file),
+      [Symbol.dispose]: () => closeSync(file),
+    };
+    return shard;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+function readHeader(file: number, path: string): number {
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${path} is not a token shard: ${what}; make it again with prepro`);
+  };
+  const stats = fstatSync(file);
+  if (!stats.isFile()) return refuse('it is not a file');
+  if (stats.size < headerBytes) return refuse(`it has ${stats.size} bytes, less than the header's ${headerBytes}`);
+  const header = new Int32Array(headerBytes / 4);
+  readFully(file, path, new Uint8Array(header.buffer), 0);
+  const [foundMagic, foundVersion, tokens] = header as unknown as [number, number, number];
+  if (foundMagic !== magic) return refuse(`it begins with ${foundMagic}, not ${magic}`);
+  if (foundVersion !== version) return refuse(`its version is ${foundVersion}, not ${version}`);
+  const expected = headerBytes + tokens * tokenBytes;
+  if (stats.size !== expected) {
+    return refuse(`its header says ${tokens} tokens, ${expected} bytes in all, but it has ${stats.size}`);
+  }
+  return tokens;
+}
+
+function readFully(file: number, path: string, into: Uint8Array, position: number): void {
+  let done = 0;
+  while (done < into.length) {
+    const count = readSync(file, into, done, into.length - done, position + done);
+    if (count === 0) throw new Gpt2Error(`${path} ended early: it changed while it was being read`);
+    done += count;
+  }
+}
+
+/** What was written, for dataset.json. */
+export interface WrittenShard {
+  readonly tokens: number;
+  readonly sha256: string;
+}
+
+/** Writes a shard under a temporary name beside `path`, then renames it. */
+export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
+  const header = new Int32Array(headerBytes / 4);
+  header.set([magic, version, tokens.length]);
+  const parts = [new Uint8Array(header.buffer), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
+  const hash = createHash('sha256');
+  writeDurably(path, parts);
+  for (const part of parts) hash.update(part);
+  return { tokens: tokens.length, sha256: hash.digest('hex') };
+}
+
+/** Writes a file so that after a crash it is there whole or not at all. @throws Gpt2Error */
+export function writeDurably(path: string, parts: readonly Uint8Array[]): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  try {
+    const file = openSync(temporary, 'w');
+    try {
+      for (const part of parts) for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+    const folder = openSync(dirname(path), 'r');
+    fsyncSync(folder);
+    closeSync(folder);
+  } catch (cause) {
+    rmSync(temporary, { force: true });
+    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
+  }
+}
