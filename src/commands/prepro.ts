@@ -1,6 +1,6 @@
 // `prepro`: makes a data set's token shards.
 import { Command } from 'commander';
-import { datasets, prepareDataset } from '../datasets/prepare.ts';
+import { datasets, prepareDataset } from '../index.ts';
 
 interface Flags {
   readonly from?: string;

@@ -2,7 +2,7 @@
 // stderr. The run log has the same facts as JSON (src/runs).
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
-import type { RunEvent } from '../runs/schema.ts';
+import type { RunEvent } from '../index.ts';
 
 /** "1h02m", "3m07s", "12s" */
 export function formatDuration(seconds: number): string {

@@ -1,7 +1,6 @@
 // `train`: reads options from the command line, runs training, shows its progress.
 import { Command, Option } from 'commander';
-import { type OptionName, type OptionRow, optionTable, readOption, type TrainOptions } from '../train/options.ts';
-import { train } from '../train/train.ts';
+import { type OptionName, type OptionRow, optionTable, type RunDescription, readOption, type TrainOptions, train } from '../index.ts';
 import { formatBytes, Progress } from './progress.ts';
 
 const examples = `
@@ -30,10 +29,10 @@ export function trainCommand(interruption: () => AbortSignal): Command {
     try {
       await train(options, {
         signal: interruption(),
-        onStart: ({ steps, lines }) => {
+        onStart: (run) => {
           if (options.json) return;
-          progress = new Progress(steps);
-          for (const line of lines({ formatBytes })) progress.line(line);
+          progress = new Progress(run.steps);
+          progress.line(describe(run));
         },
         onNotice: (text) => (options.json ? process.stderr.write(`${text}\n`) : process.stdout.write(`${text}\n`)),
         onEvent: (event, { remaining, json }) => {
@@ -45,6 +44,15 @@ export function trainCommand(interruption: () => AbortSignal): Command {
       progress?.close();
     }
   });
+}
+
+/** What is said before step 0. */
+function describe(run: RunDescription): string {
+  const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
+  return [
+    `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
+    `${run.steps} steps of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
+  ].join('\n');
 }
 
 /** commander keys flags by their own camel case (`--total-batch`: totalBatch, `--lr`: lr); the table knows their names. */

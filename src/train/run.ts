@@ -65,6 +65,8 @@ export interface Run {
   readonly loader: Loader;
   readonly validation: Validation | undefined;
   readonly log: RunLog;
+  /** Name and version of this program. */
+  readonly program: string;
   readonly runEvent: RunEvent;
   readonly description: RunDescription;
   close(): void;
@@ -106,7 +108,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const configuration = configurationOf(options, config, steps);
     const log = keep(
       checkpoint
-        ? RunLog.resume(out, checkpoint.manifest.logBytes)
+        ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
         : RunLog.create(out, { configuration, overwrite: options.overwrite }),
     );
 
@@ -124,6 +126,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
 
     const { library, codePath, threads } = device.description;
     const parameters = parameterCount(config);
+    const program = programVersion();
     const startStep = checkpoint?.manifest.step ?? 0;
     return {
       options,
@@ -138,10 +141,11 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       loader,
       validation,
       log,
+      program,
       runEvent: {
         event: 'run',
         configuration,
-        program: programVersion(),
+        program,
         device: device.description.device,
         codePath,
         dtype: options.dtype,
@@ -224,7 +228,7 @@ function openData(folder: string) {
 
 function openTrainLoader(options: SettledOptions, shards: string[], vocabularySize: number): Loader {
   const { batch, sequence, order, seed } = options;
-  return openLoader({ shards, batch, sequence, order, seed, vocabularySize, shuffle: order !== 'file' });
+  return openLoader({ shards, batch, sequence, order, seed, vocabularySize });
 }
 
 function openValidation(
@@ -238,7 +242,7 @@ function openValidation(
   if (plan.notice) notice(plan.notice);
   if (!plan.batch) return undefined;
   const { batch } = plan;
-  const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, shuffle: false });
+  const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize });
   return { loader, batch, sequence, batches: options.valSteps };
 }
 
@@ -255,8 +259,7 @@ function configurationOf(options: SettledOptions, config: ModelConfig, steps: nu
   return { ...Object.fromEntries(what), ...config, steps } as Configuration;
 }
 
-let version: string | undefined;
 function programVersion(): string {
-  version ??= (JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string }).version;
+  const { version } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string };
   return `gpt2.ts ${version}`;
 }

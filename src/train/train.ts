@@ -1,5 +1,6 @@
 // A training run from options to the last checkpoint: opens data, device and run folder, then the loop. Each step may
 // log, in this order: validation, sample, checkpoint, training loss. What a step computes is in trainer.ts.
+import { startPosition } from '../batches/order.ts';
 import { Gpt2Error } from '../errors.ts';
 import { meanLoss } from '../evaluate/mean-loss.ts';
 import type { RunEvent } from '../runs/schema.ts';
@@ -74,11 +75,11 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
     const isResumedHere = run.resumed !== undefined && step === run.startStep;
     if (!isResumedHere) {
       if (validation && (isLast || (options.valEvery > 0 && step % options.valEvery === 0))) {
-        validation.loader.reset();
+        validation.loader.seek(startPosition);
         log({ event: 'val', step, loss: await meanLoss(run.model, validation, () => validation.loader.next()) });
       }
       if (options.sampleEvery > 0 && step > 0 && (isLast || step % options.sampleEvery === 0)) {
-        log({ event: 'sample', step, text: await sampleText(run.model, options.seed, step) });
+        log({ event: 'sample', step, text: await sampleText(run, step) });
       }
       const isStopping = signal?.aborted === true;
       const isDue = options.saveEvery > 0 && step > 0 && step % options.saveEvery === 0;
@@ -110,7 +111,7 @@ function stopped(run: Run, step: number, signal: AbortSignal | undefined): Stopp
 
 /** The micro-batches of the first step, again and again. */
 function copyBatches({ options, loader }: Run): () => { inputs: Int32Array; targets: Int32Array } {
-  loader.reset();
+  loader.seek(startPosition);
   const batches = Array.from({ length: options.accumulation }, () => {
     const { inputs, targets } = loader.next();
     return { inputs: inputs.slice(), targets: targets.slice() };

@@ -1,0 +1,37 @@
+// Between our tensors and Hugging Face's: padding rows are not stored, linear weights are stored as [in, out].
+import type { Parameter } from '../model/parameters.ts';
+import type { Tensor } from '../native/buffer.ts';
+
+/** The shape a parameter has in a file. */
+export function storedShape({ shape, rows, transposed }: Parameter): number[] {
+  const stored = [rows, ...shape.slice(1)];
+  return transposed ? stored.reverse() : stored;
+}
+
+/** A parameter's real rows, as a file stores them. */
+export function toStored(parameter: Parameter, tensor: Tensor): Float32Array {
+  const width = tensor.count / parameter.shape[0]!;
+  const values = tensor.readInto(new Float32Array(parameter.rows * width));
+  return parameter.transposed ? transpose(values, parameter.rows, width) : values;
+}
+
+/** The inverse of `toStored`; padding rows become zero. */
+export function fromStored(parameter: Parameter, tensor: Tensor, stored: Float32Array): void {
+  const width = tensor.count / parameter.shape[0]!;
+  if (parameter.rows < parameter.shape[0]!) tensor.write(new Float32Array(tensor.count));
+  tensor.write(parameter.transposed ? transpose(stored, width, parameter.rows) : stored);
+}
+
+/** In blocks, so that both sides stay in cache. */
+function transpose(values: Float32Array, rows: number, columns: number): Float32Array {
+  const block = 32;
+  const out = new Float32Array(values.length);
+  for (let row = 0; row < rows; row += block) {
+    for (let column = 0; column < columns; column += block) {
+      const rowEnd = Math.min(row + block, rows);
+      const columnEnd = Math.min(column + block, columns);
+      for (let r = row; r < rowEnd; r++) for (let c = column; c < columnEnd; c++) out[c * rows + r] = values[r * columns + c]!;
+    }
+  }
+  return out;
+}

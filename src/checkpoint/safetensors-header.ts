@@ -1,0 +1,84 @@
+// What the header of a safetensors file may say: every tensor of a known form, inside the file, one after another without
+// gap or overlap, as many bytes as its shape needs. Nothing of a file is believed before. Reading it is safetensors.ts.
+import { z } from 'zod';
+
+/** The header of the largest models is a few hundred KiB; anything near this is damage. */
+export const largestHeaderBytes = 100_000_000;
+/** Of an F32 element. */
+export const floatBytes = 4;
+
+/** A tensor as the header has it; `from` and `to` count from the end of the header. */
+export interface TensorEntry {
+  readonly dtype: string;
+  readonly shape: readonly number[];
+  readonly from: number;
+  readonly to: number;
+}
+
+const count = z.int().nonnegative();
+const entrySchema = z.object({
+  dtype: z.string(),
+  shape: z.array(count).max(16),
+  data_offsets: z.tuple([count, count]),
+});
+
+export const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
+
+/** A name out of a file, fit for a message of one line whatever it holds. */
+export const quote = (name: string): string => {
+  const plain = /^[\w.-]{1,80}$/.test(name);
+  return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
+};
+
+/**
+ * The tensors of a header, by name.
+ * @param dataBytes how many bytes follow the header
+ * @param refuse throws the error that says what is wrong
+ */
+export function parseHeader(
+  text: Uint8Array,
+  dataBytes: number,
+  refuse: (what: string) => never,
+): Map<string, TensorEntry> {
+  const entries = new Map<string, TensorEntry>();
+  for (const [name, value] of Object.entries(parseObject(text, refuse))) {
+    if (name === '__metadata__') continue;
+    const result = entrySchema.safeParse(value);
+    if (!result.success) return refuse(`the entry of ${quote(name)} is malformed`);
+    const { dtype, shape, data_offsets } = result.data;
+    const [from, to] = data_offsets;
+    if (from > to || to > dataBytes) return refuse(`${quote(name)} lies at ${from} to ${to} of ${dataBytes} bytes`);
+    if (dtype === 'F32' && elements(shape) * floatBytes !== to - from) {
+      return refuse(`${quote(name)} [${shape}] has ${to - from} bytes`);
+    }
+    entries.set(name, { dtype, shape, from, to });
+  }
+  checkSpans(entries, dataBytes, refuse);
+  return entries;
+}
+
+function parseObject(text: Uint8Array, refuse: (what: string) => never): object {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(text));
+  } catch {
+    return refuse('its header is not JSON');
+  }
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
+    return refuse('its header is not a JSON object');
+  }
+  return parsed;
+}
+
+/** Every byte of data belongs to one tensor. */
+function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse: (what: string) => never): void {
+  // Of those that begin together, the empty ones come first.
+  const spans = [...entries].sort(([, a], [, b]) => a.from - b.from || a.to - b.to);
+  let end = 0;
+  for (const [name, { from, to }] of spans) {
+    if (from < end) return refuse(`${quote(name)} overlaps the tensor before it`);
+    if (from > end) return refuse(`${from - end} bytes before ${quote(name)} belong to no tensor`);
+    end = to;
+  }
+  if (end !== dataBytes) return refuse(`${dataBytes - end} bytes at its end belong to no tensor`);
+}

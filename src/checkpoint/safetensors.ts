@@ -1,0 +1,156 @@
+// The safetensors format: u64 header length, a JSON header padded to 8 bytes, then the tensors one after another. Here a
+// file is written, tensor by tensor, and opened; what its header claims is checked in safetensors-header.ts. Which
+// tensors a checkpoint has is known to write.ts and read.ts alone.
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { Gpt2Error } from '../errors.ts';
+import { elements, floatBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
+
+/** A tensor for `writeSafetensors`. */
+export interface TensorToWrite {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** Gives the values when their turn comes; they are let go of before the next tensor is asked for. */
+  read(): Float32Array;
+}
+
+/** What was written, for a manifest. */
+export interface WrittenFile {
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/**
+ * Writes fp32 tensors, in this order, to a new file and waits until the disk has them. Its metadata says "pt", without
+ * which transformers does not open a file.
+ * @throws the error of the file system, with its code; the file is then left for the caller to remove
+ */
+export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]): WrittenFile {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  const file = openSync(path, 'wx');
+  try {
+    const append = (part: Uint8Array) => {
+      hash.update(part);
+      for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
+      bytes += part.length;
+    };
+    append(headerOf(tensors));
+    for (const { name, shape, read } of tensors) {
+      const values = read();
+      if (values.length !== elements(shape)) throw new Error(`${name} has ${values.length} values, not [${shape}]`);
+      append(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+    }
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+function headerOf(tensors: readonly TensorToWrite[]): Buffer {
+  const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
+  let offset = 0;
+  for (const { name, shape } of tensors) {
+    if (name in header) throw new Error(`two tensors are called ${name}`);
+    const end = offset + elements(shape) * floatBytes;
+    header[name] = { dtype: 'F32', shape, data_offsets: [offset, end] };
+    offset = end;
+  }
+  const text = Buffer.from(JSON.stringify(header));
+  const padded = Buffer.alloc(8 + Math.ceil(text.length / 8) * 8, ' ');
+  padded.writeBigUInt64LE(BigInt(padded.length - 8));
+  text.copy(padded, 8);
+  return padded;
+}
+
+/** An open file. Nothing but its header is in memory. */
+export interface SafetensorsFile extends Disposable {
+  readonly path: string;
+  /** In the order of the header. */
+  readonly names: readonly string[];
+  /** @throws Gpt2Error if the file has no such tensor */
+  shape(name: string): readonly number[];
+  /** The values of a tensor. @throws Gpt2Error if it is not there or not fp32 */
+  read(name: string): Float32Array;
+  close(): void;
+}
+
+/** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and what is wrong */
+export function openSafetensors(path: string): SafetensorsFile {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (cause) {
+    throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+  try {
+    return reader(path, file);
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+function reader(path: string, file: number): SafetensorsFile {
+  const { entries, dataStart } = readHeader(path, file);
+  let open = true;
+  const entry = (name: string): TensorEntry => {
+    const found = entries.get(name);
+    if (!found) throw new Gpt2Error(`${path} has no tensor ${quote(name)}`);
+    return found;
+  };
+  const close = () => {
+    if (open) closeSync(file);
+    open = false;
+  };
+  return {
+    path,
+    names: [...entries.keys()],
+    shape: (name) => entry(name).shape,
+    read(name) {
+      if (!open) throw new Gpt2Error(`${path} is closed`);
+      const { dtype, shape, from } = entry(name);
+      if (dtype !== 'F32') {
+        throw new Gpt2Error(`${path}: ${quote(name)} is ${quote(dtype)}; only F32 can be read, convert the file first`);
+      }
+      const values = new Float32Array(elements(shape));
+      readFully(path, file, new Uint8Array(values.buffer), dataStart + from);
+      return values;
+    },
+    close,
+    [Symbol.dispose]: close,
+  };
+}
+
+function readHeader(path: string, file: number): { entries: Map<string, TensorEntry>; dataStart: number } {
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${path} is not a whole safetensors file: ${what}`);
+  };
+  const stats = fstatSync(file);
+  if (!stats.isFile()) return refuse('it is not a file');
+  if (stats.size < 8) return refuse(`it has ${stats.size} bytes`);
+  const length = Buffer.alloc(8);
+  readFully(path, file, length, 0);
+  const headerBytes = Number(length.readBigUInt64LE());
+  if (headerBytes > Math.min(stats.size - 8, largestHeaderBytes)) {
+    return refuse(`its header claims ${headerBytes} bytes of ${stats.size}`);
+  }
+  const text = Buffer.alloc(headerBytes);
+  readFully(path, file, text, 8);
+  const dataStart = 8 + headerBytes;
+  return { entries: parseHeader(text, stats.size - dataStart, refuse), dataStart };
+}
+
+function readFully(path: string, file: number, into: Uint8Array, position: number): void {
+  try {
+    for (let done = 0; done < into.length; ) {
+      // A single read gives at most 2 GiB; larger tensors take several.
+      const count = readSync(file, into, done, Math.min(into.length - done, 1 << 30), position + done);
+      if (count === 0) throw new Error('it ended early: it changed while it was being read');
+      done += count;
+    }
+  } catch (cause) {
+    throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}

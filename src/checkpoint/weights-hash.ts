@@ -1,0 +1,15 @@
+// One hash for all weights, by which two runs can be told to be equal to the last bit.
+import { createHash } from 'node:crypto';
+import type { Model } from '../model/model.ts';
+import { parameterTable } from '../model/parameters.ts';
+
+/** sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. */
+export function weightsHash({ config, masters }: Model): string {
+  const hash = createHash('sha256');
+  for (const { name, shape, rows } of parameterTable(config)) {
+    const tensor = masters.get(name);
+    const values = tensor.readInto(new Float32Array((tensor.count / shape[0]!) * rows));
+    hash.update(new Uint8Array(values.buffer));
+  }
+  return hash.digest('hex');
+}

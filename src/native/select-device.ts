@@ -1,0 +1,35 @@
+// What --device means: the GPU where its library is there and opens, else the CPU.
+import { existsSync } from 'node:fs';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { Device } from './device.ts';
+import { type LibraryKind, libraryPath } from './library.ts';
+
+export interface DeviceChoice {
+  readonly kind: LibraryKind;
+  /** Which GPU. */
+  readonly index: number;
+}
+
+/**
+ * @param choice "auto", "cpu", "cuda" or "cuda:N"
+ * @throws UsageError for anything else
+ */
+export function selectDevice(choice: string): DeviceChoice {
+  if (choice === 'auto') return { kind: hasGpu() ? 'cuda' : 'cpu', index: 0 };
+  if (choice === 'cpu') return { kind: 'cpu', index: 0 };
+  const cuda = /^cuda(?::(\d{1,3}))?$/.exec(choice);
+  if (!cuda) throw new UsageError(`--device takes auto, cpu, cuda or cuda:N, not ${JSON.stringify(choice)}`);
+  return { kind: 'cuda', index: Number(cuda[1] ?? 0) };
+}
+
+function hasGpu(): boolean {
+  const path = libraryPath('cuda');
+  if (!existsSync(path) || path === libraryPath('cpu')) return false;
+  try {
+    Device.open({ kind: 'cuda' }).close();
+    return true;
+  } catch (error) {
+    if (error instanceof Gpt2Error) return false;
+    throw error;
+  }
+}
