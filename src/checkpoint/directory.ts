@@ -1,8 +1,10 @@
-// Finds checkpoints: all of a run, the newest that is whole, or the one a path stands for.
+// Finds checkpoints: all of a run, the newest that is whole, or the one a path stands for. It changes nothing on disk;
+// writing and removing are in write.ts, whose interrupted work is left out here or, where it is whole, taken.
 import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Manifest, manifestFile, readManifest } from './manifest.ts';
 
 /** A checkpoint whose files are all there, with the sizes and hashes its manifest says. */
@@ -11,6 +13,7 @@ export interface FoundCheckpoint {
   readonly manifest: Manifest;
 }
 
+/** A checkpoint that cannot be used, and why. */
 export interface DamagedCheckpoint {
   readonly path: string;
   readonly reason: string;
@@ -18,16 +21,42 @@ export interface DamagedCheckpoint {
 
 /** "step-00000020": the number of updates done. */
 export const checkpointName = (step: number): string => `step-${String(step).padStart(8, '0')}`;
-const namePattern = /^step-\d{8,}$/;
+const namePattern = /^step-(\d{8,})$/;
+const setAsidePattern = /^\.(step-\d{8,})\.\d+\.old$/;
 
-/** Paths of a folder's checkpoints, the newest last; damaged ones too. */
+/**
+ * Where a checkpoint of this name stands while a new one takes its place. A writer that is killed between the two renames
+ * leaves it; it is the checkpoint of its step until the next write.
+ */
+export const setAsideName = (name: string, process: number): string => `.${name}.${process}.old`;
+
+/** "step-00000020" of the folder name that `setAsideName` gave; undefined for any other. */
+export const nameOfSetAside = (name: string): string | undefined => setAsidePattern.exec(name)?.[1];
+
+/** Paths of a folder's checkpoints, the newest last; damaged ones too. None if there is no such folder. */
 export function listCheckpoints(folder: string): string[] {
-  if (!existsSync(folder)) return [];
-  const names = readdirSync(folder).filter((name) => namePattern.test(name));
-  return names.sort((a, b) => Number(a.slice(5)) - Number(b.slice(5))).map((name) => join(folder, name));
+  const names = namesIn(folder);
+  const checkpoints = names.filter((name) => namePattern.test(name)).map((name) => ({ name, entry: name }));
+  for (const entry of names) {
+    const name = nameOfSetAside(entry);
+    if (name && !checkpoints.some((checkpoint) => checkpoint.name === name)) checkpoints.push({ name, entry });
+  }
+  return checkpoints
+    .sort((a, b) => Number(a.name.slice(5)) - Number(b.name.slice(5)))
+    .map(({ entry }) => join(folder, entry));
 }
 
-/** The newest whole checkpoint of a folder, and those that were skipped on the way to it. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return [];
+    throw new Gpt2Error(`the checkpoints in ${folder} cannot be listed: ${message}`, { cause });
+  }
+}
+
+/** The newest whole checkpoint of a folder, and those that were skipped on the way to it, the newest first. */
 export function newestValidCheckpoint(folder: string): {
   checkpoint: FoundCheckpoint | undefined;
   damaged: DamagedCheckpoint[];
@@ -45,38 +74,66 @@ export function newestValidCheckpoint(folder: string): {
 }
 
 /**
- * The checkpoint that a path stands for: itself, or the newest whole one of a run folder.
+ * The checkpoint that a path stands for: itself, or the newest whole one of a run folder (or of its checkpoints folder);
+ * `damaged` are the newer ones that had to be skipped.
  * @throws Gpt2Error if there is none; it names what is damaged
  */
-export function resolveCheckpoint(path: string): FoundCheckpoint {
-  if (existsSync(join(path, manifestFile))) return verifyCheckpoint(path);
-  const { checkpoint, damaged } = newestValidCheckpoint(join(path, 'checkpoints'));
-  if (checkpoint) return checkpoint;
-  const reasons = damaged.map(({ reason }) => reason).join('; ');
-  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one${reasons && `: ${reasons}`}`);
+export function resolveCheckpoint(path: string): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
+  if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name a run or a checkpoint folder`);
+  if (existsSync(join(path, manifestFile))) return { ...verifyCheckpoint(path), damaged: [] };
+  const inRun = join(path, 'checkpoints');
+  const { checkpoint, damaged } = newestValidCheckpoint(existsSync(inRun) ? inRun : path);
+  if (checkpoint) return { ...checkpoint, damaged };
+  if (damaged.length > 0) {
+    throw new Gpt2Error(`${path} has no whole checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}`);
+  }
+  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one`);
 }
 
-/** @throws Gpt2Error naming the file that is missing, of another size, or changed */
-function verifyCheckpoint(path: string): FoundCheckpoint {
-  const manifest = readManifest(path);
-  for (const { name, bytes, sha256 } of manifest.files) {
+/** The shape of a checkpoint's model. @throws UsageError if there can be no such model */
+export const modelConfigOf = ({ manifest }: FoundCheckpoint): ModelConfig => checkConfig(manifest.model);
+
+/**
+ * Reads a folder's manifest and compares every file with it.
+ * @throws Gpt2Error naming the file that is missing, of another size, or changed
+ */
+export function verifyCheckpoint(path: string): FoundCheckpoint {
+  const found = verifySizes(path);
+  for (const { name, sha256 } of found.manifest.files) {
     const file = join(path, name);
-    if (!existsSync(file)) throw new Gpt2Error(`${file} is missing`);
-    const size = statSync(file).size;
-    if (size !== bytes) throw new Gpt2Error(`${file} has ${size} bytes, not the ${bytes} of its manifest`);
     if (hashFile(file) !== sha256) throw new Gpt2Error(`${file} has changed since it was written: its sha256 differs`);
   }
+  return found;
+}
+
+/** As `verifyCheckpoint`, but without reading the files: what the manifest says of their sizes. @throws Gpt2Error */
+export function verifySizes(path: string): FoundCheckpoint {
+  const manifest = readManifest(path);
+  for (const { name, bytes } of manifest.files) checkSize(join(path, name), bytes);
   return { path, manifest };
+}
+
+function checkSize(file: string, bytes: number): void {
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (!stats) throw new Gpt2Error(`${file} is missing`);
+  if (!stats.isFile()) throw new Gpt2Error(`${file} is not a file`);
+  if (stats.size !== bytes) throw new Gpt2Error(`${file} has ${stats.size} bytes, not the ${bytes} of its manifest`);
 }
 
 function hashFile(path: string): string {
   const hash = createHash('sha256');
   const buffer = Buffer.alloc(4 << 20);
-  const file = openSync(path, 'r');
   try {
-    for (let count = readSync(file, buffer); count > 0; count = readSync(file, buffer)) hash.update(buffer.subarray(0, count));
-  } finally {
-    closeSync(file);
+    const file = openSync(path, 'r');
+    try {
+      for (let count = readSync(file, buffer); count > 0; count = readSync(file, buffer)) {
+        hash.update(buffer.subarray(0, count));
+      }
+    } finally {
+      closeSync(file);
+    }
+  } catch (cause) {
+    throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
   return hash.digest('hex');
 }

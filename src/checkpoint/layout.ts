@@ -1,4 +1,5 @@
-// Between our tensors and Hugging Face's: padding rows are not stored, linear weights are stored as [in, out].
+// Between our tensors and Hugging Face's: padding rows are not stored, linear weights are stored as [in, out]. Which
+// parameters there are, and what they are called in a file, is the table's (model/parameters.ts).
 import type { Parameter } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
 
@@ -18,7 +19,8 @@ export function toStored(parameter: Parameter, tensor: Tensor): Float32Array {
 /** The inverse of `toStored`; padding rows become zero. */
 export function fromStored(parameter: Parameter, tensor: Tensor, stored: Float32Array): void {
   const width = tensor.count / parameter.shape[0]!;
-  if (parameter.rows < parameter.shape[0]!) tensor.write(new Float32Array(tensor.count));
+  const padding = tensor.count - stored.length;
+  if (padding > 0) tensor.write(new Float32Array(padding), stored.length);
   tensor.write(parameter.transposed ? transpose(stored, width, parameter.rows) : stored);
 }
 
@@ -30,7 +32,8 @@ function transpose(values: Float32Array, rows: number, columns: number): Float32
     for (let column = 0; column < columns; column += block) {
       const rowEnd = Math.min(row + block, rows);
       const columnEnd = Math.min(column + block, columns);
-      for (let r = row; r < rowEnd; r++) for (let c = column; c < columnEnd; c++) out[c * rows + r] = values[r * columns + c]!;
+      for (let r = row; r < rowEnd; r++)
+        for (let c = column; c < columnEnd; c++) out[c * rows + r] = values[r * columns + c]!;
     }
   }
   return out;

@@ -1,5 +1,5 @@
 // manifest.json of a checkpoint: written last, so a folder that has it was written to its end. It holds what a run needs
-// to go on, and the size and hash of every other file.
+// to go on, and the size and hash of every other file. Whether those files agree with it is checked in directory.ts.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -11,6 +11,9 @@ export const optimizerFile = 'optimizer.safetensors';
 export const checkpointVersion = 1;
 
 const count = z.int().nonnegative();
+const size = z.int().positive();
+/** Of a file in the folder itself: a manifest names nothing outside. */
+const fileName = z.string().regex(/^[\w-][\w.-]*$/);
 
 export const manifestSchema = z.object({
   format: z.literal('gpt2.ts checkpoint'),
@@ -21,27 +24,50 @@ export const manifestSchema = z.object({
   step: count,
   /** The run's options, as in its config.json. */
   configuration: z.record(z.string(), z.unknown()),
-  model: z.object({ layers: count, channels: count, heads: count, context: count, vocabularySize: count }),
+  model: z.object({ layers: size, channels: size, heads: size, context: size, vocabularySize: size }),
   /** Where the loader goes on. */
   position: z.object({ epoch: count, shard: count, sample: count }),
   /** Length of the run log when it was written. */
   logBytes: count,
+  /** Which code of the library computed it; bits are the same only on the same path. */
   codePath: z.string(),
   /** The training shards, to tell whether the data is still the same. */
   shards: z.array(z.object({ name: z.string(), tokens: count })),
-  files: z.array(z.object({ name: z.string(), bytes: count, sha256: z.string() })),
+  files: z
+    .array(z.object({ name: fileName, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) }))
+    .refine((files) => [weightsFile, optimizerFile].every((wanted) => files.some(({ name }) => name === wanted)), {
+      error: `it lists no ${weightsFile} or no ${optimizerFile}`,
+    }),
+  /** When it was written, ISO 8601. */
   time: z.string(),
 });
 
 export type Manifest = z.infer<typeof manifestSchema>;
 
-/** @throws Gpt2Error if it is missing, damaged or of another version */
+/** A manifest of another format or version says so first: nothing else in it can be relied on. */
+const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
+
+/**
+ * The manifest of a checkpoint folder.
+ * @throws Gpt2Error if it is missing, damaged, or of another version
+ */
 export function readManifest(checkpoint: string): Manifest {
   const path = join(checkpoint, manifestFile);
   try {
-    return manifestSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+    const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    const { format, version } = headSchema.parse(parsed);
+    if (format !== 'gpt2.ts checkpoint') throw new Error('it is not the manifest of a gpt2.ts checkpoint');
+    if (version !== checkpointVersion) {
+      throw new Error(`its version is ${JSON.stringify(version)}, this program reads ${checkpointVersion}`);
+    }
+    return manifestSchema.parse(parsed);
   } catch (cause) {
-    const reason = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : (cause as Error).message;
-    throw new Gpt2Error(`${path} cannot be used: ${reason}`, { cause });
+    throw new Gpt2Error(`${path} cannot be used: ${reasonOf(cause)}`, { cause });
   }
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof z.ZodError) return z.prettifyError(error).replaceAll(/\s*\n\s*/g, ' ');
+  if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'it is missing';
+  return (error as Error).message.replaceAll(/\s*\n\s*/g, ' ');
 }

@@ -1,4 +1,5 @@
-// Puts a checkpoint's weights and moments back into a model.
+// Puts a checkpoint's weights and moments back into a model. All names and shapes are compared before the first tensor is
+// written, so a refused file leaves the model as it was. Finding and verifying the checkpoint is directory.ts.
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
@@ -8,43 +9,75 @@ import type { FoundCheckpoint } from './directory.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { optimizerFile, weightsFile } from './manifest.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
+import { quote } from './safetensors-header.ts';
 import type { Moments } from './write.ts';
 
-/** @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor does not fit */
+/**
+ * Fills a model's master weights and the weights rounded from them; padding rows become zero.
+ * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
+ * another shape
+ */
 export function loadWeights({ path, manifest }: FoundCheckpoint, model: Model): void {
   checkModel(path, manifest.model, model.config);
-  using file = openSafetensors(join(path, weightsFile));
-  checkNames(join(path, weightsFile), file, parameterTable(model.config).map(({ huggingFaceName }) => huggingFaceName));
-  loadArena(file, model.config, model.masters, '');
+  loadArenas(join(path, weightsFile), model.config, [['', model.masters]]);
   castWeights(model);
 }
 
-/** @throws Gpt2Error likewise */
+/** Fills AdamW's state; padding rows become zero. @throws Gpt2Error likewise */
 export function loadMoments({ path, manifest }: FoundCheckpoint, { m, v }: Moments, config: ModelConfig): void {
   checkModel(path, manifest.model, config);
-  using file = openSafetensors(join(path, optimizerFile));
-  loadArena(file, config, m, 'm.');
-  loadArena(file, config, v, 'v.');
+  loadArenas(join(path, optimizerFile), config, [
+    ['m.', m],
+    ['v.', v],
+  ]);
 }
 
-function loadArena(file: SafetensorsFile, config: ModelConfig, arena: ParameterArena, prefix: string): void {
-  for (const parameter of parameterTable(config)) {
-    const name = `${prefix}${parameter.huggingFaceName}`;
-    const found = file.shape(name);
-    const wanted = storedShape(parameter);
-    if (found.join() !== wanted.join()) throw new Gpt2Error(`${name} is [${found}] in the checkpoint, not [${wanted}]`);
-    fromStored(parameter, arena.get(parameter.name), file.read(name));
-  }
+/** From a file that holds these arenas, each tensor's name behind the arena's prefix, and nothing else. */
+function loadArenas(path: string, config: ModelConfig, arenas: readonly (readonly [string, ParameterArena])[]): void {
+  const table = parameterTable(config);
+  const wanted = arenas.flatMap(([prefix, arena]) =>
+    table.map((parameter) => ({ name: `${prefix}${parameter.huggingFaceName}`, parameter, arena })),
+  );
+  using file = openSafetensors(path);
+  checkTensors(file, new Map(wanted.map(({ name, parameter }) => [name, storedShape(parameter)])));
+  for (const { name, parameter, arena } of wanted) fromStored(parameter, arena.get(parameter.name), file.read(name));
 }
 
 function checkModel(path: string, found: ModelConfig, wanted: ModelConfig): void {
   const differences = (Object.keys(wanted) as (keyof ModelConfig)[])
     .filter((name) => found[name] !== wanted[name])
     .map((name) => `${name} ${found[name]} instead of ${wanted[name]}`);
-  if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
+  if (differences.length > 0) {
+    throw new Gpt2Error(`the checkpoint ${path} is of another model: ${differences.join(', ')}`);
+  }
 }
 
-function checkNames(path: string, file: SafetensorsFile, wanted: readonly string[]): void {
-  const extra = file.names.find((name) => !wanted.includes(name));
-  if (extra) throw new Gpt2Error(`${path} has a tensor ${extra} that GPT-2 has not`);
+function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {
+  const found = new Set(file.names);
+  const differences = [
+    ...several(
+      'it lacks',
+      [...wanted.keys()].filter((name) => !found.has(name)),
+    ),
+    ...several(
+      'it has besides',
+      file.names.filter((name) => !wanted.has(name)),
+    ),
+  ];
+  for (const [name, shape] of wanted) {
+    if (found.has(name) && file.shape(name).join() !== shape.join()) {
+      differences.push(`${name} is [${file.shape(name)}], not [${shape}]`);
+    }
+  }
+  if (differences.length === 0) return;
+  const shown = differences.slice(0, 4).join('; ');
+  const more = differences.length > 4 ? `; and ${differences.length - 4} more` : '';
+  throw new Gpt2Error(`${file.path} does not fit the model: ${shown}${more}`);
+}
+
+/** A few names and how many more there are. */
+function several(what: string, names: readonly string[]): string[] {
+  if (names.length === 0) return [];
+  const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
+  return [`${what} ${names.slice(0, 3).map(quote).join(', ')}${more}`];
 }

@@ -76,9 +76,9 @@ function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse
   const spans = [...entries].sort(([, a], [, b]) => a.from - b.from || a.to - b.to);
   let end = 0;
   for (const [name, { from, to }] of spans) {
-    if (from < end) return refuse(`${quote(name)} overlaps the tensor before it`);
-    if (from > end) return refuse(`${from - end} bytes before ${quote(name)} belong to no tensor`);
+    if (from < end) refuse(`${quote(name)} overlaps the tensor before it`);
+    if (from > end) refuse(`${from - end} bytes before ${quote(name)} belong to no tensor`);
     end = to;
   }
-  if (end !== dataBytes) return refuse(`${dataBytes - end} bytes at its end belong to no tensor`);
+  if (end !== dataBytes) refuse(`${dataBytes - end} bytes at its end belong to no tensor`);
 }

@@ -4,7 +4,17 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
-import { elements, floatBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
+import {
+  elements,
+  floatBytes,
+  largestHeaderBytes,
+  parseHeader,
+  quote,
+  type TensorEntry,
+} from './safetensors-header.ts';
+
+/** Bytes read or written by one call, which the system limits to 2 GiB. */
+const largestTransfer = 1 << 28;
 
 /** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
@@ -31,8 +41,11 @@ export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]
   const file = openSync(path, 'wx');
   try {
     const append = (part: Uint8Array) => {
-      hash.update(part);
-      for (let done = 0; done < part.length; ) done += writeSync(file, part, done);
+      for (let done = 0; done < part.length; ) {
+        const written = writeSync(file, part, done, Math.min(part.length - done, largestTransfer));
+        hash.update(part.subarray(done, done + written));
+        done += written;
+      }
       bytes += part.length;
     };
     append(headerOf(tensors));
@@ -52,7 +65,7 @@ function headerOf(tensors: readonly TensorToWrite[]): Buffer {
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
   let offset = 0;
   for (const { name, shape } of tensors) {
-    if (name in header) throw new Error(`two tensors are called ${name}`);
+    if (Object.hasOwn(header, name)) throw new Error(`two tensors are called ${name}`);
     const end = offset + elements(shape) * floatBytes;
     header[name] = { dtype: 'F32', shape, data_offsets: [offset, end] };
     offset = end;
@@ -145,8 +158,7 @@ function readHeader(path: string, file: number): { entries: Map<string, TensorEn
 function readFully(path: string, file: number, into: Uint8Array, position: number): void {
   try {
     for (let done = 0; done < into.length; ) {
-      // A single read gives at most 2 GiB; larger tensors take several.
-      const count = readSync(file, into, done, Math.min(into.length - done, 1 << 30), position + done);
+      const count = readSync(file, into, done, Math.min(into.length - done, largestTransfer), position + done);
       if (count === 0) throw new Error('it ended early: it changed while it was being read');
       done += count;
     }

@@ -1,17 +1,20 @@
 // Writes a checkpoint beside its final name, every file synced, the manifest last, then renames it: under its name a
-// checkpoint is whole or not there.
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+// checkpoint is whole or not there. Making room, for a new one or by pruning, is in replace.ts and prune.ts.
+import { mkdirSync, rmSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import { type ParameterArena, parameterTable } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
-import { checkpointName, listCheckpoints } from './directory.ts';
+import { checkpointName } from './directory.ts';
 import { storedShape, toStored } from './layout.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
+import { clearLeftovers, putInPlace, syncFolder, temporaryName } from './replace.ts';
 import { type TensorToWrite, writeSafetensors } from './safetensors.ts';
 
-/** AdamW's state. */
+export { pruneCheckpoints } from './prune.ts';
+
+/** AdamW's state. In optimizer.safetensors a tensor's name is its name in model.safetensors behind "m." or "v.". */
 export interface Moments {
   readonly m: ParameterArena;
   readonly v: ParameterArena;
@@ -28,16 +31,16 @@ export interface CheckpointToWrite {
 }
 
 /**
- * Writes a checkpoint and gives its path. One of the same step is replaced.
- * @throws Gpt2Error if it cannot be written; older checkpoints are untouched then
+ * Writes a checkpoint and gives its path. One of the same step, whole or damaged, is replaced.
+ * @throws Gpt2Error if it cannot be written; what was written of it is removed then, older checkpoints are untouched
  */
 export function writeCheckpoint({ folder, step, model, moments, manifest }: CheckpointToWrite): string {
-  const path = join(folder, checkpointName(step));
-  const temporary = join(folder, `.${checkpointName(step)}.${process.pid}.tmp`);
+  const name = checkpointName(step);
+  const path = join(folder, name);
+  const temporary = join(folder, temporaryName(name));
   try {
-    mkdirSync(folder, { recursive: true });
-    // What killed writers have left.
-    for (const name of readdirSync(folder)) if (/^\.step-.*\.tmp$/.test(name)) rmSync(join(folder, name), { recursive: true });
+    makeFolder(folder);
+    clearLeftovers(folder);
     mkdirSync(temporary);
     const weights = writeSafetensors(join(temporary, weightsFile), tensorsOf(model, model.masters));
     const optimizer = writeSafetensors(join(temporary, optimizerFile), [
@@ -57,42 +60,31 @@ export function writeCheckpoint({ folder, step, model, moments, manifest }: Chec
       time: new Date().toISOString(),
     };
     writeDurably(join(temporary, manifestFile), [Buffer.from(`${JSON.stringify(whole, null, 2)}\n`)]);
-    replace(temporary, path);
-    syncFolder(folder);
+    putInPlace(temporary, folder, name);
   } catch (cause) {
     rmSync(temporary, { recursive: true, force: true });
-    throw new Gpt2Error(`cannot write the checkpoint ${path}: ${(cause as Error).message}`, { cause });
+    // Anything without the file system's code is no matter of disks: a device that failed, a defect of ours.
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === undefined && !isOfFiles(cause)) throw cause;
+    throw new Gpt2Error(
+      `cannot write the checkpoint ${path}: ${message}; make room or name another --out (older checkpoints are untouched)`,
+      { cause },
+    );
   }
   return path;
 }
 
-/** A rename does not replace a folder that has files: the old one steps aside first. */
-function replace(temporary: string, path: string): void {
-  const aside = `${temporary.slice(0, -'.tmp'.length)}.old.tmp`;
-  let hadOld = true;
-  try {
-    renameSync(path, aside);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    hadOld = false;
-  }
-  renameSync(temporary, path);
-  if (hadOld) rmSync(aside, { recursive: true });
+/** Every folder on the way that was not there yet is on the disk afterwards. */
+function makeFolder(folder: string): void {
+  const first = mkdirSync(folder, { recursive: true });
+  if (first === undefined) return;
+  const top = dirname(resolve(first));
+  for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));
 }
 
-function syncFolder(path: string): void {
-  const folder = openSync(path, 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
-}
-
-/** Removes all but the newest `keep` checkpoints (at least one stays). */
-export function pruneCheckpoints(folder: string, keep: number): void {
-  for (const path of listCheckpoints(folder).slice(0, -Math.max(1, keep))) rmSync(path, { recursive: true });
-}
+/** Whether a Gpt2Error stands for one of the file system. */
+const isOfFiles = (error: unknown): boolean =>
+  error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
 
 const tensorsOf = (model: Model, arena: ParameterArena, prefix = ''): TensorToWrite[] =>
   parameterTable(model.config).map((parameter) => ({

@@ -1,0 +1,59 @@
+// Argument checks of the exported functions; see checks.h.
+#include "checks.h"
+
+namespace gpt2 {
+
+int fail(gpt2_context *context, int status, const char *function, const std::string &text) {
+  context->error = std::string(function) + ": " + text;
+  return status;
+}
+
+void Check::refuse(const std::string &text) {
+  if (failed_) return;
+  failed_ = true;
+  text_ = text;
+}
+
+Check &Check::sizes(std::initializer_list<std::pair<const char *, int64_t>> sizes) {
+  for (const auto &[name, size] : sizes) {
+    if (size < 1) refuse(std::string("expected ") + name + " of at least 1, got " + std::to_string(size));
+  }
+  return *this;
+}
+
+Check &Check::tensors(std::initializer_list<std::pair<const char *, const void *>> tensors) {
+  for (const auto &[name, pointer] : tensors) {
+    if (!pointer) refuse(std::string("expected a tensor for ") + name + ", got NULL");
+  }
+  return *this;
+}
+
+Check &Check::that(bool holds, const std::string &expected) {
+  if (!holds) refuse("expected " + expected);
+  return *this;
+}
+
+Check &Check::below(const char *name, const int32_t *values, int64_t count, int32_t limit) {
+  if (failed_) return *this;
+  for (int64_t i = 0; i < count; i++) {
+    if (values[i] < 0 || values[i] >= limit) {
+      refuse("expected " + std::string(name) + " from 0 to " + std::to_string(limit - 1) + ", got " +
+             std::to_string(values[i]) + " at position " + std::to_string(i));
+      break;
+    }
+  }
+  return *this;
+}
+
+Check &Check::scratch(int64_t floats) {
+  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  if (bytes > context_->workspace_bytes) {
+    refuse("expected a workspace of at least " + std::to_string(bytes) + " bytes, got " +
+           std::to_string(context_->workspace_bytes));
+  }
+  return *this;
+}
+
+int Check::status() const { return failed_ ? fail(context_, GPT2_INVALID_ARGUMENT, function_, text_) : GPT2_OK; }
+
+}  // namespace gpt2

@@ -1,0 +1,39 @@
+// Argument checks of the exported functions. A Check collects the first thing that is wrong; `status()` reports it.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "context.h"
+
+namespace gpt2 {
+
+class Check {
+ public:
+  Check(gpt2_context *context, const char *function) : context_(context), function_(function) {}
+
+  // Sizes that must be at least 1.
+  Check &sizes(std::initializer_list<std::pair<const char *, int64_t>> sizes);
+  // Tensors that must be there.
+  Check &tensors(std::initializer_list<std::pair<const char *, const void *>> tensors);
+  // A sentence for what must hold.
+  Check &that(bool holds, const std::string &expected);
+  // Every value in [0, limit).
+  Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
+  // The workspace holds `floats`.
+  Check &scratch(int64_t floats);
+
+  bool failed() const { return failed_; }
+  // GPT2_OK, or the failure, kept as the context's last error.
+  int status() const;
+
+ private:
+  void refuse(const std::string &text);
+
+  gpt2_context *context_;
+  const char *function_;
+  bool failed_ = false;
+  std::string text_;
+};
+
+}  // namespace gpt2

@@ -1,0 +1,54 @@
+// Softmax and cross-entropy of a row of logits. The denominator has 50,257 terms: they are summed in fp32 in blocks of
+// 1024, the blocks in double.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels.h"
+#include "math.h"
+
+namespace gpt2::GPT2_PATH {
+
+namespace {
+
+float largest_of(const float *values, int count) {
+  float largest = values[0];
+#pragma omp simd reduction(max : largest)
+  for (int j = 0; j < count; j++) largest = std::max(largest, values[j]);
+  return largest;
+}
+
+double denominator(const float *x, float largest, int V) {
+  constexpr int block = 1024;
+  double sum = 0;
+  for (int first = 0; first < V; first += block) {
+    const int last = std::min(first + block, V);
+    float part = 0;
+#pragma omp simd reduction(+ : part)
+    for (int j = first; j < last; j++) part += exponential(x[j] - largest);
+    sum += part;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void cross_entropy(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
+                   int Vp, float dloss) {
+#pragma omp parallel for num_threads(task.threads)
+  for (int n = 0; n < N; n++) {
+    const float *x = logits + static_cast<size_t>(n) * Vp;
+    const int target = targets[n];
+    const float largest = largest_of(x, V);
+    const double sum = denominator(x, largest, V);
+    losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(x[target]) - largest));
+    if (!dlogits) continue;
+    float *d = dlogits + static_cast<size_t>(n) * Vp;
+    const float at_target = exponential(x[target] - largest) / static_cast<float>(sum) - 1.0f;
+    const float scale = dloss / static_cast<float>(sum);
+    for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale;
+    for (int j = V; j < Vp; j++) d[j] = 0;
+    d[target] = at_target * dloss;
+  }
+}
+
+}  // namespace gpt2::GPT2_PATH

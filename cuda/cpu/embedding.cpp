@@ -1,0 +1,42 @@
+// Token and position embedding. Backward goes over the rows in order for each column, so that tokens that repeat are
+// summed in the same order on any number of threads; threads share the columns.
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+void embedding_forward(Task task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
+                       int C) {
+#pragma omp parallel for num_threads(task.threads)
+  for (int row = 0; row < B * T; row++) {
+    const float *token = wte + static_cast<size_t>(tokens[row]) * C;
+    const float *position = wpe + static_cast<size_t>(row % T) * C;
+    float *o = out + static_cast<size_t>(row) * C;
+    for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
+  }
+}
+
+void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
+                        int C, bool accumulate) {
+  // 64 floats are four cache lines: wide enough to stream, narrow enough to share C = 768 among threads.
+  const int slab = 64;
+#pragma omp parallel for num_threads(task.threads)
+  for (int first = 0; first < C; first += slab) {
+    const int last = first + slab < C ? first + slab : C;
+    if (!accumulate) {
+      for (int t = 0; t < T; t++) {
+        for (int c = first; c < last; c++) dwpe[static_cast<size_t>(t) * C + c] = 0;
+      }
+    }
+    for (int row = 0; row < B * T; row++) {
+      const float *d = dout + static_cast<size_t>(row) * C;
+      float *token = dwte + static_cast<size_t>(tokens[row]) * C;
+      float *position = dwpe + static_cast<size_t>(row % T) * C;
+      for (int c = first; c < last; c++) {
+        token[c] += d[c];
+        position[c] += d[c];
+      }
+    }
+  }
+}
+
+}  // namespace gpt2::GPT2_PATH

@@ -1,0 +1,31 @@
+// The sum of squares of millions of gradients. In double, in blocks of fixed size whose sums are added in order: a running
+// fp32 sum of 19 million squares is 0.1 % low, which shows in the loss curve.
+#include <algorithm>
+
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+static constexpr int64_t block = 16384;
+
+static int64_t blocks_of(int64_t count) { return (count + block - 1) / block; }
+
+// A double takes two floats.
+int64_t square_sum_scratch(int64_t count) { return 2 * blocks_of(count); }
+
+double square_sum(Task task, const float *values, int64_t count) {
+  double *parts = reinterpret_cast<double *>(task.scratch);
+#pragma omp parallel for num_threads(task.threads)
+  for (int64_t b = 0; b < blocks_of(count); b++) {
+    const int64_t last = std::min((b + 1) * block, count);
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = b * block; i < last; i++) sum += static_cast<double>(values[i]) * values[i];
+    parts[b] = sum;
+  }
+  double sum = 0;
+  for (int64_t b = 0; b < blocks_of(count); b++) sum += parts[b];
+  return sum;
+}
+
+}  // namespace gpt2::GPT2_PATH

@@ -1,0 +1,11 @@
+// The table of one code path.
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+#define GPT2_ENTRY(name) name,
+extern const Kernels kernels;
+const Kernels kernels = {GPT2_KERNEL_NAMES(GPT2_ENTRY)};
+#undef GPT2_ENTRY
+
+}  // namespace gpt2::GPT2_PATH

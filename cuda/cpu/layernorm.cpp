@@ -1,0 +1,79 @@
+// Layernorm. Rows are independent but for the gradients of weight and bias, which sum over all rows: those go column by
+// column, in double and in the order of the rows, so that neither row count nor threads change them.
+#include <cmath>
+
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+void layernorm_forward(Task task, float *out, float *mean, float *rstd, const float *in, const float *weight,
+                       const float *bias, int N, int C) {
+#pragma omp parallel for num_threads(task.threads)
+  for (int n = 0; n < N; n++) {
+    const float *x = in + static_cast<size_t>(n) * C;
+    float *o = out + static_cast<size_t>(n) * C;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int c = 0; c < C; c++) sum += x[c];
+    const float m = sum / C;
+    float squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int c = 0; c < C; c++) squares += (x[c] - m) * (x[c] - m);
+    const float r = 1.0f / std::sqrt(squares / C + 1e-5f);
+    for (int c = 0; c < C; c++) o[c] = (x[c] - m) * r * weight[c] + bias[c];
+    mean[n] = m;
+    rstd[n] = r;
+  }
+}
+
+// With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)).
+static void row_backward(float *dx, const float *d, const float *residual, const float *x, const float *weight,
+                         float mean, float rstd, int C) {
+  float sum = 0;
+  float product = 0;
+#pragma omp simd reduction(+ : sum, product)
+  for (int c = 0; c < C; c++) {
+    const float g = d[c] * weight[c];
+    sum += g;
+    product += g * (x[c] - mean) * rstd;
+  }
+  sum /= C;
+  product /= C;
+  for (int c = 0; c < C; c++) {
+    const float h = (x[c] - mean) * rstd;
+    const float through = (d[c] * weight[c] - sum - h * product) * rstd;
+    dx[c] = residual ? through + residual[c] : through;
+  }
+}
+
+void layernorm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
+                        const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
+                        bool accumulate) {
+#pragma omp parallel for num_threads(task.threads)
+  for (int n = 0; n < N; n++) {
+    const size_t at = static_cast<size_t>(n) * C;
+    row_backward(din + at, dout + at, dresidual ? dresidual + at : nullptr, in + at, weight, mean[n], rstd[n], C);
+  }
+
+  constexpr int slab = 32;
+#pragma omp parallel for num_threads(task.threads)
+  for (int first = 0; first < C; first += slab) {
+    const int width = first + slab < C ? slab : C - first;
+    double weights[slab] = {};
+    double biases[slab] = {};
+    for (int n = 0; n < N; n++) {
+      const float *d = dout + static_cast<size_t>(n) * C + first;
+      const float *x = in + static_cast<size_t>(n) * C + first;
+      for (int c = 0; c < width; c++) {
+        weights[c] += d[c] * ((x[c] - mean[n]) * rstd[n]);
+        biases[c] += d[c];
+      }
+    }
+    for (int c = 0; c < width; c++) {
+      dweight[first + c] = static_cast<float>((accumulate ? dweight[first + c] : 0) + weights[c]);
+      dbias[first + c] = static_cast<float>((accumulate ? dbias[first + c] : 0) + biases[c]);
+    }
+  }
+}
+
+}  // namespace gpt2::GPT2_PATH

@@ -1,0 +1,241 @@
+// The linear layer in its three directions, all one product  out[M,N] = A[M,K] * B[K,N]  that differs in how A and B lie:
+//
+//   forward          out = in * weight^T     A = in,      B = weight^T
+//   backward input   din = dout * weight     A = dout,    B = weight
+//   backward weight  dweight = dout^T * in   A = dout^T,  B = in
+//
+// The form is that of Goto and van de Geijn (2008). K is cut into blocks. For each, the operand of the shorter side is
+// packed once for all threads; the longer side is cut into strips that threads take, each packing its own. Inside, a
+// micro-kernel keeps a tile of TILE_M x TILE_N sums in registers and reads both packed operands in order. Each sum is
+// made by one thread in the order of K, so the result does not depend on the number of threads.
+#include <omp.h>
+
+#include <algorithm>
+
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+namespace {
+
+// Floats in a vector register, and rows of the register tile: 8 x 3 (of 32 registers) or 4 x 3 (of 16) sums, three
+// vectors of B, one broadcast of A. Both divide GPT-2's sizes, so that its tiles have no ragged edge.
+#if defined(__AVX512F__)
+constexpr int WIDTH = 16;
+constexpr int TILE_M = 8;
+#elif defined(__AVX2__)
+constexpr int WIDTH = 8;
+constexpr int TILE_M = 4;
+#elif defined(__aarch64__)
+constexpr int WIDTH = 4;
+constexpr int TILE_M = 8;
+#else
+constexpr int WIDTH = 4;
+constexpr int TILE_M = 4;
+#endif
+constexpr int VECTORS = 3;
+constexpr int TILE_N = VECTORS * WIDTH;
+
+// A strip of B of 384 x 96 is 147 KB, of A of 384 x 64 is 98 KB: either lies in L2 (1 MiB) beside what is streamed.
+constexpr int BLOCK_K = 384;
+constexpr int STRIP_M = 8 * TILE_M;
+constexpr int STRIP_N = 2 * TILE_N;
+
+typedef float Vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(sizeof(float))));
+
+/// A matrix whose element (row, column) lies at data[row * row_stride + column * column_stride].
+struct View {
+  const float *data;
+  size_t row_stride;
+  size_t column_stride;
+};
+
+constexpr int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Packs `count` rows (from `first`) of K block [k, k + depth) as panels of `tile` rows: [count / tile][depth][tile],
+// the last panel filled up with zeros.
+template <int tile>
+void pack(float *packed, View source, int first, int count, int k, int depth) {
+  for (int panel = 0; panel < count; panel += tile) {
+    const int rows = std::min(tile, count - panel);
+    const float *from = source.data + (first + panel) * source.row_stride + k * source.column_stride;
+    float *to = packed + static_cast<size_t>(panel) * depth;
+    if (rows == tile && source.row_stride == 1) {
+      for (int d = 0; d < depth; d++) {
+        for (int row = 0; row < tile; row++) to[d * tile + row] = from[d * source.column_stride + row];
+      }
+    } else if (rows == tile) {
+      // Contiguous along K: read whole cache lines of each row before going to the next.
+      constexpr int run = 16;
+      int d = 0;
+      for (; d + run <= depth; d += run) {
+        for (int row = 0; row < tile; row++) {
+          const float *line = from + row * source.row_stride + d * source.column_stride;
+          for (int i = 0; i < run; i++) to[(d + i) * tile + row] = line[i * source.column_stride];
+        }
+      }
+      for (; d < depth; d++) {
+        for (int row = 0; row < tile; row++) to[d * tile + row] = from[row * source.row_stride + d * source.column_stride];
+      }
+    } else {
+      for (int d = 0; d < depth; d++) {
+        for (int row = 0; row < tile; row++) {
+          to[d * tile + row] = row < rows ? from[row * source.row_stride + d * source.column_stride] : 0;
+        }
+      }
+    }
+  }
+}
+
+/// How a tile's sums meet the output: written over it (plus bias, if there is one), or added to it.
+struct Output {
+  float *data;
+  size_t stride;
+  const float *bias;
+  bool add;
+};
+
+void store_row(float *out, const float *sums, const float *bias, bool add, int columns) {
+  for (int n = 0; n < columns; n++) out[n] = (add ? out[n] : bias ? bias[n] : 0) + sums[n];
+}
+
+// out[TILE_M, TILE_N] from panels a [depth][TILE_M] and b [depth][TILE_N]; only `rows` x `columns` of it are stored.
+void micro_kernel(Output out, const float *a, const float *b, int depth, int rows, int columns) {
+  Vector sums[TILE_M][VECTORS] = {};
+  for (int k = 0; k < depth; k++) {
+    Vector line[VECTORS];
+#pragma GCC unroll 3
+    for (int v = 0; v < VECTORS; v++) line[v] = *reinterpret_cast<const Vector *>(b + k * TILE_N + v * WIDTH);
+#pragma GCC unroll 8
+    for (int m = 0; m < TILE_M; m++) {
+      const Vector value = a[k * TILE_M + m] - Vector{};
+#pragma GCC unroll 3
+      for (int v = 0; v < VECTORS; v++) sums[m][v] += value * line[v];
+    }
+  }
+  if (rows == TILE_M && columns == TILE_N) {
+#pragma GCC unroll 8
+    for (int m = 0; m < TILE_M; m++) {
+#pragma GCC unroll 3
+      for (int v = 0; v < VECTORS; v++) {
+        Vector *to = reinterpret_cast<Vector *>(out.data + m * out.stride + v * WIDTH);
+        if (out.add) {
+          *to += sums[m][v];
+        } else if (out.bias) {
+          *to = sums[m][v] + *reinterpret_cast<const Vector *>(out.bias + v * WIDTH);
+        } else {
+          *to = sums[m][v];
+        }
+      }
+    }
+    return;
+  }
+  for (int m = 0; m < rows; m++) {
+    store_row(out.data + m * out.stride, reinterpret_cast<const float *>(sums[m]), out.bias, out.add, columns);
+  }
+}
+
+// All tiles of packed rows [first_m, first_m + count_m) and columns [first_n, first_n + count_n).
+void tiles(Output out, const float *a, const float *b, int depth, int first_m, int count_m, int first_n, int count_n) {
+  for (int n = 0; n < count_n; n += TILE_N) {
+    for (int m = 0; m < count_m; m += TILE_M) {
+      const Output tile = {out.data + (first_m + m) * out.stride + first_n + n, out.stride,
+                           out.bias ? out.bias + first_n + n : nullptr, out.add};
+      micro_kernel(tile, a + static_cast<size_t>(m) * depth, b + static_cast<size_t>(n) * depth, depth,
+                   std::min(TILE_M, count_m - m), std::min(TILE_N, count_n - n));
+    }
+  }
+}
+
+// A is [M,K] with rows along M; B is given as [N,K], its rows along N.
+void product(Task task, Output out, View a, View b, int M, int N, int K) {
+  const bool wide = N >= M;
+  const int shared_rows = wide ? round_up(M, TILE_M) : round_up(N, TILE_N);
+  const int strip = wide ? STRIP_N : STRIP_M;
+  const int strips = ((wide ? N : M) + strip - 1) / strip;
+  float *shared = task.scratch;
+  float *own = shared + static_cast<size_t>(shared_rows) * BLOCK_K;
+#pragma omp parallel num_threads(task.threads)
+  {
+    float *packed = own + static_cast<size_t>(omp_get_thread_num()) * strip * BLOCK_K;
+    for (int k = 0; k < K; k += BLOCK_K) {
+      const int depth = std::min(BLOCK_K, K - k);
+      const Output block = {out.data, out.stride, out.bias, out.add || k > 0};
+      if (wide) {
+#pragma omp for schedule(static)
+        for (int m = 0; m < M; m += TILE_M) {
+          pack<TILE_M>(shared + static_cast<size_t>(m) * depth, a, m, std::min(TILE_M, M - m), k, depth);
+        }
+#pragma omp for schedule(dynamic)
+        for (int s = 0; s < strips; s++) {
+          const int first = s * strip;
+          const int count = std::min(strip, N - first);
+          pack<TILE_N>(packed, b, first, count, k, depth);
+          tiles(block, shared, packed, depth, 0, M, first, count);
+        }
+      } else {
+#pragma omp for schedule(static)
+        for (int n = 0; n < N; n += TILE_N) {
+          pack<TILE_N>(shared + static_cast<size_t>(n) * depth, b, n, std::min(TILE_N, N - n), k, depth);
+        }
+#pragma omp for schedule(dynamic)
+        for (int s = 0; s < strips; s++) {
+          const int first = s * strip;
+          const int count = std::min(strip, M - first);
+          pack<TILE_M>(packed, a, first, count, k, depth);
+          tiles(block, packed, shared, depth, first, count, 0, N);
+        }
+      }
+    }
+  }
+}
+
+int64_t product_scratch(int threads, int M, int N) {
+  const bool wide = N >= M;
+  const int64_t shared_rows = wide ? round_up(M, TILE_M) : round_up(N, TILE_N);
+  const int64_t strip = wide ? STRIP_N : STRIP_M;
+  return (shared_rows + threads * strip) * BLOCK_K;
+}
+
+// Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
+void column_sums(Task task, float *sums, const float *values, int N, int O, bool accumulate) {
+  constexpr int slab = 64;
+#pragma omp parallel for num_threads(task.threads)
+  for (int first = 0; first < O; first += slab) {
+    const int width = std::min(slab, O - first);
+    double total[slab] = {};
+    for (int n = 0; n < N; n++) {
+      const float *row = values + static_cast<size_t>(n) * O + first;
+      for (int o = 0; o < width; o++) total[o] += row[o];
+    }
+    for (int o = 0; o < width; o++) {
+      sums[first + o] = static_cast<float>((accumulate ? sums[first + o] : 0) + total[o]);
+    }
+  }
+}
+
+}  // namespace
+
+void matmul_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
+                    int O) {
+  const size_t c = C;
+  product(task, {out, static_cast<size_t>(O), bias, false}, {in, c, 1}, {weight, c, 1}, N, O, C);
+}
+
+void matmul_backward_input(Task task, float *din, const float *dout, const float *weight, int N, int C, int O) {
+  const size_t c = C;
+  product(task, {din, c, nullptr, false}, {dout, static_cast<size_t>(O), 1}, {weight, 1, c}, N, C, O);
+}
+
+void matmul_backward_weight(Task task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
+                            int O, bool accumulate) {
+  const size_t c = C;
+  product(task, {dweight, c, nullptr, accumulate}, {dout, 1, static_cast<size_t>(O)}, {in, 1, c}, O, C, N);
+  if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
+}
+
+int64_t matmul_scratch(int threads, int N, int C, int O) {
+  return std::max({product_scratch(threads, N, O), product_scratch(threads, N, C), product_scratch(threads, O, C)});
+}
+
+}  // namespace gpt2::GPT2_PATH

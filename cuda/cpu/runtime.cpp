@@ -1,0 +1,231 @@
+// Context, memory, copies and events on the CPU, where device memory is host memory and an op has finished when it
+// returns. Recording a step is the one thing it cannot do.
+#include <omp.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <new>
+
+#include "checks.h"
+
+using gpt2::Check;
+using gpt2::fail;
+
+struct gpt2_event {
+  double seconds;
+};
+
+namespace {
+
+struct CodePath {
+  const char *name;
+  const gpt2::Kernels *kernels;
+  bool supported;
+};
+
+// The best path the running CPU has, or the one GPT2_KERNELS names; a null `kernels` with the reason in `why` if neither.
+CodePath choose_path(std::string &why) {
+  const CodePath paths[] = {
+#ifdef GPT2_X86
+      {"avx512", &gpt2::avx512::kernels,
+       __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl")},
+      {"avx2", &gpt2::avx2::kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
+#endif
+      {"portable", &gpt2::portable::kernels, true},
+  };
+  const char *wanted = std::getenv("GPT2_KERNELS");
+  const bool any = !wanted || !*wanted;
+  std::string names;
+  for (const CodePath &path : paths) {
+    if (path.supported) names += (names.empty() ? "" : ", ") + std::string(path.name);
+    if (path.supported && (any || std::strcmp(wanted, path.name) == 0)) return path;
+  }
+  why = "expected GPT2_KERNELS to be one of " + names + " on this CPU, got " + wanted;
+  return {};
+}
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) != 0 || colon == std::string::npos) continue;
+    std::string name;
+    for (const char c : line.substr(colon + 2)) {
+      if (c >= ' ' && c != '"' && c != '\\') name += c;
+    }
+    return name;
+  }
+  return "CPU";
+}
+
+std::string describe(const CodePath &path, int threads) {
+  return "{\"library\":\"cpu\",\"device\":\"" + cpu_name() + "\",\"codePath\":\"" + path.name +
+         "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\"]}";
+}
+
+int open_context(gpt2_context *context, const char *function, int32_t device, int32_t dtype, int32_t threads) {
+  if (device != 0) {
+    return fail(context, GPT2_INVALID_ARGUMENT, function, "expected device 0, got " + std::to_string(device));
+  }
+  if (dtype != GPT2_FP32) {
+    const char *names[] = {"fp32", "tf32", "bf16"};
+    const std::string name = dtype == GPT2_TF32 || dtype == GPT2_BF16 ? names[dtype] : std::to_string(dtype);
+    return fail(context, GPT2_UNSUPPORTED, function, "the CPU library has no " + name + ", only fp32");
+  }
+  if (threads < 0) {
+    return fail(context, GPT2_INVALID_ARGUMENT, function, "expected threads of at least 0, got " + std::to_string(threads));
+  }
+  std::string why;
+  const CodePath path = choose_path(why);
+  if (!path.kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
+  context->threads = threads > 0 ? threads : omp_get_num_procs();
+  context->kernels = path.kernels;
+  context->description = describe(path, context->threads);
+  return GPT2_OK;
+}
+
+constexpr size_t alignment = 64;
+
+int allocate(gpt2_context *context, const char *function, void **memory, int64_t bytes) {
+  Check check(context, function);
+  check.sizes({{"bytes", bytes}}).tensors({{"memory", memory}});
+  if (check.failed()) return check.status();
+  const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
+  *memory = std::aligned_alloc(alignment, rounded);
+  if (!*memory) return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate " + std::to_string(bytes) + " bytes");
+  std::memset(*memory, 0, rounded);
+  return GPT2_OK;
+}
+
+int copy(gpt2_context *context, const char *function, void *destination, const void *source, int64_t bytes) {
+  Check check(context, function);
+  check.that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes));
+  if (bytes > 0) check.tensors({{"destination", destination}, {"source", source}});
+  if (check.failed()) return check.status();
+  if (bytes > 0) std::memmove(destination, source, static_cast<size_t>(bytes));
+  return GPT2_OK;
+}
+
+int cannot_capture(gpt2_context *context, const char *function) {
+  return fail(context, GPT2_UNSUPPORTED, function, "the CPU library cannot record a step; issue its ops instead");
+}
+
+}  // namespace
+
+int gpt2_abi_version(void) { return GPT2_ABI_VERSION; }
+
+int gpt2_context_create(gpt2_context **context, int32_t device, int32_t dtype, int32_t threads, int32_t) {
+  if (!context) return GPT2_INVALID_ARGUMENT;
+  *context = new (std::nothrow) gpt2_context;
+  if (!*context) return GPT2_OUT_OF_MEMORY;
+  return open_context(*context, __func__, device, dtype, threads);
+}
+
+int gpt2_context_destroy(gpt2_context *context) {
+  delete context;
+  return GPT2_OK;
+}
+
+const char *gpt2_last_error(gpt2_context *context) { return context->error.c_str(); }
+const char *gpt2_context_description(gpt2_context *context) { return context->description.c_str(); }
+
+int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes) {
+  context->workspace = workspace;
+  context->workspace_bytes = bytes;
+  return GPT2_OK;
+}
+
+int gpt2_allocate(gpt2_context *context, void **memory, int64_t bytes) {
+  return allocate(context, __func__, memory, bytes);
+}
+
+int gpt2_free(gpt2_context *, void *memory) {
+  std::free(memory);
+  return GPT2_OK;
+}
+
+int gpt2_allocate_pinned(gpt2_context *context, void **memory, int64_t bytes) {
+  return allocate(context, __func__, memory, bytes);
+}
+
+int gpt2_free_pinned(gpt2_context *, void *memory) {
+  std::free(memory);
+  return GPT2_OK;
+}
+
+int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) {
+  Check check(context, __func__);
+  check.tensors({{"available", available}, {"total", total}});
+  if (check.failed()) return check.status();
+  const int64_t page = sysconf(_SC_PAGESIZE);
+  *total = page * sysconf(_SC_PHYS_PAGES);
+#ifdef _SC_AVPHYS_PAGES
+  *available = page * sysconf(_SC_AVPHYS_PAGES);
+#else
+  *available = *total;
+#endif
+  return GPT2_OK;
+}
+
+int gpt2_copy_to_device(gpt2_context *context, void *destination, const void *source, int64_t bytes) {
+  return copy(context, __func__, destination, source, bytes);
+}
+int gpt2_copy_to_host(gpt2_context *context, void *destination, const void *source, int64_t bytes) {
+  return copy(context, __func__, destination, source, bytes);
+}
+int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes) {
+  return copy(context, __func__, destination, pinned, bytes);
+}
+int gpt2_copy_to_host_async(gpt2_context *context, void *pinned, const void *source, int64_t bytes) {
+  return copy(context, __func__, pinned, source, bytes);
+}
+int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *source, int64_t bytes) {
+  return copy(context, __func__, destination, source, bytes);
+}
+
+int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes) {
+  Check check(context, __func__);
+  check.sizes({{"bytes", bytes}}).tensors({{"destination", destination}});
+  if (check.failed()) return check.status();
+  std::memset(destination, 0, static_cast<size_t>(bytes));
+  return GPT2_OK;
+}
+
+int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count) {
+  return weight == master ? GPT2_OK : copy(context, __func__, weight, master, count * static_cast<int64_t>(sizeof(float)));
+}
+
+int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
+  *event = new (std::nothrow) gpt2_event{omp_get_wtime()};
+  return *event ? GPT2_OK : fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate an event");
+}
+
+int gpt2_event_destroy(gpt2_context *, gpt2_event *event) {
+  delete event;
+  return GPT2_OK;
+}
+
+int gpt2_event_record(gpt2_context *, gpt2_event *event) {
+  event->seconds = omp_get_wtime();
+  return GPT2_OK;
+}
+
+int gpt2_event_query(gpt2_context *, int32_t *reached, gpt2_event *) {
+  *reached = 1;
+  return GPT2_OK;
+}
+
+int gpt2_event_elapsed(gpt2_context *, float *milliseconds, gpt2_event *from, gpt2_event *to) {
+  *milliseconds = static_cast<float>((to->seconds - from->seconds) * 1000);
+  return GPT2_OK;
+}
+
+int gpt2_synchronize(gpt2_context *) { return GPT2_OK; }
+
+int gpt2_capture_begin(gpt2_context *context) { return cannot_capture(context, __func__); }
+int gpt2_capture_end(gpt2_context *context, gpt2_graph **) { return cannot_capture(context, __func__); }
+int gpt2_graph_launch(gpt2_context *context, gpt2_graph *) { return cannot_capture(context, __func__); }
+int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *) { return cannot_capture(context, __func__); }

@@ -1,0 +1,99 @@
+// MT19937 and the fills that make initial weights equal to PyTorch's. Host code, shared by both libraries.
+#include <cmath>
+#include <new>
+
+#include "../gpt2.h"
+
+namespace {
+
+constexpr int size = 624;
+constexpr int middle = 397;
+
+}  // namespace
+
+struct gpt2_generator {
+  uint32_t state[size];
+  int next = size;
+
+  explicit gpt2_generator(uint32_t seed) {
+    state[0] = seed;
+    for (int i = 1; i < size; i++) state[i] = 1812433253u * (state[i - 1] ^ (state[i - 1] >> 30)) + i;
+  }
+
+  uint32_t draw() {
+    if (next == size) refill();
+    uint32_t y = state[next++];
+    y ^= y >> 11;
+    y ^= (y << 7) & 0x9d2c5680u;
+    y ^= (y << 15) & 0xefc60000u;
+    return y ^ (y >> 18);
+  }
+
+  // PyTorch's uniform float: the low 24 bits.
+  float uniform() { return static_cast<float>(draw() & 0xffffff) * (1.0f / 16777216); }
+
+ private:
+  static uint32_t twist(uint32_t high, uint32_t low) {
+    const uint32_t y = (high & 0x80000000u) | (low & 0x7fffffffu);
+    return (y >> 1) ^ ((0u - (y & 1u)) & 0x9908b0dfu);
+  }
+
+  void refill() {
+    int i = 0;
+    for (; i < size - middle; i++) state[i] = state[i + middle] ^ twist(state[i], state[i + 1]);
+    for (; i < size - 1; i++) state[i] = state[i + middle - size] ^ twist(state[i], state[i + 1]);
+    state[size - 1] = state[middle - 1] ^ twist(state[size - 1], state[0]);
+    next = 0;
+  }
+};
+
+namespace {
+
+constexpr int group = 16;
+
+// Box and Muller (1958) on 16 uniforms: the first 8 give radii, the others angles. The angle is made in double and then
+// rounded, as PyTorch does.
+void box_muller(float *values, float mean, float standard_deviation) {
+  for (int j = 0; j < group / 2; j++) {
+    const float radius = std::sqrt(-2.0f * std::log(1.0f - values[j]));
+    const float angle = static_cast<float>(2.0 * 3.14159265358979323846 * values[j + group / 2]);
+    values[j] = radius * std::cos(angle) * standard_deviation + mean;
+    values[j + group / 2] = radius * std::sin(angle) * standard_deviation + mean;
+  }
+}
+
+}  // namespace
+
+gpt2_generator *gpt2_generator_create(uint32_t seed) { return new (std::nothrow) gpt2_generator(seed); }
+
+int gpt2_generator_destroy(gpt2_generator *generator) {
+  delete generator;
+  return GPT2_OK;
+}
+
+int gpt2_generator_normal(gpt2_generator *generator, float *normals, int64_t count, float mean,
+                          float standard_deviation) {
+  if (!generator || !normals || count < group) return GPT2_INVALID_ARGUMENT;
+  const int64_t whole = count / group * group;
+  for (int64_t i = 0; i < count; i++) normals[i] = generator->uniform();
+  // Drawing is serial; the transform takes several times as long and is not.
+#pragma omp parallel for
+  for (int64_t i = 0; i < whole; i += group) box_muller(normals + i, mean, standard_deviation);
+  if (whole < count) {
+    float *tail = normals + count - group;
+    for (int i = 0; i < group; i++) tail[i] = generator->uniform();
+    box_muller(tail, mean, standard_deviation);
+  }
+  return GPT2_OK;
+}
+
+int gpt2_generator_shuffle(gpt2_generator *generator, int32_t *values, int64_t count) {
+  if (!generator || (!values && count > 0) || count < 0) return GPT2_INVALID_ARGUMENT;
+  for (int64_t i = count - 1; i > 0; i--) {
+    const int64_t j = generator->draw() % static_cast<uint64_t>(i + 1);
+    const int32_t value = values[i];
+    values[i] = values[j];
+    values[j] = value;
+  }
+  return GPT2_OK;
+}

@@ -1,0 +1,40 @@
+// Which checkpoints of a run stay (--keep). Only what is whole counts: a damaged one must not push a good one out.
+import { renameSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { listCheckpoints, nameOfSetAside, verifySizes } from './directory.ts';
+import { temporaryName } from './replace.ts';
+
+/**
+ * Removes all checkpoints but those written last: `keep` of them, one at least. Written last is not the highest step: a
+ * run that went on from an older checkpoint because a newer was damaged keeps what it has written since.
+ * @throws Gpt2Error if one cannot be removed
+ */
+export function pruneCheckpoints(folder: string, keep: number): void {
+  const paths = listCheckpoints(folder);
+  const written = new Map(paths.map((path) => [path, timeWritten(path)]));
+  const newestLast = paths.toSorted((a, b) => written.get(a)! - written.get(b)!);
+  for (const path of newestLast.slice(0, -Math.max(1, keep))) remove(path);
+}
+
+/** Damaged ones are older than all others. */
+function timeWritten(path: string): number {
+  try {
+    return Date.parse(verifySizes(path).manifest.time) || 0;
+  } catch (error) {
+    if (error instanceof Gpt2Error) return -1;
+    throw error;
+  }
+}
+
+/** Out of sight first, so that a removal cut short leaves no half checkpoint. */
+function remove(path: string): void {
+  const entry = basename(path);
+  const temporary = join(dirname(path), temporaryName(nameOfSetAside(entry) ?? entry));
+  try {
+    renameSync(path, temporary);
+    rmSync(temporary, { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot remove the old checkpoint ${path}: ${(cause as Error).message}`, { cause });
+  }
+}
