@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // Command name to command. The only file that sets the exit code and listens for signals; each command is in commands/.
 import { Command, CommanderError } from 'commander';
-// compare
+import { compareCommand } from './commands/compare.ts';
 import { preproCommand } from './commands/prepro.ts';
 import { sampleCommand } from './commands/sample.ts';
 import { trainCommand } from './commands/train.ts';
@@ -35,7 +35,7 @@ function program(): Command {
     .option('--verbose', 'show where an error comes from')
     .showSuggestionAfterError(true)
     .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
-  const commands = [preproCommand(), trainCommand(interruption), sampleCommand()];
+  const commands = [preproCommand(), trainCommand(interruption), sampleCommand(), compareCommand()];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands]) command.exitOverride();
   return root;

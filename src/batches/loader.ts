@@ -104,7 +104,15 @@ export interface ValidationPlan {
 }
 
 /** The largest batch, up to `batch`, that every validation shard holds. */
-export function planValidation({ shards, batch, sequence }: { shards: readonly string[]; batch: number; sequence: number }): ValidationPlan {
+export function planValidation({
+  shards,
+  batch,
+  sequence,
+}: {
+  shards: readonly string[];
+  batch: number;
+  sequence: number;
+}): ValidationPlan {
   let least = Number.POSITIVE_INFINITY;
   for (const path of shards) {
     using shard = openShard(path);
@@ -113,5 +121,8 @@ export function planValidation({ shards, batch, sequence }: { shards: readonly s
   const fits = Math.max(0, Math.floor((least - 1) / sequence));
   if (fits >= batch) return { batch };
   if (fits === 0) return { batch: 0, notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}` };
-  return { batch: fits, notice: `validation uses batches of ${fits}: its ${least} tokens hold no ${batch} sequences of ${sequence}` };
+  return {
+    batch: fits,
+    notice: `validation uses batches of ${fits}: its ${least} tokens hold no ${batch} sequences of ${sequence}`,
+  };
 }

@@ -49,4 +49,5 @@ export class MersenneTwister {
 }
 
 /** 0, 1, … count - 1 */
-export const identityPermutation = (count: number): Int32Array => Int32Array.from({ length: count }, (_, index) => index);
+export const identityPermutation = (count: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, index) => index);

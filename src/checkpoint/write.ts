@@ -62,7 +62,7 @@ export function writeCheckpoint({ folder, step, model, moments, manifest }: Chec
     writeDurably(join(temporary, manifestFile), [Buffer.from(`${JSON.stringify(whole, null, 2)}\n`)]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
-    rmSync(temporary, { recursive: true, force: true });
+    removeIfPossible(temporary);
     // Anything without the file system's code is no matter of disks: a device that failed, a defect of ours.
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
@@ -80,6 +80,15 @@ function makeFolder(folder: string): void {
   if (first === undefined) return;
   const top = dirname(resolve(first));
   for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));
+}
+
+/** Fails on the disk that has just failed; then the next write removes it (clearLeftovers). */
+function removeIfPossible(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // The error that matters is the one that led here.
+  }
 }
 
 /** Whether a Gpt2Error stands for one of the file system. */

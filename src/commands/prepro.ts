@@ -35,7 +35,9 @@ export function preproCommand(): Command {
         process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
         return;
       }
-      const lines = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${tokens.toLocaleString('en-US')} tokens`);
+      const lines = dataset.shards.map(
+        ({ file, tokens }) => `${folder}/${file}: ${tokens.toLocaleString('en-US')} tokens`,
+      );
       if (present) lines.unshift(`${name} is there already, and right`);
       const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
       process.stdout.write(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`);

@@ -1,9 +1,20 @@
-// `sample`: text from a trained model, streamed.
-import { existsSync, readdirSync, statSync } from 'node:fs';
+// `sample`: text from a trained model, streamed to stdout; everything else it says goes to stderr.
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { createModel, Device, encode, endOfText, generate, loadWeights, resolveCheckpoint, selectDevice, StreamDecoder } from '../index.ts';
+import {
+  createModel,
+  Device,
+  encode,
+  endOfText,
+  generate,
+  listCheckpoints,
+  loadWeights,
+  resolveCheckpoint,
+  StreamDecoder,
+  selectDevice,
+} from '../index.ts';
 
 const examples = `
 Examples:
@@ -24,13 +35,12 @@ interface Flags {
   readonly threads: number;
 }
 
-/** Reads a number strictly. @throws UsageError */
-const number = (flag: string, least: number, most: number, whole: boolean) => (text: string) => {
-  const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= least && value <= most) || (whole && !Number.isSafeInteger(value))) {
-    throw new UsageError(`${flag} takes a ${whole ? 'whole ' : ''}number from ${least} to ${most}, not ${JSON.stringify(text)}`);
-  }
-  return value;
+/** Reads a number strictly: Number('') is 0 and Number('0x10') is 16, neither of which can be meant. @throws UsageError */
+const number = (flag: string, least: number, most: number, kind: 'whole' | 'any') => (text: string) => {
+  const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
+  if (value >= least && value <= most && (kind === 'any' || Number.isSafeInteger(value))) return value;
+  const wanted = kind === 'whole' ? 'a whole number' : 'a number';
+  throw new UsageError(`${flag} takes ${wanted} from ${least} to ${most}, not ${JSON.stringify(text)}`);
 };
 
 export function sampleCommand(): Command {
@@ -38,41 +48,62 @@ export function sampleCommand(): Command {
     .description('Text from a trained model')
     .option('--model <DIR>', 'a run or a checkpoint (default: the newest run in runs/)')
     .option('--prompt <TEXT>', 'text to go on from', '')
-    .option('--tokens <N>', 'most tokens to make', number('--tokens', 1, 1e6, true), 128)
-    .option('--temperature <X>', '0: always the likeliest token', number('--temperature', 0, 100, false), 0.8)
-    .option('--top-k <N>', 'only the N likeliest tokens; 0: all', number('--top-k', 0, 65536, true), 0)
-    .option('--top-p <X>', 'only the likeliest tokens of this probability together', number('--top-p', 0, 1, false), 1)
-    .option('--seed <N>', 'of the choices', number('--seed', 0, 2 ** 32 - 1, true), 42)
+    .option('--tokens <N>', 'most tokens to make', number('--tokens', 1, 1_000_000, 'whole'), 128)
+    .option('--temperature <X>', '0: always the likeliest token', number('--temperature', 0, 100, 'any'), 0.8)
+    .option('--top-k <N>', 'only the N likeliest tokens; 0: all', number('--top-k', 0, 65536, 'whole'), 0)
+    .option('--top-p <X>', 'only the likeliest tokens of this probability together', number('--top-p', 0, 1, 'any'), 1)
+    .option('--seed <N>', 'of the choices', number('--seed', 0, 2 ** 32 - 1, 'whole'), 42)
     .option('--device <NAME>', 'auto, cuda, cuda:N, cpu', 'auto')
-    .option('--threads <N>', 'CPU threads; 0: all cores', number('--threads', 0, 1024, true), 0)
+    .option('--threads <N>', 'CPU threads; 0: all cores', number('--threads', 0, 1024, 'whole'), 0)
     .addHelpText('after', examples)
     .action(sample);
 }
 
 async function sample(flags: Flags): Promise<void> {
+  const notice = (text: string) => process.stderr.write(`${text}\n`);
   const target = selectDevice(flags.device);
   const checkpoint = resolveCheckpoint(flags.model ?? newestRun());
-  process.stderr.write(`${checkpoint.path}\n`);
+  for (const { reason } of checkpoint.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  notice(`from ${checkpoint.path}`);
   const { model: config } = checkpoint.manifest;
   using device = Device.open({ ...target, threads: flags.threads });
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   loadWeights(checkpoint, model);
 
-  const prompt = [endOfText, ...encode(flags.prompt)];
-  const outside = prompt.find((id) => id >= config.vocabularySize);
-  if (outside !== undefined) throw new Gpt2Error(`the model's vocabulary of ${config.vocabularySize} has no token ${outside}`);
   const decoder = new StreamDecoder();
+  // Every document of the training data begins with the end of the one before.
+  const prompt = [endOfText, ...encode(flags.prompt)];
+  const generation = generate(model, { ...flags, prompt, stopAt: endOfText });
+  let next = await generation.next();
   process.stdout.write(flags.prompt);
-  for await (const token of generate(model, { ...flags, prompt, window: config.context, stopAt: endOfText })) {
-    process.stdout.write(decoder.push(token));
-  }
+  for (; !next.done; next = await generation.next()) process.stdout.write(decoder.push(next.value));
   process.stdout.write(`${decoder.end()}\n`);
+  if (next.value === 'diverged') {
+    throw new Gpt2Error(`${checkpoint.path} gives no text: its weights have diverged; sample an earlier checkpoint`);
+  }
 }
 
+/** The run in runs/ that saved last. @throws Gpt2Error if none has a checkpoint */
 function newestRun(): string {
-  const runs = existsSync('runs') ? readdirSync('runs').map((name) => join('runs', name)) : [];
-  const trained = runs.filter((run) => existsSync(join(run, 'checkpoints')));
-  const newest = trained.sort((a, b) => statSync(join(b, 'checkpoints')).mtimeMs - statSync(join(a, 'checkpoints')).mtimeMs)[0];
-  if (!newest) throw new Gpt2Error('there is no trained model in runs/: run `npm run train -- --steps 100`, or name one with --model');
-  return newest;
+  let newest: { run: string; saved: number } | undefined;
+  for (const name of namesOf('runs')) {
+    const run = join('runs', name);
+    const checkpoints = join(run, 'checkpoints');
+    if (listCheckpoints(checkpoints).length === 0) continue;
+    const saved = statSync(checkpoints).mtimeMs;
+    if (!newest || saved > newest.saved) newest = { run, saved };
+  }
+  if (newest) return newest.run;
+  throw new Gpt2Error(
+    'there is no trained model in runs/: run `npm run train -- --steps 100`, or name one with --model',
+  );
+}
+
+function namesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw new Gpt2Error(`${folder}/ cannot be listed: ${(cause as Error).message}`, { cause });
+  }
 }

@@ -1,6 +1,14 @@
 // `train`: reads options from the command line, runs training, shows its progress.
 import { Command, Option } from 'commander';
-import { type OptionName, type OptionRow, optionTable, type RunDescription, readOption, type TrainOptions, train } from '../index.ts';
+import {
+  type OptionName,
+  type OptionRow,
+  optionTable,
+  type RunDescription,
+  readOption,
+  type TrainOptions,
+  train,
+} from '../index.ts';
 import { formatBytes, Progress } from './progress.ts';
 
 const examples = `

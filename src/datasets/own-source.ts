@@ -2,8 +2,8 @@
 // offline. There are no recorded curves for it; it changes with every version.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { packageRoot } from '../package-root.ts';
 import { UsageError } from '../errors.ts';
+import { packageRoot } from '../package-root.ts';
 import type { DatasetSource } from './dataset.ts';
 
 const places = ['src', 'cuda', 'scripts', 'docs', 'README.md'];
@@ -16,9 +16,14 @@ export const ownSource: DatasetSource = {
   async documents({ from }) {
     if (from) throw new UsageError('own-source takes no --from: its files come with the package');
     const paths = places.flatMap((place) => filesIn(join(packageRoot, place)));
-    const sorted = paths.map((path) => relative(packageRoot, path)).sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    const sorted = paths
+      .map((path) => relative(packageRoot, path))
+      .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     const documents = sorted.map((path) => readFileSync(join(packageRoot, path), 'utf8'));
-    return { source: `the files of gpt2.ts: ${places.join(', ')}`, documents: documents.filter((text) => text.trim() !== '') };
+    return {
+      source: `the files of gpt2.ts: ${places.join(', ')}`,
+      documents: documents.filter((text) => text.trim() !== ''),
+    };
   },
 };
 
@@ -27,5 +32,7 @@ function filesIn(path: string): string[] {
   if (statSync(path).isFile()) return [path];
   return readdirSync(path, { withFileTypes: true })
     .filter((entry) => entry.name !== '__pycache__')
-    .flatMap((entry) => (entry.isDirectory() ? filesIn(join(path, entry.name)) : entry.isFile() ? [join(path, entry.name)] : []));
+    .flatMap((entry) =>
+      entry.isDirectory() ? filesIn(join(path, entry.name)) : entry.isFile() ? [join(path, entry.name)] : [],
+    );
 }

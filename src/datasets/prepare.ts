@@ -33,7 +33,10 @@ export interface Prepared {
  * Makes a data set's shards, unless they are there and right.
  * @throws UsageError for an unknown name; Gpt2Error if the source is not to be had or the folder cannot be written
  */
-export async function prepareDataset(name: string, { from, out, notice = () => {} }: PrepareOptions = {}): Promise<Prepared> {
+export async function prepareDataset(
+  name: string,
+  { from, out, notice = () => {} }: PrepareOptions = {},
+): Promise<Prepared> {
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}"; there are ${datasetNames.join(', ')}`);
   const folder = out ?? join('data', set.name);
@@ -52,7 +55,12 @@ export async function prepareDataset(name: string, { from, out, notice = () => {
   } catch (cause) {
     throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
   }
-  const shards = ([['train', train], ['val', val]] as const).map(([role, tokens]) => {
+  const shards = (
+    [
+      ['train', train],
+      ['val', val],
+    ] as const
+  ).map(([role, tokens]) => {
     const file = `${set.prefix}_${role}.bin`;
     return { file, role, ...writeShard(join(folder, file), tokens) };
   });
@@ -65,7 +73,8 @@ async function presentAndRight(folder: string): Promise<Dataset | undefined> {
   try {
     const dataset = readDataset(folder);
     if (!dataset) return undefined;
-    for (const { file, sha256 } of dataset.shards) if ((await fileHash(join(folder, file))) !== sha256) return undefined;
+    for (const { file, sha256 } of dataset.shards)
+      if ((await fileHash(join(folder, file))) !== sha256) return undefined;
     return dataset;
   } catch {
     return undefined;
@@ -81,7 +90,10 @@ function tokensOf(document: string): Uint16Array {
   return tokens;
 }
 
-function split({ validation }: DatasetSource, documents: readonly Uint16Array[]): { train: Uint16Array; val: Uint16Array } {
+function split(
+  { validation }: DatasetSource,
+  documents: readonly Uint16Array[],
+): { train: Uint16Array; val: Uint16Array } {
   if ('firstTokens' in validation) {
     const all = concatenate(documents);
     const first = Math.min(validation.firstTokens, all.length);

@@ -47,7 +47,8 @@ function readText(path: string): Buffer {
   } catch (cause) {
     throw new Gpt2Error(`the text ${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
-  if (bytes.toString('utf8').trim() === '') throw new Gpt2Error(`the text ${path} is empty: there is nothing to train on`);
+  if (bytes.toString('utf8').trim() === '')
+    throw new Gpt2Error(`the text ${path} is empty: there is nothing to train on`);
   return bytes;
 }
 
@@ -69,5 +70,6 @@ const hashOf = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 
 function checkHash(bytes: Buffer, source: string): void {
   const found = hashOf(bytes);
-  if (found !== sha256) throw new Gpt2Error(`${source} has sha256 ${found}, not ${sha256}: it is damaged or another text`);
+  if (found !== sha256)
+    throw new Gpt2Error(`${source} has sha256 ${found}, not ${sha256}: it is damaged or another text`);
 }

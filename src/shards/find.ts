@@ -16,7 +16,9 @@ const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val
  */
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) {
-    throw new Gpt2Error(`there is no data in ${folder}: run \`npm run prepro tinyshakespeare\`, or name a folder with --data`);
+    throw new Gpt2Error(
+      `there is no data in ${folder}: run \`npm run prepro tinyshakespeare\`, or name a folder with --data`,
+    );
   }
   let names: string[];
   try {
@@ -28,7 +30,9 @@ export function findShards(folder: string, role: Role): string[] {
   if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
   const found = names.filter((name) => roleWord[role].test(name));
   if (found.length === 0) {
-    throw new Gpt2Error(`${folder} has no ${role} shard (a .bin file with "${role}" in its name): run prepro to make one`);
+    throw new Gpt2Error(
+      `${folder} has no ${role} shard (a .bin file with "${role}" in its name): run prepro to make one`,
+    );
   }
   return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
 }
@@ -57,7 +61,8 @@ export function readDataset(folder: string): Dataset | undefined {
   try {
     return datasetSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch (cause) {
-    const reason = cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : (cause as Error).message;
+    const reason =
+      cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : (cause as Error).message;
     throw new Gpt2Error(`${path} is damaged: ${reason}; make the data set again with prepro`, { cause });
   }
 }

@@ -15,13 +15,22 @@ const sampleTokens = 64;
 /** A text from nothing; the same for the same weights, seed and step. */
 export async function sampleText({ model, options }: Run, step: number): Promise<string> {
   const tokens: number[] = [];
-  const generation = { prompt: [endOfText], tokens: sampleTokens, window: options.sequence, seed: options.seed + step, stopAt: endOfText };
+  const generation = {
+    prompt: [endOfText],
+    tokens: sampleTokens,
+    window: options.sequence,
+    seed: options.seed + step,
+    stopAt: endOfText,
+  };
   for await (const token of generate(model, generation)) tokens.push(token);
   return decode(tokens);
 }
 
 /** Writes the state after `step` updates and gives the folder it lies in. */
-export function checkpointRun({ model, trainer, options, configuration, loader, log, out, program }: Run, step: number): string {
+export function checkpointRun(
+  { model, trainer, options, configuration, loader, log, out, program }: Run,
+  step: number,
+): string {
   const folder = checkpointsFolder(out);
   const path = writeCheckpoint({
     folder,

@@ -91,7 +91,7 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
     if (isLast || step === run.lastStep) break;
 
     const begin = performance.now();
-    const lr = Math.fround(learningRateAt({ ...options, steps }, step));
+    const lr = learningRateAt({ ...options, steps }, step);
     const { loss, norm } = await trainer.step(step, lr, firstBatch ?? (() => loader.next()));
     const ms = performance.now() - begin;
     log({ event: 'train', step, loss, norm, lr, ...throughput.add(ms), ms });

@@ -1,0 +1,241 @@
+// Which checkpoint a path stands for when some are damaged, half written or half removed; and which of them stay.
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import {
+  listCheckpoints,
+  newestValidCheckpoint,
+  resolveCheckpoint,
+  verifyCheckpoint,
+} from '../../src/checkpoint/directory.ts';
+import { readManifest } from '../../src/checkpoint/manifest.ts';
+import { pruneCheckpoints, writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import { Device } from '../../src/native/device.ts';
+import { describeBackends } from '../support/backends.ts';
+import { emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';
+
+const newFolder = temporaryFolders();
+/** No process has this number: it is over the largest that Linux gives. */
+const deadProcess = 4194305;
+
+describeBackends('checkpoints', (_, kind) => {
+  let device: Device;
+  let trained: Trained;
+  let run: string;
+  let folder: string;
+  beforeAll(() => {
+    device = Device.open({ kind });
+    trained = emptyModel(device);
+  });
+  afterAll(() => device.close());
+  beforeEach(() => {
+    run = newFolder();
+    folder = join(run, 'checkpoints');
+  });
+
+  const write = (step: number) => writeCheckpoint({ folder, step, ...trained, manifest: manifestFields });
+  const names = () => readdirSync(folder).sort();
+  const editManifest = (path: string, edit: (manifest: Record<string, unknown>) => void) => {
+    const file = join(path, 'manifest.json');
+    const manifest = JSON.parse(readFileSync(file, 'utf8'));
+    edit(manifest);
+    writeFileSync(file, JSON.stringify(manifest));
+  };
+
+  describe('a path stands for', () => {
+    it('the checkpoint itself, or the newest of a run or of its checkpoints folder', () => {
+      const paths = [90, 100, 8].map(write);
+      expect(listCheckpoints(folder)).toEqual([paths[2], paths[0], paths[1]]);
+      expect(resolveCheckpoint(run).path).toBe(paths[1]);
+      expect(resolveCheckpoint(folder).path).toBe(paths[1]);
+      expect(resolveCheckpoint(paths[0]!)).toMatchObject({ path: paths[0], damaged: [], manifest: { step: 90 } });
+    });
+
+    it('nothing, and says so', () => {
+      expect(() => resolveCheckpoint(join(run, 'none'))).toThrow(/^there is no .*none: name a run/);
+      expect(() => resolveCheckpoint(run)).toThrow('is neither a checkpoint nor a run with one');
+      expect(listCheckpoints(folder)).toEqual([]);
+      expect(newestValidCheckpoint(folder)).toEqual({ checkpoint: undefined, damaged: [] });
+      writeFileSync(folder, 'a file');
+      expect(listCheckpoints(folder)).toEqual([]);
+    });
+
+    it('the newest that is whole; the others are named, each with what is wrong with it', () => {
+      const [good, missing, shorter, changed, noManifest, tornManifest] = [1, 2, 3, 4, 5, 6].map(write) as [
+        string,
+        string,
+        string,
+        string,
+        string,
+        string,
+      ];
+      rmSync(join(missing, 'optimizer.safetensors'));
+      truncateSync(join(shorter, 'model.safetensors'), 100);
+      const weights = readFileSync(join(changed, 'model.safetensors'));
+      weights[weights.length - 1]! ^= 1;
+      writeFileSync(join(changed, 'model.safetensors'), weights);
+      rmSync(join(noManifest, 'manifest.json'));
+      truncateSync(join(tornManifest, 'manifest.json'), 50);
+      writeFileSync(join(folder, 'step-00000007'), 'a file');
+
+      const { path, damaged } = resolveCheckpoint(run);
+      expect(path).toBe(good);
+      expect(damaged.map((one) => one.path)).toEqual([
+        join(folder, 'step-00000007'),
+        tornManifest,
+        noManifest,
+        changed,
+        shorter,
+        missing,
+      ]);
+      const reasons = damaged.map(({ reason }) => reason);
+      expect(reasons.every((reason) => !reason.includes('\n'))).toBe(true);
+      expect(reasons[1]).toContain('manifest.json cannot be used');
+      expect(reasons[2]).toContain('manifest.json cannot be used: it is missing');
+      expect(reasons[3]).toContain('model.safetensors has changed since it was written: its sha256 differs');
+      expect(reasons[4]).toMatch(/model\.safetensors has 100 bytes, not the \d+ of its manifest/);
+      expect(reasons[5]).toContain('optimizer.safetensors is missing');
+
+      rmSync(good, { recursive: true });
+      expect(() => resolveCheckpoint(run)).toThrow(
+        /has no whole checkpoint: .*00000007.*optimizer\.safetensors is missing/,
+      );
+      expect(() => resolveCheckpoint(changed)).toThrow('its sha256 differs');
+    });
+  });
+
+  describe('a manifest is refused', () => {
+    it.each<[string, (manifest: Record<string, unknown>) => void, string]>([
+      [
+        'of another version',
+        (m) => {
+          m.version = 2;
+          m.step = 'later';
+        },
+        'its version is 2, this program reads 1',
+      ],
+      [
+        'of another program',
+        (m) => {
+          m.format = 'x';
+        },
+        'not the manifest of a gpt2.ts checkpoint',
+      ],
+      [
+        'with a step that is no number',
+        (m) => {
+          m.step = '20';
+        },
+        'step',
+      ],
+      [
+        'of a model of no size',
+        (m) => {
+          m.model = { layers: 0, channels: 1, heads: 1, context: 1, vocabularySize: 1 };
+        },
+        'layers',
+      ],
+      [
+        'that names files elsewhere',
+        (m) => {
+          (m.files as { name: string }[])[0]!.name = '../../secret';
+        },
+        'files',
+      ],
+      [
+        'that lists no weights',
+        (m) => {
+          m.files = [];
+        },
+        'it lists no model.safetensors',
+      ],
+    ])('%s', (_, edit, message) => {
+      const path = write(1);
+      editManifest(path, edit);
+      expect(() => readManifest(path)).toThrow(Gpt2Error);
+      expect(() => readManifest(path)).toThrow(message);
+    });
+  });
+
+  describe('what a killed writer left', () => {
+    it('is no checkpoint, and gone after the next write', () => {
+      const whole = write(10);
+      cpSync(whole, join(folder, `.step-00000020.${deadProcess}.tmp`), { recursive: true });
+      mkdirSync(join(folder, `.step-00000030.${process.pid}.tmp`));
+      writeFileSync(join(folder, 'notes.txt'), 'of the user');
+      expect(resolveCheckpoint(run)).toMatchObject({ path: whole, damaged: [] });
+      write(40);
+      expect(names()).toEqual(['notes.txt', 'step-00000010', 'step-00000040']);
+    });
+
+    it('stays while its writer lives', () => {
+      mkdirSync(folder);
+      const other = `.step-00000020.${process.ppid}.tmp`;
+      mkdirSync(join(folder, other));
+      write(10);
+      expect(names()).toEqual([other, 'step-00000010']);
+    });
+
+    it('between the two renames of a replacement is found, and put back by the next write', () => {
+      write(10);
+      const path = write(20);
+      const aside = join(folder, `.step-00000020.${deadProcess}.old`);
+      renameSync(path, aside);
+      expect(listCheckpoints(folder).map((one) => basename(one))).toEqual(['step-00000010', basename(aside)]);
+      expect(resolveCheckpoint(run)).toMatchObject({ path: aside, manifest: { step: 20 } });
+      write(30);
+      expect(names()).toEqual(['step-00000010', 'step-00000020', 'step-00000030']);
+      verifyCheckpoint(path);
+    });
+
+    it('after a replacement is not counted twice, and gone after the next write', () => {
+      const path = write(20);
+      cpSync(path, join(folder, `.step-00000020.${deadProcess}.old`), { recursive: true });
+      expect(listCheckpoints(folder)).toEqual([path]);
+      write(30);
+      expect(names()).toEqual(['step-00000020', 'step-00000030']);
+    });
+  });
+
+  describe('pruning', () => {
+    it('keeps as many as it is told, at least the newest', () => {
+      for (const step of [1, 2, 3, 4, 5]) write(step);
+      pruneCheckpoints(folder, 9);
+      expect(names().length).toBe(5);
+      pruneCheckpoints(folder, 2);
+      expect(names()).toEqual(['step-00000004', 'step-00000005']);
+      pruneCheckpoints(folder, 0);
+      expect(names()).toEqual(['step-00000005']);
+      expect(existsSync(dirname(folder))).toBe(true);
+    });
+
+    it('does not let a damaged one push a whole one out', () => {
+      write(10);
+      truncateSync(join(write(40), 'optimizer.safetensors'), 10);
+      write(20);
+      pruneCheckpoints(folder, 1);
+      expect(names()).toEqual(['step-00000020']);
+    });
+
+    it('keeps what was written last, though a step beyond it is there', async () => {
+      const beyond = write(40);
+      editManifest(beyond, (manifest) => {
+        manifest.time = '2020-01-01T00:00:00.000Z';
+      });
+      write(20);
+      pruneCheckpoints(folder, 1);
+      expect(names()).toEqual(['step-00000020']);
+    });
+  });
+});

@@ -1,0 +1,215 @@
+// The safetensors format, written and read; and files that claim what is not so, each refused in one line.
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import { temporaryFolders } from './trained-model.ts';
+
+const newFolder = temporaryFolders();
+
+const tensor = (name: string, shape: number[], values: Float32Array) => ({ name, shape, read: () => values });
+
+/** A file of a header and so many bytes of data. */
+function fileOf(header: unknown, dataBytes: number, claimedBytes?: bigint): string {
+  const text = Buffer.from(typeof header === 'string' ? header : JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(claimedBytes ?? BigInt(text.length));
+  const path = join(newFolder(), 'hostile.safetensors');
+  writeFileSync(path, Buffer.concat([length, text, Buffer.alloc(dataBytes, 1)]));
+  return path;
+}
+
+const f32 = (shape: number[], from: number, to: number) => ({ dtype: 'F32', shape, data_offsets: [from, to] });
+
+/** Opens a file that must be refused and gives the message, which is one line that names the file. */
+function refusal(path: string, use: (path: string) => void = (p) => openSafetensors(p).close()): string {
+  try {
+    use(path);
+  } catch (error) {
+    expect(error).toBeInstanceOf(Gpt2Error);
+    const { message } = error as Gpt2Error;
+    expect(message).not.toContain('\n');
+    expect(message.length).toBeLessThan(400);
+    expect(message).toContain(path);
+    return message;
+  }
+  throw new Error('it was opened');
+}
+
+describe('a written file', () => {
+  it('is read back bit for bit, with the hash and size that were reported', () => {
+    const values = new Float32Array([1, -0, Number.NaN, Number.POSITIVE_INFINITY, 1e-45, 3.5]);
+    const path = join(newFolder(), 'a.safetensors');
+    const written = writeSafetensors(path, [
+      tensor('wte.weight', [2, 3], values),
+      tensor('empty', [0, 7], new Float32Array(0)),
+      tensor('scalar', [], new Float32Array([7])),
+    ]);
+    const content = readFileSync(path);
+    expect(written).toEqual({ bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') });
+    using file = openSafetensors(path);
+    expect(file.names).toEqual(['wte.weight', 'empty', 'scalar']);
+    expect(file.shape('wte.weight')).toEqual([2, 3]);
+    expect(new Uint8Array(file.read('wte.weight').buffer)).toEqual(new Uint8Array(values.buffer));
+    expect(file.read('empty').length).toBe(0);
+    expect([...file.read('scalar')]).toEqual([7]);
+  });
+
+  it('begins its data on 8 bytes and says what transformers asks for', () => {
+    const path = join(newFolder(), 'a.safetensors');
+    writeSafetensors(path, [tensor('x', [1], new Float32Array(1))]);
+    const content = readFileSync(path);
+    const headerBytes = Number(content.readBigUInt64LE(0));
+    expect(headerBytes % 8).toBe(0);
+    expect(JSON.parse(content.toString('utf8', 8, 8 + headerBytes))).toEqual({
+      __metadata__: { format: 'pt' },
+      x: f32([1], 0, 4),
+    });
+  });
+
+  it('holds any tensors, and any part of a larger array', () => {
+    const names = fc.uniqueArray(
+      fc.string({ unit: 'binary', minLength: 1 }).filter((name) => name !== '__metadata__' && name !== '__proto__'),
+      {
+        maxLength: 6,
+      },
+    );
+    fc.assert(
+      fc.property(names, fc.array(fc.float(), { maxLength: 40 }), (unique, numbers) => {
+        const all = Float32Array.from(numbers);
+        const given = unique.map((name, index) => {
+          const values = all.subarray(Math.min(index, all.length));
+          return tensor(name, [values.length, 1], values);
+        });
+        const distinct = given.filter(({ name }, index) => given.findIndex((other) => other.name === name) === index);
+        const path = join(newFolder(), 'a.safetensors');
+        writeSafetensors(path, distinct);
+        using file = openSafetensors(path);
+        for (const { name, read } of distinct) expect(file.read(name)).toEqual(read());
+      }),
+    );
+  });
+
+  it('asks for one tensor at a time, in order', () => {
+    const asked: string[] = [];
+    const tensors = ['a', 'b', 'c'].map((name) => ({
+      name,
+      shape: [2],
+      read: () => {
+        asked.push(name);
+        return new Float32Array(2);
+      },
+    }));
+    writeSafetensors(join(newFolder(), 'a.safetensors'), tensors);
+    expect(asked).toEqual(['a', 'b', 'c']);
+  });
+
+  it('never replaces another, and takes no name twice', () => {
+    const path = join(newFolder(), 'a.safetensors');
+    writeSafetensors(path, []);
+    expect(() => writeSafetensors(path, [])).toThrow(/EEXIST/);
+    const twice = [tensor('x', [1], new Float32Array(1)), tensor('x', [1], new Float32Array(1))];
+    expect(() => writeSafetensors(join(newFolder(), 'b'), twice)).toThrow('two tensors are called x');
+  });
+});
+
+describe('a file that is refused', () => {
+  it.each<[string, () => string, string]>([
+    ['a header longer than the file', () => fileOf({}, 4, 1000n), 'its header claims 1000 bytes of 14'],
+    ['a header of 2^64 - 1 bytes', () => fileOf({}, 4, 2n ** 64n - 1n), 'its header claims'],
+    ['a header that is no JSON', () => fileOf('{"a":', 0), 'not JSON'],
+    ['a header that is no object', () => fileOf([], 0), 'not a JSON object'],
+    ['a header that is null', () => fileOf('null', 0), 'not a JSON object'],
+    ['a tensor beyond the data', () => fileOf({ x: f32([2], 0, 8) }, 4), 'x lies at 0 to 8 of 4 bytes'],
+    ['a tensor that ends before it begins', () => fileOf({ x: f32([1], 4, 0) }, 4), 'x lies at 4 to 0'],
+    ['a shape that is too large', () => fileOf({ x: f32([3], 0, 4) }, 4), 'x [3] has 4 bytes'],
+    ['a shape beyond all numbers', () => fileOf({ x: f32([2 ** 52, 2 ** 52], 0, 4) }, 4), 'has 4 bytes'],
+    ['a shape of a zero and the rest', () => fileOf({ x: f32([0, 2 ** 52], 0, 4) }, 4), 'has 4 bytes'],
+    ['a shape that is negative', () => fileOf({ x: f32([-1], 0, 4) }, 4), 'the entry of x is malformed'],
+    [
+      'an offset that is no number',
+      () => fileOf('{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,"4"]}}', 4),
+      'malformed',
+    ],
+    [
+      'tensors that overlap',
+      () => fileOf({ x: f32([2], 0, 8), y: f32([1], 4, 8) }, 8),
+      'y overlaps the tensor before it',
+    ],
+    ['a gap', () => fileOf({ x: f32([1], 0, 4), y: f32([1], 8, 12) }, 12), '4 bytes before y belong to no tensor'],
+    ['bytes behind the last', () => fileOf({ x: f32([1], 0, 4) }, 6), '2 bytes at its end belong to no tensor'],
+    [
+      'a name of many lines',
+      () => fileOf({ 'a\nb\u001b[31m': f32([3], 0, 4) }, 4),
+      '"a\\nb\\u001b[31m" [3] has 4 bytes',
+    ],
+    ['a name without end', () => fileOf({ [`n${'m'.repeat(5000)}`]: f32([3], 0, 4) }, 4), 'has 4 bytes'],
+    ['a prototype', () => fileOf('{"__proto__":{"dtype":"F32","shape":[9],"data_offsets":[0,4]}}', 4), '__proto__ [9]'],
+  ])('%s', (_, make, message) => {
+    expect(refusal(make())).toContain(message);
+  });
+
+  it('a folder, a file that is not there, and one of 3 bytes', () => {
+    const folder = newFolder();
+    const short = join(folder, 'short');
+    writeFileSync(short, 'abc');
+    mkdirSync(join(folder, 'folder'));
+    expect(refusal(join(folder, 'folder'))).toContain('it is not a file');
+    expect(refusal(join(folder, 'none'))).toContain('cannot be opened');
+    expect(refusal(short)).toContain('it has 3 bytes');
+  });
+
+  it('a dtype other than F32, by its name, when it is read', () => {
+    const path = fileOf({ x: { dtype: 'BF16', shape: [2], data_offsets: [0, 4] } }, 4);
+    expect(
+      refusal(path, (p) => {
+        using file = openSafetensors(p);
+        expect(file.shape('x')).toEqual([2]);
+        file.read('x');
+      }),
+    ).toContain('x is BF16; only F32 can be read');
+  });
+
+  it('a tensor it has not, and one that vanished after it was opened', () => {
+    const path = fileOf({ x: f32([2], 0, 8) }, 8);
+    expect(refusal(path, (p) => openSafetensors(p).read('toString'))).toContain('has no tensor toString');
+    const shrink = (p: string) => {
+      using file = openSafetensors(p);
+      truncateSync(p, 20);
+      file.read('x');
+    };
+    expect(refusal(path, shrink)).toContain('ended early');
+  });
+
+  it('whatever is cut off or changed, no other error comes of it', () => {
+    const path = join(newFolder(), 'a.safetensors');
+    writeSafetensors(path, [
+      tensor('x', [4], new Float32Array(4)),
+      tensor('y', [2, 2], new Float32Array([1, 2, 3, 4])),
+    ]);
+    const good = readFileSync(path);
+    const damaged = join(newFolder(), 'damaged');
+    const change = fc.record({
+      at: fc.nat(good.length - 1),
+      to: fc.nat(255),
+      length: fc.integer({ min: 0, max: good.length }),
+    });
+    fc.assert(
+      fc.property(fc.array(change, { minLength: 1, maxLength: 4 }), (changes) => {
+        const content = Buffer.from(good);
+        for (const { at, to } of changes) content[at] = to;
+        writeFileSync(damaged, content.subarray(0, changes[0]!.to % 2 ? changes[0]!.length : content.length));
+        try {
+          using file = openSafetensors(damaged);
+          for (const name of file.names) file.read(name);
+        } catch (error) {
+          expect(error).toBeInstanceOf(Gpt2Error);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});

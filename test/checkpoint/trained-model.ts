@@ -1,0 +1,72 @@
+// A tiny model as training leaves it: weights, moments and padding rows with something in them, and what a run adds to a
+// manifest. Shared by the tests of this folder.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach } from 'vitest';
+import type { CheckpointToWrite, Moments } from '../../src/checkpoint/write.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
+import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { ParameterArena, parameterTable } from '../../src/model/parameters.ts';
+import type { Device } from '../../src/native/device.ts';
+import { floats, Random } from '../support/tensors.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
+
+export interface Trained {
+  readonly model: Model;
+  readonly moments: Moments;
+}
+
+/** A model and moments, all zero. */
+export function emptyModel(device: Device, config: ModelConfig = tinyConfig): Trained {
+  const arena = (name: string) => new ParameterArena(device, config, name, 'fp32', 'fp32');
+  const model = createModel(device, config, { B: 1, T: 16, purpose: 'inference' });
+  return { model, moments: { m: arena('m'), v: arena('v') } };
+}
+
+/** A model and moments with values that a seed draws; the real rows only. */
+export function trainedModel(device: Device, seed = 1, config: ModelConfig = tinyConfig): Trained {
+  const trained = emptyModel(device, config);
+  const random = new Random(seed);
+  for (const arena of arenasOf(trained)) {
+    for (const { name, shape, rows } of parameterTable(config)) {
+      const tensor = arena.get(name);
+      tensor.write(random.normals((tensor.count / shape[0]!) * rows));
+    }
+  }
+  castWeights(trained.model);
+  return trained;
+}
+
+export const arenasOf = ({ model, moments }: Trained): ParameterArena[] => [model.masters, moments.m, moments.v];
+
+/** Every element of weights and moments, padding too, by name. */
+export const contentOf = (trained: Trained): Record<string, Float32Array> =>
+  Object.fromEntries(
+    arenasOf(trained).flatMap((arena, index) =>
+      parameterTable(trained.model.config).map(({ name }) => [`${index}/${name}`, floats(arena.get(name))]),
+    ),
+  );
+
+/** What a run says of itself. */
+export const manifestFields: CheckpointToWrite['manifest'] = {
+  program: 'gpt2.ts test',
+  configuration: { model: 'tiny', learningRate: 3e-4 },
+  position: { epoch: 1, shard: 0, sample: 17 },
+  logBytes: 1234,
+  codePath: 'portable',
+  shards: [{ name: 'tiny_train.bin', tokens: 999 }],
+};
+
+/** Gives a fresh folder; those given are removed after each test. */
+export function temporaryFolders(): () => string {
+  const folders: string[] = [];
+  afterEach(() => {
+    for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+  });
+  return () => {
+    const folder = mkdtempSync(join(tmpdir(), 'gpt2-test-'));
+    folders.push(folder);
+    return folder;
+  };
+}

@@ -1,0 +1,167 @@
+// A checkpoint is what the model was, bit for bit; one of another model, or with other tensors, is refused and leaves the
+// model as it was; a write that fails leaves nothing behind.
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { modelConfigOf, resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import { storedShape } from '../../src/checkpoint/layout.ts';
+import { loadMoments, loadWeights } from '../../src/checkpoint/read.ts';
+import { openSafetensors, type TensorToWrite, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
+import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
+import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import { parameterTable } from '../../src/model/parameters.ts';
+import { Device } from '../../src/native/device.ts';
+import { describeBackends } from '../support/backends.ts';
+import { floats } from '../support/tensors.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
+import {
+  contentOf,
+  emptyModel,
+  manifestFields,
+  type Trained,
+  temporaryFolders,
+  trainedModel,
+} from './trained-model.ts';
+
+const newFolder = temporaryFolders();
+
+describeBackends('a checkpoint', (_, kind) => {
+  let device: Device;
+  beforeEach(() => {
+    device = Device.open({ kind });
+  });
+  afterEach(() => device.close());
+
+  const write = ({ model, moments }: Trained, folder = newFolder(), step = 20) =>
+    writeCheckpoint({ folder, step, model, moments, manifest: manifestFields });
+
+  it('gives back weights and moments bit for bit, padding rows zero', () => {
+    const trained = trainedModel(device);
+    const path = write(trained);
+    expect(path).toMatch(/step-00000020$/);
+    expect(readdirSync(path).sort()).toEqual(['manifest.json', 'model.safetensors', 'optimizer.safetensors']);
+    const checkpoint = verifyCheckpoint(path);
+
+    const loaded = trainedModel(device, 2);
+    const padding = loaded.model.masters.get('wte');
+    padding.write(new Float32Array(padding.count).fill(7));
+    loadWeights(checkpoint, loaded.model);
+    loadMoments(checkpoint, loaded.moments, tinyConfig);
+    expect(contentOf(loaded)).toEqual(contentOf(trained));
+    expect(weightsHash(loaded.model)).toBe(weightsHash(trained.model));
+    expect(weightsHash(loaded.model)).not.toBe(weightsHash(trainedModel(device, 2).model));
+  });
+
+  it('holds what a run needs to go on', () => {
+    const { manifest, ...checkpoint } = verifyCheckpoint(write(trainedModel(device)));
+    expect(manifest).toMatchObject({ ...manifestFields, format: 'gpt2.ts checkpoint', version: 1, step: 20 });
+    expect(modelConfigOf({ ...checkpoint, manifest })).toEqual(tinyConfig);
+    expect(Date.parse(manifest.time)).toBeGreaterThan(0);
+  });
+
+  it("has Hugging Face's names and shapes, linear weights as [in, out], and no padding rows", () => {
+    const { model, moments } = trainedModel(device);
+    const path = write({ model, moments });
+    using file = openSafetensors(join(path, 'model.safetensors'));
+    const { channels: C, context, vocabularySize } = tinyConfig;
+    expect(file.names.length).toBe(2 + 12 * tinyConfig.layers + 2);
+    expect(file.shape('wte.weight')).toEqual([vocabularySize, C]);
+    expect(file.shape('wpe.weight')).toEqual([context, C]);
+    expect(file.shape('h.1.attn.c_attn.weight')).toEqual([C, 3 * C]);
+    expect(file.shape('h.1.mlp.c_proj.weight')).toEqual([4 * C, C]);
+    expect(file.shape('ln_f.bias')).toEqual([C]);
+    const ours = floats(model.masters.get('h.1.fcw'));
+    const stored = file.read('h.1.mlp.c_fc.weight');
+    for (const [output, input] of [
+      [0, 0],
+      [1, 0],
+      [0, 1],
+      [191, 47],
+      [100, 33],
+    ] as const) {
+      expect(stored[input * 4 * C + output]).toBe(ours[output * C + input]);
+    }
+    using optimizer = openSafetensors(join(path, 'optimizer.safetensors'));
+    expect(optimizer.names).toEqual(['m.', 'v.'].flatMap((prefix) => file.names.map((name) => prefix + name)));
+    expect(optimizer.shape('v.h.0.mlp.c_fc.weight')).toEqual([C, 4 * C]);
+  });
+
+  it('of another model is refused with every field that differs, the model untouched', () => {
+    const path = write(trainedModel(device));
+    const other = trainedModel(device, 3, { ...tinyConfig, layers: 3, context: 64 });
+    const before = contentOf(other);
+    const message = 'is of another model: layers 2 instead of 3, context 32 instead of 64';
+    const checkpoint = verifyCheckpoint(path);
+    expect(() => loadWeights(checkpoint, other.model)).toThrow(message);
+    expect(() => loadMoments(checkpoint, other.moments, other.model.config)).toThrow(message);
+    expect(contentOf(other)).toEqual(before);
+  });
+
+  it('with tensors missing, too many or of another shape is refused by their names, the model untouched', () => {
+    const path = write(trainedModel(device));
+    const tensors: TensorToWrite[] = parameterTable(tinyConfig).map((parameter) => {
+      const name = parameter.huggingFaceName;
+      const shape = storedShape(parameter);
+      if (name === 'h.0.ln_1.bias') return { name: 'lm_head.weight', shape: [1], read: () => new Float32Array(1) };
+      if (name === 'h.1.attn.c_attn.weight') shape.reverse();
+      const count = shape.reduce((product, size) => product * size, 1);
+      return { name, shape, read: () => new Float32Array(count) };
+    });
+    const file = join(path, 'model.safetensors');
+    rmSync(file);
+    writeSafetensors(file, tensors);
+    const manifest = JSON.parse(readFileSync(join(path, 'manifest.json'), 'utf8'));
+    const { model } = trainedModel(device, 2);
+    const before = weightsHash(model);
+    expect(() => loadWeights({ path, manifest }, model)).toThrow(
+      `${file} does not fit the model: it lacks h.0.ln_1.bias; it has besides lm_head.weight; ` +
+        'h.1.attn.c_attn.weight is [144,48], not [48,144]',
+    );
+    expect(weightsHash(model)).toBe(before);
+  });
+
+  it('replaces one of the same step, whole or damaged', () => {
+    const folder = newFolder();
+    const path = write(trainedModel(device), folder);
+    writeFileSync(join(path, 'model.safetensors'), 'damaged');
+    const second = trainedModel(device, 2);
+    expect(write(second, folder)).toBe(path);
+    expect(write(second, folder)).toBe(path);
+    expect(readdirSync(folder)).toEqual(['step-00000020']);
+    const loaded = emptyModel(device);
+    loadWeights(verifyCheckpoint(path), loaded.model);
+    expect(weightsHash(loaded.model)).toBe(weightsHash(second.model));
+  });
+
+  it('that fails while it is written leaves nothing, and keeps the older ones', () => {
+    const folder = newFolder();
+    const trained = trainedModel(device);
+    const older = write(trained, folder, 10);
+    const failing = (error: Error): Trained => ({
+      ...trained,
+      moments: new Proxy(trained.moments, {
+        get: () => {
+          throw error;
+        },
+      }),
+    });
+    const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+    expect(() => write(failing(full), folder)).toThrow(Gpt2Error);
+    expect(() => write(failing(full), folder)).toThrow(
+      /step-00000020: ENOSPC: no space left on device, write; make room/,
+    );
+    // A defect is not dressed up as trouble with the disk.
+    expect(() => write(failing(new TypeError('a defect')), folder)).toThrow(TypeError);
+    expect(readdirSync(folder)).toEqual(['step-00000010']);
+    expect(resolveCheckpoint(folder).path).toBe(older);
+  });
+
+  it('whose folder cannot be made says where', () => {
+    const blocked = join(newFolder(), 'file');
+    writeFileSync(blocked, '');
+    expect(() => write(trainedModel(device), join(blocked, 'checkpoints'))).toThrow(
+      /^cannot write the checkpoint .*file\/checkpoints\/step-00000020: .*; make room or name another --out/,
+    );
+  });
+});
