@@ -11,6 +11,8 @@ interface Recipe {
   readonly precision: string;
   readonly dtype: string;
   readonly limits: Limit[];
+  /** What the log itself does not say: the published run has no command line in it. */
+  readonly published?: Pick<Reference, 'source' | 'configuration'>;
 }
 
 const recipes: readonly Recipe[] = [
@@ -63,10 +65,39 @@ const recipes: readonly Recipe[] = [
       { series: 'val', from: 0, to: 200, within: 0.03 },
     ],
   },
+  {
+    file: 'llmc_fineweb10B_124M_8xH100.log',
+    name: 'llmc-d12-fineweb10b-8xh100',
+    precision: 'bf16',
+    dtype: 'bf16',
+    limits: [],
+    published: {
+      source: {
+        program: 'llm.c',
+        version: '2024-10-13',
+        hardware: '8 x H100',
+        precision: 'bf16',
+        command: 'published record: KellerJordan/modded-nanogpt, records/track_1_short/2024-10-13_llmc',
+      },
+      // Read off the log: its last step, the peak of the learning rate and where it is reached, and where it ends.
+      configuration: {
+        data: 'fineweb10B',
+        layers: 12,
+        channels: 768,
+        heads: 12,
+        steps: 19560,
+        learningRate: 6e-4,
+        warmup: 700,
+        finalLearningRateFraction: 0,
+        schedule: 'cosine',
+        dtype: 'bf16',
+      },
+    },
+  },
 ];
 
 /** The reference that a log of llm.c's program (f1e2ace) makes. */
-export function makeReference({ name, precision, dtype, limits }: Recipe, log: string): Reference {
+export function makeReference({ name, precision, dtype, limits, published }: Recipe, log: string): Reference {
   const command = /^# (.*)$/m.exec(log)?.[1] ?? '';
   const flag = (letter: string): string | undefined => new RegExp(`(?:^| )-${letter} (\\S+)`).exec(command)?.[1];
   const number = (letter: string, otherwise: number): number => Number(flag(letter) ?? otherwise);
@@ -74,8 +105,7 @@ export function makeReference({ name, precision, dtype, limits }: Recipe, log: s
   const sequence = number('t', 1024);
   const points = (pattern: RegExp): [number, number][] =>
     [...log.matchAll(pattern)].map((match) => [Number(match[1]), Number(match[2])]);
-  return {
-    name,
+  const described = published ?? {
     source: {
       program: 'llm.c',
       version: 'f1e2ace',
@@ -103,6 +133,10 @@ export function makeReference({ name, precision, dtype, limits }: Recipe, log: s
       valSteps: number('m', 20),
       dtype,
     },
+  };
+  return {
+    name,
+    ...described,
     series: {
       train: points(/^s:(\d+) trl:(\S+)/gm),
       val: points(/^s:(\d+) tel:(\S+)/gm),
