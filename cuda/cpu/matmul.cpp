@@ -190,10 +190,11 @@ void product(Task task, Output out, View a, View b, int M, int N, int K) {
   }
 }
 
+// Enough for either form, and never less for a larger product than for a smaller one: a model plans for its largest
+// batch and also runs smaller ones.
 int64_t product_scratch(int threads, int M, int N) {
-  const bool wide = N >= M;
-  const int64_t shared_rows = wide ? round_up(M, TILE_M) : round_up(N, TILE_N);
-  const int64_t strip = wide ? STRIP_N : STRIP_M;
+  const int64_t shared_rows = std::min(M, N) + std::max(TILE_M, TILE_N);
+  const int64_t strip = std::max(STRIP_M, STRIP_N);
   return (shared_rows + threads * strip) * BLOCK_K;
 }
 

@@ -14,7 +14,7 @@ import { Device } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
-import { RunLog } from '../runs/writer.ts';
+import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import {
   checkOptions,
@@ -106,11 +106,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
 
     const out = options.out ?? defaultOut(options.data, modelLabel(config));
     const configuration = configurationOf(options, config, steps);
-    const log = keep(
-      checkpoint
-        ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
-        : RunLog.create(out, { configuration, overwrite: options.overwrite }),
-    );
+    if (!checkpoint && !options.overwrite) refuseExistingRun(out);
 
     const device = keep(
       Device.open({ ...target, dtype: options.dtype, threads: options.threads, accumulates: options.accumulation > 1 }),
@@ -123,6 +119,13 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       loadMoments(checkpoint, trainer, config);
       loader.seek(checkpoint.manifest.position);
     }
+
+    // Last, so that a run that cannot start leaves no folder.
+    const log = keep(
+      checkpoint
+        ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
+        : RunLog.create(out, { configuration, overwrite: options.overwrite }),
+    );
 
     const { library, codePath, threads } = device.description;
     const parameters = parameterCount(config);

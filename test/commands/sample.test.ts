@@ -1,0 +1,95 @@
+// `sample` as a user runs it: its text on stdout alone, the same for the same seed, and what it refuses, with which code.
+import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { castWeights } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { libraryPath } from '../../src/native/library.ts';
+import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
+import { Workplace } from '../support/cli.ts';
+
+/** Of GPT-2's vocabulary, so that text can be made, and small otherwise. */
+const config = { layers: 1, channels: 16, heads: 2, context: 32, vocabularySize: 50257 };
+
+describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
+  let place: Workplace;
+  const sample = (...args: string[]) => place.run(['sample', '--device', 'cpu', '--threads', '1', ...args]);
+  /** A run with one checkpoint; with `diverged`, of weights that are no numbers. */
+  const makeRun = (name: string, { seed = 1, diverged = false } = {}) => {
+    using device = Device.open({ kind: 'cpu', threads: 1 });
+    const { model, moments } = emptyModel(device, config);
+    initializeWeights(model, seed);
+    if (diverged) model.masters.get('lnfb').write(new Float32Array(16).fill(Number.NaN));
+    castWeights(model);
+    const checkpoints = place.path('runs', name, 'checkpoints');
+    writeCheckpoint({ folder: checkpoints, step: 3, model, moments, manifest: manifestFields });
+    return checkpoints;
+  };
+
+  beforeAll(() => {
+    place = new Workplace();
+    const older = makeRun('b-older');
+    utimesSync(older, 1000, 1000);
+    makeRun('a-newer', { seed: 2 });
+    mkdirSync(place.path('runs/c-empty/checkpoints'), { recursive: true });
+    makeRun('../elsewhere/diverged', { diverged: true });
+  });
+  afterAll(() => place[Symbol.dispose]());
+
+  it('goes on from the prompt with the newest run, and says which', () => {
+    const { code, stdout, stderr } = sample('--prompt', 'To be', '--tokens', '40');
+    expect(stderr).toBe('from runs/a-newer/checkpoints/step-00000003\n');
+    expect(stdout).toMatch(/^To be.+\n$/s);
+    expect(code).toBe(0);
+  });
+
+  it('is the same for the same seed and another for another', () => {
+    const first = sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9');
+    expect(first.code).toBe(0);
+    expect(sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9')).toEqual(first);
+    const other = sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9', '--seed', '5');
+    expect(other.stdout).not.toBe(first.stdout);
+  });
+
+  it('names a damaged checkpoint and takes the one before', () => {
+    const damaged = place.path('runs/b-older/checkpoints/step-00000009');
+    mkdirSync(damaged);
+    writeFileSync(join(damaged, 'manifest.json'), '{');
+    const { code, stderr } = sample('--model', 'runs/b-older', '--tokens', '1');
+    expect(stderr).toMatch(
+      /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n$/,
+    );
+    expect(code).toBe(0);
+  });
+
+  it.each([
+    ['a --tokens of no number', ['--tokens', '12x'], 2, '--tokens takes a whole number from 1 to 1000000, not "12x"'],
+    ['a --tokens in hexadecimal', ['--tokens', '0x10'], 2, '--tokens takes a whole number'],
+    ['an empty --seed', ['--seed', ''], 2, '--seed takes a whole number from 0 to 4294967295, not ""'],
+    ['a --top-p over 1', ['--top-p', '1.5'], 2, '--top-p takes a number from 0 to 1, not "1.5"'],
+    ['a negative --temperature', ['--temperature=-1'], 2, '--temperature takes a number from 0 to 100, not "-1"'],
+    ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
+    ['a folder that is not there', ['--model', 'nothing'], 1, 'there is no nothing: name a run or a checkpoint folder'],
+    ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
+    ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'its weights have diverged'],
+  ])('refuses %s in one line', (_, args, expected, message) => {
+    const { code, stderr } = sample(...args);
+    expect(stderr).toContain(message);
+    expect(
+      stderr
+        .trimEnd()
+        .split('\n')
+        .filter((line) => !line.startsWith('from ')).length,
+    ).toBe(1);
+    expect(code).toBe(expected);
+  });
+
+  it('says what to do where nothing is trained yet', () => {
+    using empty = new Workplace();
+    const { code, stderr } = empty.run(['sample']);
+    expect(stderr).toMatch(/^there is no trained model in runs\/: run `npm run train/);
+    expect(code).toBe(1);
+  });
+});

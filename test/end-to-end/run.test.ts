@@ -1,0 +1,205 @@
+// Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split, own-source.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readRun } from '../../src/runs/reader.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+let data: string;
+beforeAll(() => {
+  place = new Workplace();
+  data = place.data({ train: 9000 });
+});
+afterAll(() => place[Symbol.dispose]());
+
+const train = (out: string, ...args: string[]) => [
+  'train',
+  '--data',
+  data,
+  '--out',
+  out,
+  ...tinyModel,
+  '--sample-every',
+  '0',
+  ...args,
+];
+
+function run(args: string[]) {
+  const result = place.run(args);
+  expect(result.code, result.stderr).toBe(0);
+  return result;
+}
+
+/** The log without what differs from run to run: times, and the lines that say a run was started or saved. */
+const figures = (out: string): string[] =>
+  readRun(place.path(out)).events.flatMap((event) => {
+    if (event.event === 'train') return [`train ${event.step} ${event.loss} ${event.norm} ${event.lr}`];
+    if (event.event === 'val') return [`val ${event.step} ${event.loss}`];
+    if (event.event === 'done') return [`done ${event.steps} ${event.weights}`];
+    return [];
+  });
+
+const schedule =
+  '--steps 30 --lr 1e-3 --warmup 5 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 10 --val-steps 3'.split(' ');
+
+it('logs every step in order, and the same on stdout with --json', () => {
+  const { stdout } = run(
+    train('logged', '--steps', '4', '--val-every', '2', '--val-steps', '2', '--save-every', '2', '--json'),
+  );
+  expect(readFileSync(place.path('logged', 'log.jsonl'), 'utf8')).toBe(stdout);
+  const kinds = stdout
+    .trim()
+    .split('\n')
+    .map((line) => {
+      const { event, step } = JSON.parse(line) as { event: string; step?: number };
+      return step === undefined ? event : `${event} ${step}`;
+    });
+  expect(kinds).toEqual([
+    'run',
+    'val 0',
+    'train 0',
+    'train 1',
+    'val 2',
+    'checkpoint 2',
+    'train 2',
+    'train 3',
+    'val 4',
+    'checkpoint 4',
+    'done',
+  ]);
+  const configuration = JSON.parse(readFileSync(place.path('logged', 'config.json'), 'utf8')) as object;
+  expect(configuration).toMatchObject({ batch: 4, sequence: 64, totalBatch: 256, steps: 4, layers: 1, seed: 42 });
+});
+
+it('a resumed run equals one that was never stopped, bit for bit', () => {
+  run(train('straight', ...schedule));
+  run(train('stopped', ...schedule, '--stop-after', '15'));
+  expect(readdirSync(place.path('stopped', 'checkpoints'))).toEqual(['step-00000015']);
+  // What a crash leaves behind the checkpoint: steps that will be done again, and half a line.
+  const log = place.path('stopped', 'log.jsonl');
+  writeFileSync(
+    log,
+    `${readFileSync(log, 'utf8')}{"event":"train","step":15,"loss":1,"norm":1,"lr":1,"tokensPerSecond":1,"ms":1}\n{"event":"tra`,
+  );
+  run(['train', '--out', 'stopped', '--resume']);
+  expect(figures('stopped')).toEqual(figures('straight'));
+  expect(figures('straight').length).toBe(30 + 4 + 1);
+  const again = run(['train', '--out', 'stopped', '--resume']);
+  expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
+});
+
+it('resumes from an older checkpoint when the newest is damaged, and says so', () => {
+  run(train('damaged', ...schedule, '--save-every', '10', '--stop-after', '20'));
+  const weights = place.path('damaged', 'checkpoints', 'step-00000020', 'model.safetensors');
+  const bytes = readFileSync(weights);
+  bytes[bytes.length - 5]! ^= 1;
+  writeFileSync(weights, bytes);
+  const { stdout } = run(['train', '--out', 'damaged', '--resume']);
+  expect(stdout).toMatch(/step-00000020/);
+  expect(stdout).toContain('from step 10');
+  expect(figures('damaged')).toEqual(figures('straight'));
+});
+
+it('starts at step 0 when there is no checkpoint yet, and --overwrite starts anew', () => {
+  run(train('young', ...schedule, '--stop-after', '3'));
+  run(train('young', ...schedule, '--stop-after', '2', '--overwrite'));
+  expect(readdirSync(place.path('young', 'checkpoints'))).toEqual(['step-00000002']);
+});
+
+it('sees the same tokens in any split of the same total batch', () => {
+  const losses = [
+    [8, 8],
+    [4, 8],
+    [2, 8],
+  ].map(([batch]) => {
+    const out = `split${batch}`;
+    run(
+      train(
+        out,
+        '--steps',
+        '8',
+        '--order',
+        'file',
+        '--batch',
+        String(batch),
+        '--seq',
+        '32',
+        '--total-batch',
+        '256',
+        '--val-every',
+        '0',
+      ),
+    );
+    return readRun(place.path(out)).series.train.map(([, loss]) => loss);
+  });
+  for (const split of losses.slice(1)) {
+    split.forEach((loss, step) => {
+      expect(Math.abs(loss - losses[0]![step]!), `step ${step}`).toBeLessThan(5e-6);
+    });
+  }
+});
+
+it.each([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)('%s finishes the step, saves and exits with %i; the run can be continued', async (signal, code) => {
+  const out = `stopped-by-${signal}`;
+  const child = place.start(train(out, '--steps', '100000', '--val-every', '0'));
+  let text = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    text += chunk.toString();
+  });
+  let errors = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    errors += chunk.toString();
+  });
+  const closed = new Promise<number | null>((resolve) => child.on('close', resolve));
+  while (!/step +5\//.test(text)) await setTimeout(20);
+  // As a terminal does: to the whole process group, and npm passes it on a second time.
+  process.kill(-child.pid!, signal);
+  await setTimeout(5);
+  process.kill(-child.pid!, signal);
+  expect(await closed, errors).toBe(code);
+  expect(errors).toMatch(/stopped after \d+ of 100000 steps and saved; continue with --out .* --resume/);
+  const saved = readdirSync(place.path(out, 'checkpoints'));
+  expect(saved.length).toBe(1);
+  const steps = readRun(place.path(out)).series.train.length;
+  expect(saved[0]).toBe(`step-${String(steps).padStart(8, '0')}`);
+  run(['train', '--out', out, '--resume', '--stop-after', String(steps + 1)]);
+  expect(readRun(place.path(out)).series.train.length).toBe(steps + 1);
+});
+
+it('--overfit-batch learns one batch by heart', () => {
+  run(train('overfit', '--steps', '40', '--lr', '1e-2', '--overfit-batch', '--val-every', '0'));
+  const { train: losses } = readRun(place.path('overfit')).series;
+  expect(losses.at(-1)![1]).toBeLessThan(losses[0]![1] * 0.5);
+});
+
+it('own-source needs no network, trains, and compare prints its own table', () => {
+  run(['prepro', 'own-source']);
+  run([
+    'train',
+    '--data',
+    join('data', 'own-source'),
+    '--out',
+    'own',
+    ...tinyModel,
+    '--steps',
+    '3',
+    '--val-steps',
+    '2',
+    '--sample-every',
+    '3',
+  ]);
+  const { stdout } = run(['compare', 'own']);
+  expect(stdout).toContain("no reference has this run's configuration; its own figures:");
+});
+
+it('--help teaches, exit 0', () => {
+  for (const command of [[], ['prepro'], ['train'], ['sample'], ['compare']]) {
+    const { stdout } = run([...command, '--help']);
+    expect(stdout).toMatch(command.length > 0 ? /Examples:/ : /First steps:/);
+  }
+});
