@@ -1,0 +1,69 @@
+// Reads a run log back: its events, and its series of losses, norms and learning rates.
+import { readFileSync } from 'node:fs';
+import { Gpt2Error } from '../errors.ts';
+import { logPath } from './paths.ts';
+import { type Configuration, parseEvent, type RunEvent } from './schema.ts';
+
+/** Pairs of step and value, steps rising. */
+export type Series = readonly (readonly [step: number, value: number])[];
+
+export interface RunSeries {
+  readonly train: Series;
+  readonly val: Series;
+  readonly norm: Series;
+  readonly lr: Series;
+}
+
+export interface RunRecord {
+  readonly events: readonly RunEvent[];
+  readonly configuration: Configuration;
+  readonly series: RunSeries;
+}
+
+/**
+ * Reads the log of a run folder. A torn last line (a run that is being written, or was killed) is left out.
+ * @throws Gpt2Error if there is no log, a line is damaged, or it does not say how the run was configured
+ */
+export function readRun(run: string): RunRecord {
+  const path = logPath(run);
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new Gpt2Error(
+      `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code})`,
+      { cause },
+    );
+  }
+  const lines = text.split('\n');
+  lines.pop();
+  const events = lines.map((line, index) => {
+    try {
+      return parseEvent(line);
+    } catch (cause) {
+      throw new Gpt2Error(`${path} line ${index + 1} is damaged: ${line.slice(0, 60)}`, { cause });
+    }
+  });
+  const last = events.findLast((event) => event.event === 'run');
+  if (!last) throw new Gpt2Error(`${path} has no "run" line: nothing was trained yet`);
+  return { events, configuration: last.configuration, series: seriesOf(events) };
+}
+
+/** Of a step that was logged twice, the later value counts. */
+function seriesOf(events: readonly RunEvent[]): RunSeries {
+  const maps = {
+    train: new Map<number, number>(),
+    val: new Map<number, number>(),
+    norm: new Map<number, number>(),
+    lr: new Map<number, number>(),
+  };
+  for (const event of events) {
+    if (event.event === 'val') maps.val.set(event.step, event.loss);
+    if (event.event !== 'train') continue;
+    maps.train.set(event.step, event.loss);
+    maps.norm.set(event.step, event.norm);
+    maps.lr.set(event.step, event.lr);
+  }
+  const sorted = (map: Map<number, number>): Series => [...map].sort(([a], [b]) => a - b);
+  return { train: sorted(maps.train), val: sorted(maps.val), norm: sorted(maps.norm), lr: sorted(maps.lr) };
+}

@@ -1,0 +1,86 @@
+// The events of a run log, one JSON object a line, and how they are written: numbers with all digits, those JSON has no
+// word for as "NaN" and "Infinity".
+import { z } from 'zod';
+
+const nonFinite = {
+  NaN: Number.NaN,
+  Infinity: Number.POSITIVE_INFINITY,
+  '-Infinity': Number.NEGATIVE_INFINITY,
+} as const;
+
+/** A number, or the text of one that JSON lacks. */
+const number = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name])]);
+const step = z.int().nonnegative();
+
+/** What a run was asked to do, every default settled; also the content of config.json. */
+export const configurationSchema = z.looseObject({
+  model: z.string(),
+  layers: z.int(),
+  channels: z.int(),
+  heads: z.int(),
+  context: z.int(),
+  vocabularySize: z.int(),
+  data: z.string(),
+  batch: z.int(),
+  sequence: z.int(),
+  totalBatch: z.int(),
+  steps: z.int(),
+  learningRate: z.number(),
+  warmup: z.int(),
+  finalLearningRateFraction: z.number(),
+  schedule: z.enum(['cosine', 'linear', 'constant', 'wsd']),
+  weightDecay: z.number(),
+  gradientClip: z.number(),
+  valEvery: z.int(),
+  valSteps: z.int(),
+  sampleEvery: z.int(),
+  saveEvery: z.int(),
+  device: z.string(),
+  dtype: z.enum(['fp32', 'tf32', 'bf16']),
+  threads: z.int(),
+  seed: z.int(),
+  order: z.enum(['llmc', 'file', 'sequence']),
+  overfitBatch: z.boolean(),
+  keep: z.int().optional(),
+});
+export type Configuration = z.infer<typeof configurationSchema>;
+
+export const runEventSchema = z.discriminatedUnion('event', [
+  z.looseObject({
+    event: z.literal('run'),
+    configuration: configurationSchema,
+    program: z.string(),
+    device: z.string(),
+    codePath: z.string(),
+    dtype: z.string(),
+    parameters: z.int(),
+    resumedFrom: step.optional(),
+    time: z.string(),
+  }),
+  z.looseObject({
+    event: z.literal('train'),
+    step,
+    loss: number,
+    norm: number,
+    lr: number,
+    tokensPerSecond: number,
+    ms: number,
+  }),
+  z.looseObject({ event: z.literal('val'), step, loss: number }),
+  z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
+  z.looseObject({ event: z.literal('checkpoint'), step, path: z.string() }),
+  z.looseObject({ event: z.literal('done'), steps: step, seconds: number, weights: z.string() }),
+]);
+
+/** One line of a run log. */
+export type RunEvent = z.infer<typeof runEventSchema>;
+
+/** An event as its line, with the line break. */
+export function formatEvent(event: RunEvent): string {
+  const replacer = (_: string, value: unknown) =>
+    typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
+  return `${JSON.stringify(event, replacer)}\n`;
+}
+
+/** The event of a line. @throws ZodError or SyntaxError if it is none */
+export const parseEvent = (line: string): RunEvent => runEventSchema.parse(JSON.parse(line));
