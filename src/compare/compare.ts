@@ -45,17 +45,19 @@ function compareOne(series: SeriesName, run: Series, reference: Series, limits: 
   const ours = new Map(run);
   const pairs = reference.flatMap(([step, wanted]) => {
     const found = ours.get(step);
-    return found === undefined ? [] : [{ step, wanted, difference: Math.abs(found - wanted) }];
+    if (found === undefined) return [];
+    // A NaN is further off than anything.
+    const gap = Math.abs(found - wanted);
+    return [{ step, wanted, difference: Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap }];
   });
   let worst: SeriesComparison['worst'];
   let beyond: SeriesComparison['beyond'];
   for (const { step, wanted, difference } of pairs) {
-    // A NaN is further off than anything.
-    if (!worst || !(difference <= worst.difference)) worst = { step, difference };
+    if (!worst || difference > worst.difference) worst = { step, difference };
     for (const limit of limits) {
       if (limit.mean || step < limit.from || step > limit.to) continue;
       const within = limit.relative && wanted > limit.relative.above ? wanted * limit.relative.within : limit.within;
-      if (!(difference <= within)) beyond ??= { step, difference, within };
+      if (difference > within) beyond ??= { step, difference, within };
     }
   }
   const meanOf = (from: number, to: number): number => {
@@ -69,6 +71,6 @@ function compareOne(series: SeriesName, run: Series, reference: Series, limits: 
     worst,
     mean: meanOf(0, Number.MAX_SAFE_INTEGER),
     beyond,
-    meanBeyond: overMean.find(({ limit, mean }) => !(mean <= limit.within)),
+    meanBeyond: overMean.find(({ limit, mean }) => mean > limit.within),
   };
 }

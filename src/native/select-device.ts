@@ -23,11 +23,11 @@ export function selectDevice(choice: string): DeviceChoice {
 }
 
 function hasGpu(): boolean {
-  const path = libraryPath('cuda');
-  if (!existsSync(path) || path === libraryPath('cpu')) return false;
+  if (!existsSync(libraryPath('cuda'))) return false;
   try {
-    Device.open({ kind: 'cuda' }).close();
-    return true;
+    // GPT2_LIBRARY may name either library; what it opens as tells which.
+    using device = Device.open({ kind: 'cuda' });
+    return device.description.library === 'cuda';
   } catch (error) {
     if (error instanceof Gpt2Error) return false;
     throw error;

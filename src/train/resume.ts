@@ -34,7 +34,7 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
     throw new Gpt2Error(`there is no run to resume in ${out}; start one without --resume`);
   }
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out));
-  for (const { path, reason } of damaged) notice(`skipped a damaged checkpoint: ${path}: ${reason}`);
+  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (!checkpoint) {
     notice(`${out} has no complete checkpoint: starting at step 0`);
     return { options: { ...given, overwrite: true }, checkpoint: undefined };
