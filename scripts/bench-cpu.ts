@@ -45,7 +45,7 @@ const seed = 42;
 const learningRate = 1e-4;
 const rounds = 3;
 /** Steps of each program in a round. The first warms up (threads, first touch of memory) and is not counted. */
-const stepsPerRound = 7;
+const stepsPerRound = 10;
 const profiledSteps = 10;
 const square = 2048;
 const squareRuns = 40;

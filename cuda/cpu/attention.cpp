@@ -40,6 +40,11 @@ void products_with(float *__restrict products, const float *__restrict row, cons
   }
 }
 
+// sum[i] += factor * values[i]. That the two do not overlap is what lets it be vectorised.
+void add_scaled(float *__restrict sum, float factor, const float *__restrict values, int count) {
+  for (int i = 0; i < count; i++) sum[i] += factor * values[i];
+}
+
 int64_t scratch_of_thread(int T, int HS) { return 2 * static_cast<int64_t>(T) * HS + 2 * static_cast<int64_t>(T); }
 
 }  // namespace
@@ -71,11 +76,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
       float *o = out + (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
       for (int i = 0; i < HS; i++) o[i] = 0;
       const float share = 1.0f / sum;
-      for (int u = 0; u <= t; u++) {
-        const float p = scores[u] * share;
-        const float *value = head.v + u * head.stride;
-        for (int i = 0; i < HS; i++) o[i] += p * value[i];
-      }
+      for (int u = 0; u <= t; u++) add_scaled(o, scores[u] * share, head.v + u * head.stride, HS);
     }
   }
 }
@@ -117,16 +118,10 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
         p[u] = exponential(p[u] - l);
         ds[u] = p[u] * (ds[u] - D) * scale;
       }
-      float *dquery = dq + t * head.stride;
       for (int u = 0; u <= t; u++) {
-        const float *key = head.k + u * head.stride;
-        float *dkey = dk + u * head.stride;
-        float *dvalue = dv + u * head.stride;
-        for (int i = 0; i < HS; i++) {
-          dquery[i] += ds[u] * key[i];
-          dkey[i] += ds[u] * q[i];
-          dvalue[i] += p[u] * d[i];
-        }
+        add_scaled(dq + t * head.stride, ds[u], head.k + u * head.stride, HS);
+        add_scaled(dk + u * head.stride, ds[u], q, HS);
+        add_scaled(dv + u * head.stride, p[u], d, HS);
       }
     }
   }
