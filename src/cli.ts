@@ -10,22 +10,28 @@ import { Gpt2Error } from './errors.ts';
 /** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
 const sameSignalMilliseconds = 500;
 
-/** Ctrl-C and SIGTERM abort the returned signal, whose reason is the exit code; a second one exits at once. */
+/** What a run is asked to stop by, and the exit code that says so. */
+const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, EPIPE: 141 } as const;
+
+let running: AbortController | undefined;
+
+/** The returned signal is aborted, its reason the exit code, when the run shall stop; a second demand exits at once. */
 function interruption(): AbortSignal {
   const controller = new AbortController();
+  running = controller;
   let first: number | undefined;
-  const onSignal = (exitCode: number) => () => {
-    const now = performance.now();
-    if (first === undefined) {
-      first = now;
-      controller.abort(exitCode);
-      process.stderr.write('\nstopping after this step (again: at once, unsaved)\n');
-    } else if (now - first > sameSignalMilliseconds) {
-      process.exit(exitCode);
-    }
-  };
-  process.on('SIGINT', onSignal(130));
-  process.on('SIGTERM', onSignal(143));
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(name, () => {
+      const now = performance.now();
+      if (first === undefined) {
+        first = now;
+        controller.abort(exitCodes[name]);
+        process.stderr.write('\nstopping after this step (again: at once, unsaved)\n');
+      } else if (now - first > sameSignalMilliseconds) {
+        process.exit(exitCodes[name]);
+      }
+    });
+  }
   return controller.signal;
 }
 
@@ -55,10 +61,11 @@ function report(error: unknown, verbose: boolean): number {
 }
 
 const root = program();
-// A reader that leaves early (`train | head`) ends the output, not the run's files.
+// A reader that leaves early (`train | head`): a run stops as for Ctrl-C, saved; anything else has nobody left to tell.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
-  process.exit(1);
+  if (!running) process.exit(exitCodes.EPIPE);
+  running.abort(exitCodes.EPIPE);
 });
 try {
   await root.parseAsync(process.argv);
