@@ -123,7 +123,11 @@ export function writeDurably(path: string, parts: readonly Uint8Array[]): void {
     fsyncSync(folder);
     closeSync(folder);
   } catch (cause) {
-    rmSync(temporary, { force: true });
+    try {
+      rmSync(temporary, { force: true });
+    } catch {
+      // What went wrong first is what the user needs to know.
+    }
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }
 }

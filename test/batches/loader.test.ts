@@ -1,0 +1,76 @@
+// The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { openLoader, planValidation } from '../../src/batches/loader.ts';
+import { writeShard } from '../../src/shards/shard.ts';
+import { Workplace } from '../support/cli.ts';
+
+const place = new Workplace();
+const counting = (name: string, count: number): string => {
+  const path = place.path(name);
+  writeShard(
+    path,
+    Uint16Array.from({ length: count }, (_, index) => index),
+  );
+  return path;
+};
+let shard: string;
+beforeAll(() => {
+  shard = counting('a.bin', 1000);
+});
+afterAll(() => place[Symbol.dispose]());
+
+const options = { batch: 2, sequence: 10, order: 'file' as const, seed: 42, vocabularySize: 1000 };
+
+it('gives inputs and the tokens that follow them', () => {
+  const loader = openLoader({ ...options, shards: [shard] });
+  loader.next();
+  const { inputs, targets } = loader.next();
+  expect([...inputs]).toEqual(Array.from({ length: 20 }, (_, index) => 20 + index));
+  expect([...targets]).toEqual(Array.from({ length: 20 }, (_, index) => 21 + index));
+  loader.close();
+});
+
+it.each(['llmc', 'file', 'sequence'] as const)('order %s: seek goes on exactly there', (order) => {
+  const loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
+  for (let index = 0; index < 37; index++) loader.next();
+  const position = JSON.parse(JSON.stringify(loader.position)) as typeof loader.position;
+  const wanted = Array.from({ length: 70 }, () => loader.next().inputs.slice());
+  const other = openLoader({ ...options, order, shards: [shard, place.path('b.bin')] });
+  other.seek(position);
+  for (const batch of wanted) expect(other.next().inputs).toEqual(batch);
+  loader.close();
+  other.close();
+});
+
+it('the same total batch sees the same tokens in any split, in file order', () => {
+  const tokens = (batch: number) => {
+    const loader = openLoader({ ...options, batch, shards: [shard] });
+    const seen = Array.from({ length: 48 / batch }, () => [...loader.next().inputs]).flat();
+    loader.close();
+    return seen;
+  };
+  expect(tokens(4)).toEqual(tokens(8));
+  expect(tokens(2)).toEqual(tokens(8));
+});
+
+it('refuses a token beyond the vocabulary and a shard too short', () => {
+  expect(() => openLoader({ ...options, shards: [shard], vocabularySize: 999 })).toThrow(
+    /a\.bin holds the token 999 at position 999/,
+  );
+  const short = counting('short.bin', 20);
+  expect(() => openLoader({ ...options, shards: [short] })).toThrow(
+    /short\.bin has 20 tokens.*the largest --batch that fits is 1/,
+  );
+  expect(() => openLoader({ ...options, shards: [counting('tiny.bin', 5)] })).toThrow(/--seq must be under 5/);
+});
+
+it('validation takes the batch asked for, the largest that fits, or none', () => {
+  expect(planValidation({ shards: [shard], batch: 4, sequence: 10 })).toEqual({ batch: 4 });
+  const short = counting('val.bin', 35);
+  const less = planValidation({ shards: [short], batch: 4, sequence: 10 });
+  expect(less.batch).toBe(3);
+  expect(less.notice).toContain('batches of 3');
+  const none = planValidation({ shards: [short], batch: 4, sequence: 35 });
+  expect(none.batch).toBe(0);
+  expect(none.notice).toContain('validation is off');
+});

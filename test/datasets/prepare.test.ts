@@ -1,0 +1,108 @@
+// Data sets: the published text gives llm.c's shards byte for byte; what is there is kept if right and remade if not.
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { prepareDataset } from '../../src/datasets/prepare.ts';
+import { openShard } from '../../src/shards/shard.ts';
+import { endOfText } from '../../src/tokenizer/tokenizer.ts';
+import { Workplace } from '../support/cli.ts';
+
+const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
+const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
+const hash = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
+
+let place: Workplace;
+beforeEach(() => {
+  place = new Workplace();
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.unstubAllGlobals();
+  place[Symbol.dispose]();
+});
+
+describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {
+  it("gives llm.c's shards, is kept when right, and remade when damaged", async () => {
+    vi.stubEnv('GPT2_DATASETS', folder!);
+    const out = place.path('data');
+    const made = await prepareDataset('tinyshakespeare', { out });
+    expect(made.present).toBe(false);
+    expect(made.dataset.shards.map(({ tokens }) => tokens)).toEqual([305_260, 32_768]);
+    const train = place.path('data', 'tiny_shakespeare_train.bin');
+    expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
+    expect(hash(place.path('data', 'tiny_shakespeare_val.bin'))).toBe(
+      'fe99db720dc7c83e694806d4e047a952909411da1daccde4ccc2e55f40882a62',
+    );
+    expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(true);
+    // A killed run leaves a temporary file; a bad disk leaves a changed one.
+    writeFileSync(place.path('data', 'tiny_shakespeare_train.bin.99.tmp'), 'half');
+    writeFileSync(train, 'damaged');
+    expect((await prepareDataset('tinyshakespeare', { out })).present).toBe(false);
+    expect(hash(train)).toBe('8a70606be574040c26d225694f5f9759973b419852d22f7fe5c118e1b359dcc8');
+    expect(readdirSync(out).sort()).toEqual(['dataset.json', 'tiny_shakespeare_train.bin', 'tiny_shakespeare_val.bin']);
+  });
+});
+
+describe('tinyshakespeare from other places', () => {
+  it('another text is taken, with a remark', async () => {
+    const text = Array.from({ length: 9000 }, (_, index) => `line ${index} of a play`).join('\n\n');
+    writeFileSync(place.path('play.txt'), text);
+    const notices: string[] = [];
+    const { dataset } = await prepareDataset('tinyshakespeare', {
+      from: place.path('play.txt'),
+      out: place.path('data'),
+      notice: (line) => notices.push(line),
+    });
+    expect(notices.join()).toContain('is not the published text');
+    expect(dataset.shards[1]?.tokens).toBe(32_768);
+    using val = openShard(place.path('data', 'tiny_shakespeare_val.bin'));
+    expect(val.read(0, 1)[0]).toBe(endOfText);
+  });
+
+  it('a text too short, empty or missing is refused, and nothing is written', async () => {
+    writeFileSync(place.path('short.txt'), 'a\n\nb');
+    writeFileSync(place.path('empty.txt'), '');
+    for (const [name, message] of [
+      ['short.txt', 'too short'],
+      ['empty.txt', 'is empty'],
+      ['none.txt', 'cannot be read'],
+    ]) {
+      await expect(
+        prepareDataset('tinyshakespeare', { from: place.path(name!), out: place.path('data') }),
+      ).rejects.toThrow(message);
+    }
+    expect(existsSync(place.path('data'))).toBe(false);
+  });
+
+  it('offline says what else there is', async () => {
+    vi.stubEnv('GPT2_DATASETS', '');
+    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('fetch failed', { cause: new Error('no route') })));
+    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(
+      /cannot download .*: no route; give the file with --from FILE, .*own-source/,
+    );
+  });
+
+  it('a download that is another text is refused', async () => {
+    vi.stubEnv('GPT2_DATASETS', '');
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response('a login page')));
+    await expect(prepareDataset('tinyshakespeare', { out: place.path('data') })).rejects.toThrow(
+      /has sha256 .*, not 86c4e6aa/,
+    );
+  });
+});
+
+describe('own-source', () => {
+  it('makes documents of this package, the last tenth for validation', async () => {
+    const { dataset } = await prepareDataset('own-source', { out: place.path('data') });
+    const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
+    expect(train).toBeGreaterThan(20_000);
+    expect(val).toBeGreaterThan(1000);
+    using shard = openShard(place.path('data', 'own_source_train.bin'));
+    expect(shard.read(0, 1)[0]).toBe(endOfText);
+  });
+
+  it('takes no --from', async () => {
+    await expect(prepareDataset('own-source', { from: 'x' })).rejects.toThrow('own-source takes no --from');
+  });
+});

@@ -1,0 +1,154 @@
+// The run folder: events as lines, one run in a folder, continuing a log, reading it back.
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { readRun } from '../../src/runs/reader.ts';
+import { type Configuration, formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { RunLog } from '../../src/runs/writer.ts';
+import { Workplace } from '../support/cli.ts';
+
+const configuration: Configuration = {
+  model: 'd6',
+  layers: 6,
+  channels: 384,
+  heads: 6,
+  context: 1024,
+  vocabularySize: 50257,
+  data: 'data/x',
+  batch: 4,
+  sequence: 64,
+  totalBatch: 256,
+  steps: 10,
+  learningRate: 3e-4,
+  warmup: 0,
+  finalLearningRateFraction: 1,
+  schedule: 'cosine',
+  weightDecay: 0,
+  gradientClip: 1,
+  valEvery: 20,
+  valSteps: 20,
+  sampleEvery: 20,
+  saveEvery: 0,
+  device: 'cpu',
+  dtype: 'fp32',
+  threads: 0,
+  seed: 42,
+  order: 'llmc',
+  overfitBatch: false,
+};
+const runEvent: RunEvent = {
+  event: 'run',
+  configuration,
+  program: 'gpt2.ts 0',
+  device: 'CPU',
+  codePath: 'portable',
+  dtype: 'fp32',
+  parameters: 1,
+  time: '2026-01-01T00:00:00Z',
+};
+const trainEvent = (step: number, loss: number): RunEvent => ({
+  event: 'train',
+  step,
+  loss,
+  norm: 1.5,
+  lr: 3e-4,
+  tokensPerSecond: 10,
+  ms: 1,
+});
+
+let place: Workplace;
+let run: string;
+beforeEach(() => {
+  place = new Workplace();
+  run = place.path('runs', 'a');
+});
+afterEach(() => place[Symbol.dispose]());
+
+it('numbers keep all their digits; those JSON lacks are words', () => {
+  for (const loss of [
+    Math.fround(10.1),
+    1 / 3,
+    5e-324,
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    Number.NEGATIVE_INFINITY,
+  ]) {
+    const line = formatEvent({ event: 'val', step: 1, loss });
+    expect(line.endsWith('\n')).toBe(true);
+    expect(parseEvent(line)).toEqual({ event: 'val', step: 1, loss });
+  }
+  expect(formatEvent({ event: 'val', step: 1, loss: Number.NaN })).toBe('{"event":"val","step":1,"loss":"NaN"}\n');
+});
+
+it('refuses a line that is no event', () => {
+  expect(() => parseEvent('{"event":"val","step":-1,"loss":1}')).toThrow();
+  expect(() => parseEvent('{"event":"other"}')).toThrow();
+});
+
+it('a folder that holds a run is refused, replaced with overwrite, continued with resume', () => {
+  const log = RunLog.create(run, { configuration, overwrite: false });
+  log.write(runEvent);
+  const bytes = log.bytes;
+  log.write(trainEvent(0, 2));
+  log.close();
+  log.close();
+  expect(() => RunLog.create(run, { configuration, overwrite: false })).toThrow(
+    /already holds a run: continue it with --resume, replace it with --overwrite/,
+  );
+
+  const resumed = RunLog.resume(run, { configuration, bytes });
+  expect(resumed.bytes).toBe(bytes);
+  resumed.write(trainEvent(0, 3));
+  resumed.close();
+  expect(readRun(run).series.train).toEqual([[0, 3]]);
+
+  RunLog.create(run, { configuration, overwrite: true }).close();
+  expect(readFileSync(`${run}/log.jsonl`, 'utf8')).toBe('');
+  expect(JSON.parse(readFileSync(`${run}/config.json`, 'utf8'))).toEqual(configuration);
+});
+
+it('a folder that cannot be made says so in one line', () => {
+  writeFileSync(place.path('file'), '');
+  expect(() => RunLog.create(place.path('file', 'run'), { configuration, overwrite: false })).toThrow(
+    /cannot write the run folder .*; name another with --out/,
+  );
+});
+
+it('reads back series in order of steps, the later of two values, without a torn last line', () => {
+  const log = RunLog.create(run, { configuration, overwrite: false });
+  for (const event of [
+    runEvent,
+    trainEvent(0, 3),
+    trainEvent(1, 2),
+    { event: 'val', step: 1, loss: 9 } as const,
+    trainEvent(0, 4),
+  ])
+    log.write(event);
+  log.close();
+  appendFileSync(`${run}/log.jsonl`, '{"event":"tra');
+  const { series, configuration: read } = readRun(run);
+  expect(series).toEqual({
+    train: [
+      [0, 4],
+      [1, 2],
+    ],
+    val: [[1, 9]],
+    norm: [
+      [0, 1.5],
+      [1, 1.5],
+    ],
+    lr: [
+      [0, 3e-4],
+      [1, 3e-4],
+    ],
+  });
+  expect(read).toEqual(configuration);
+});
+
+it('a damaged line in the middle, an empty log and a folder without one are named', () => {
+  RunLog.create(run, { configuration, overwrite: false }).close();
+  expect(() => readRun(run)).toThrow('nothing was trained yet');
+  writeFileSync(`${run}/log.jsonl`, `${formatEvent(runEvent)}{"event":\n${formatEvent(trainEvent(0, 1))}`);
+  expect(() => readRun(run)).toThrow(/log\.jsonl line 2 is damaged/);
+  expect(() => readRun(place.path('none'))).toThrow(/none is not a run folder: .*ENOENT/);
+  expect(existsSync(place.path('none'))).toBe(false);
+});

@@ -1,0 +1,109 @@
+// Token files: what is written is read back; what is not a whole shard is refused in one line; finding shards by role.
+import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { findShards, readDataset } from '../../src/shards/find.ts';
+import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { Workplace } from '../support/cli.ts';
+
+const place = new Workplace();
+afterAll(() => place[Symbol.dispose]());
+
+describe('a shard', () => {
+  it('gives back any tokens, any range', () => {
+    const path = place.path('round.bin');
+    fc.assert(
+      fc.property(fc.uint16Array({ maxLength: 300 }), fc.nat(300), fc.nat(300), (tokens, a, b) => {
+        writeShard(path, tokens);
+        using shard = openShard(path);
+        expect(shard.tokens).toBe(tokens.length);
+        const [start, end] = [Math.min(a, b, tokens.length), Math.min(Math.max(a, b), tokens.length)];
+        expect([...shard.read(start, end - start)]).toEqual([...tokens.subarray(start, end)]);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it('has the header of llm.c', () => {
+    writeShard(place.path('header.bin'), Uint16Array.from([7, 8]));
+    const bytes = readFileSync(place.path('header.bin'));
+    expect([
+      bytes.length,
+      bytes.readInt32LE(0),
+      bytes.readInt32LE(4),
+      bytes.readInt32LE(8),
+      bytes.readUInt16LE(1026),
+    ]).toEqual([1028, 20240520, 1, 2, 8]);
+    expect(readdirSync(place.folder).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  const header = (index: number, value: number) => (bytes: Buffer) => bytes.writeInt32LE(value, index * 4);
+  it.each([
+    ['another magic', header(0, 20240521), 'begins with 20240521, not 20240520'],
+    ['another version', header(1, 2), 'its version is 2, not 1'],
+    ['a larger count', header(2, 11), 'says 11 tokens, 1046 bytes in all, but it has 1044'],
+    ['a negative count', header(2, -1), 'says -1 tokens'],
+  ] as [string, (bytes: Buffer) => void, string][])('with %s is refused', (_, change, message) => {
+    const path = place.path('bad.bin');
+    writeShard(path, new Uint16Array(10));
+    const bytes = readFileSync(path);
+    change(bytes);
+    writeFileSync(path, bytes);
+    expect(() => openShard(path)).toThrow(message);
+  });
+
+  it('that is empty, truncated, a folder or missing is refused', () => {
+    const path = place.path('bad.bin');
+    writeShard(path, new Uint16Array(10));
+    truncateSync(path, 1043);
+    expect(() => openShard(path)).toThrow('but it has 1043');
+    truncateSync(path, 0);
+    expect(() => openShard(path)).toThrow("it has 0 bytes, less than the header's 1024");
+    mkdirSync(place.path('folder.bin'));
+    expect(() => openShard(place.path('folder.bin'))).toThrow('folder.bin');
+    expect(() => openShard(place.path('none.bin'))).toThrow(/none\.bin cannot be opened/);
+  });
+
+  it('that cannot be written says where', () => {
+    expect(() => writeShard(place.path('header.bin', 'x.bin'), new Uint16Array(1))).toThrow(/cannot write .*x\.bin/);
+  });
+});
+
+describe('findShards', () => {
+  const folderOf = (name: string, files: string[]): string => {
+    mkdirSync(place.path(name));
+    for (const file of files) writeFileSync(place.path(name, file), '');
+    return place.path(name);
+  };
+
+  it('takes .bin files by role, sorted bytewise', () => {
+    const folder = folderOf('roles', [
+      'x_train_000002.bin',
+      'x_train_000001.bin',
+      'X_train_000003.bin',
+      'x_val.bin',
+      'notes_train.txt',
+      'training.bin',
+      'validity.bin',
+    ]);
+    expect(findShards(folder, 'train')).toEqual(
+      ['X_train_000003.bin', 'x_train_000001.bin', 'x_train_000002.bin'].map((name) => join(folder, name)),
+    );
+    expect(findShards(folder, 'val')).toEqual([join(folder, 'x_val.bin')]);
+  });
+
+  it('refuses a file of both roles, a role that is not there, a folder that is not there', () => {
+    expect(() => findShards(folderOf('both', ['train_val.bin']), 'val')).toThrow('is named both train and val');
+    expect(() => findShards(folderOf('none', ['train.bin']), 'val')).toThrow('has no val shard');
+    expect(() => findShards(place.path('nowhere'), 'val')).toThrow(
+      /there is no data in .*nowhere: run `npm run prepro/,
+    );
+  });
+
+  it('dataset.json: absent is fine, damaged is not', () => {
+    expect(readDataset(place.path('roles'))).toBeUndefined();
+    writeFileSync(place.path('roles', 'dataset.json'), '{"source": "x"}');
+    expect(() => readDataset(place.path('roles'))).toThrow(/dataset\.json is damaged: .*vocabularySize/);
+  });
+});

@@ -1,0 +1,58 @@
+// GPT-2's encoding: known ids, round trips, characters split over tokens, long texts.
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { decode, encode, endOfText, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
+
+it('gives the published ids', () => {
+  expect([...encode('Hello world')]).toEqual([15496, 995]);
+  expect([...encode('First Citizen:\nBefore we')]).toEqual([5962, 22307, 25, 198, 8421, 356]);
+});
+
+it('any text comes back', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 200 }), (text) => {
+      expect(decode(encode(text))).toBe(text);
+    }),
+  );
+});
+
+it('keeps a byte order mark, and white space that JavaScript and Rust see differently', () => {
+  const text = '\ufeffa\u0085b\u00a0c';
+  expect(decode(encode(text))).toBe(text);
+});
+
+it('a character split over tokens appears with its last byte', () => {
+  const ids = [...encode('🦜 naïve 漢字')];
+  const decoder = new StreamDecoder();
+  const parts = ids.map((id) => decoder.push(id));
+  expect(parts.join('') + decoder.end()).toBe('🦜 naïve 漢字');
+  expect(parts.join('')).not.toContain('\ufffd');
+  expect(parts.some((part) => part === '')).toBe(true);
+});
+
+it('an unfinished character ends as a replacement, and does not leak into the next text', () => {
+  const [first] = encode('🦜');
+  const decoder = new StreamDecoder();
+  expect(decoder.push(first!)).toBe('');
+  expect(decoder.end()).toBe('\ufffd');
+  expect(decode(encode('a'))).toBe('a');
+});
+
+it('end of text is no text, and written out it is ordinary text', () => {
+  expect(decode([15496, endOfText, 995])).toBe('Hello world');
+  expect([...encode('<|endoftext|>')]).not.toContain(endOfText);
+  expect(decode(encode('<|endoftext|>'))).toBe('<|endoftext|>');
+});
+
+it('a long text is cut where no token spans, so that the cut does not show', () => {
+  const line = 'the quick brown fox jumps over the lazy dog 12345\n';
+  const whole = line.repeat(5000);
+  const ids = encode(whole);
+  expect(decode(ids)).toBe(whole);
+  expect(ids.length).toBe(encode(line.repeat(1000)).length * 5);
+});
+
+it('a million letters without a break are encoded all the same', () => {
+  const text = 'ab'.repeat(150_000);
+  expect(decode(encode(text))).toBe(text);
+});
