@@ -1,8 +1,8 @@
 """Records the PyTorch fixtures of the tests into test/fixtures: every op alone, a tiny whole model with ten training
 steps, and the initial weights that torch.manual_seed(42) gives. Run by hand, its output is committed:
 
-    python -m venv /tmp/venv && /tmp/venv/bin/pip install torch==2.13.0 numpy
-    /tmp/venv/bin/python scripts/record-pytorch-reference.py [folder]
+    python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
+    ../venv/bin/python scripts/record-pytorch-reference.py [folder]
 
 Inputs are fp32. Results are computed from them in float64 (gradients by autograd) and stored rounded to fp32. Names,
 shapes and layouts are those of cuda/gpt2.h: linear weights [O,C], qkv [B,T,3C], lse [B,NH,T]. Same torch, same bytes.

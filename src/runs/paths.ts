@@ -1,6 +1,10 @@
-// Where things lie in a run folder.
+// Where things lie in a run folder: the only file that knows their names. What is in them is left to schema.ts (log,
+// config) and ../checkpoint.
 import { join } from 'node:path';
 
+/** The events, one JSON object a line. */
 export const logPath = (run: string): string => join(run, 'log.jsonl');
+/** The configuration with every default settled; `--config` takes it. */
 export const configPath = (run: string): string => join(run, 'config.json');
+/** One folder a checkpoint: step-00000020. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');

@@ -1,4 +1,5 @@
-// Reads a run log back: its events, and its series of losses, norms and learning rates.
+// Reads a run log back: its events, and its series of losses, norms and learning rates. What an event holds is in
+// schema.ts; laying a series over another run's is left to ../compare.
 import { readFileSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { logPath } from './paths.ts';
@@ -7,6 +8,7 @@ import { type Configuration, parseEvent, type RunEvent } from './schema.ts';
 /** Pairs of step and value, steps rising. */
 export type Series = readonly (readonly [step: number, value: number])[];
 
+/** What a run measured: losses of training and validation, gradient norms, learning rates. */
 export interface RunSeries {
   readonly train: Series;
   readonly val: Series;
@@ -14,8 +16,10 @@ export interface RunSeries {
   readonly lr: Series;
 }
 
+/** A run as its log tells it. */
 export interface RunRecord {
   readonly events: readonly RunEvent[];
+  /** Of its last start: a resumed run may have been given other options. */
   readonly configuration: Configuration;
   readonly series: RunSeries;
 }
@@ -49,7 +53,10 @@ export function readRun(run: string): RunRecord {
   return { events, configuration: last.configuration, series: seriesOf(events) };
 }
 
-/** Of a step that was logged twice, the later value counts. */
+/**
+ * Of a step that was logged twice the later value counts. A start from step s takes back what was trained from s on and
+ * what was validated after it (step s itself is validated before it is saved); a start from nothing takes back all.
+ */
 function seriesOf(events: readonly RunEvent[]): RunSeries {
   const maps = {
     train: new Map<number, number>(),
@@ -58,6 +65,11 @@ function seriesOf(events: readonly RunEvent[]): RunSeries {
     lr: new Map<number, number>(),
   };
   for (const event of events) {
+    if (event.event === 'run') {
+      const from = event.resumedFrom ?? 0;
+      for (const map of [maps.train, maps.norm, maps.lr]) dropFrom(map, from);
+      dropFrom(maps.val, event.resumedFrom === undefined ? 0 : from + 1);
+    }
     if (event.event === 'val') maps.val.set(event.step, event.loss);
     if (event.event !== 'train') continue;
     maps.train.set(event.step, event.loss);
@@ -66,4 +78,8 @@ function seriesOf(events: readonly RunEvent[]): RunSeries {
   }
   const sorted = (map: Map<number, number>): Series => [...map].sort(([a], [b]) => a - b);
   return { train: sorted(maps.train), val: sorted(maps.val), norm: sorted(maps.norm), lr: sorted(maps.lr) };
+}
+
+function dropFrom(map: Map<number, number>, first: number): void {
+  for (const step of map.keys()) if (step >= first) map.delete(step);
 }

@@ -1,5 +1,6 @@
 // The events of a run log, one JSON object a line, and how they are written: numbers with all digits, those JSON has no
-// word for as "NaN" and "Infinity".
+// word for as "NaN", "Infinity" and "-Infinity". Fields not named here are let through, so that a log of a later version
+// can be read. Files and their order are left to writer.ts and reader.ts.
 import { z } from 'zod';
 
 const nonFinite = {
@@ -43,8 +44,10 @@ export const configurationSchema = z.looseObject({
   overfitBatch: z.boolean(),
   keep: z.int().optional(),
 });
+/** What a run was asked to do. */
 export type Configuration = z.infer<typeof configurationSchema>;
 
+/** Every kind of line, told apart by `event`. */
 export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({
     event: z.literal('run'),

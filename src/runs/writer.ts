@@ -1,14 +1,15 @@
 // Opens a run folder for writing, and appends events to its log: one line an event, one write a line, as it happens.
+// What an event holds is in schema.ts, reading a log back in reader.ts; checkpoints are written by ../checkpoint.
 import {
   closeSync,
   existsSync,
-  fstatSync,
   fsyncSync,
-  ftruncateSync,
   mkdirSync,
   openSync,
+  readFileSync,
   renameSync,
   rmSync,
+  truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
@@ -24,6 +25,7 @@ export function refuseExistingRun(run: string): void {
   );
 }
 
+/** The log of a run folder, open for writing. */
 export class RunLog {
   readonly #path: string;
   readonly #file: number;
@@ -48,9 +50,9 @@ export class RunLog {
     try {
       mkdirSync(run, { recursive: true });
       rmSync(checkpointsFolder(run), { recursive: true, force: true });
-      const file = openSync(logPath(run), 'w');
+      // First what can fail without a file open.
       writeConfiguration(run, configuration);
-      return new RunLog(logPath(run), file, 0);
+      return new RunLog(logPath(run), openSync(logPath(run), 'w'), 0);
     } catch (cause) {
       throw new Gpt2Error(`cannot write the run folder ${run}: ${(cause as Error).message}; name another with --out`, {
         cause,
@@ -58,35 +60,51 @@ export class RunLog {
     }
   }
 
-  /** Continues a run's log after its first `bytes` bytes; what lies beyond is cut off. @throws Gpt2Error */
+  /**
+   * Continues a run's log after its first `bytes` bytes; what lies beyond is cut off. A log that is shorter (the machine
+   * went down before its end reached the disk) loses its torn last line, so that the next one starts on a line of its own.
+   * @throws Gpt2Error if it cannot be written
+   */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
     try {
-      const file = openSync(logPath(run), existsSync(logPath(run)) ? 'r+' : 'w+');
-      const kept = Math.min(bytes, fstatSync(file).size);
-      ftruncateSync(file, kept);
+      const path = logPath(run);
+      const written = existsSync(path) ? readFileSync(path).subarray(0, bytes) : Buffer.alloc(0);
+      const kept = written.lastIndexOf('\n') + 1;
       writeConfiguration(run, configuration);
-      return new RunLog(logPath(run), file, kept);
+      // 'a' makes the file where there is none and cuts nothing.
+      closeSync(openSync(path, 'a'));
+      truncateSync(path, kept);
+      return new RunLog(path, openSync(path, 'r+'), kept);
     } catch (cause) {
       throw new Gpt2Error(`cannot continue the log ${logPath(run)}: ${(cause as Error).message}`, { cause });
     }
   }
 
-  /** Bytes written so far. */
+  /** The log's length in bytes: what a checkpoint's manifest notes, and `resume` takes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Appends an event and gives its line. @throws Gpt2Error if it cannot be written */
+  /**
+   * Appends an event and gives its line, for whoever else is to read it (`--json`).
+   * @throws Gpt2Error if it cannot be written; the next line then takes the place of this one
+   */
   write(event: RunEvent): string {
     const line = formatEvent(event);
+    const bytes = Buffer.from(line);
     try {
-      this.#bytes += writeSync(this.#file, Buffer.from(line), 0, null, this.#bytes);
+      // One write, unless the disk takes only part of it: then the next says why.
+      for (let done = 0; done < bytes.length; ) {
+        done += writeSync(this.#file, bytes, done, bytes.length - done, this.#bytes + done);
+      }
+      this.#bytes += bytes.length;
     } catch (cause) {
       throw new Gpt2Error(`cannot write to ${this.#path}: ${(cause as Error).message}`, { cause });
     }
     return line;
   }
 
+  /** Sees the log onto the disk and closes it; a second time does nothing. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

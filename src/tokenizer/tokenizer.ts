@@ -4,8 +4,11 @@ import { get_encoding, type Tiktoken } from 'tiktoken';
 /** <|endoftext|>, which opens every document. */
 export const endOfText = 50256;
 
-/** tiktoken's regular expression fails on very long runs of one kind; text without a break is cut at this length. */
-const longestPiece = 100_000;
+/**
+ * Longer text is cut into pieces, at a line break where there is one. tiktoken takes time with the square of a run of
+ * letters (7 s for 100,000) and fails on a million spaces.
+ */
+const longestPiece = 16_384;
 
 let loaded: Tiktoken | undefined;
 const encoding = (): Tiktoken => {
