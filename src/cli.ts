@@ -38,12 +38,13 @@ function interruption(): AbortSignal {
 function program(): Command {
   const root = new Command('gpt2')
     .description('GPT-2 training from TypeScript')
-    .option('--verbose', 'show where an error comes from')
     .showSuggestionAfterError(true)
     .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
   const commands = [preproCommand(), trainCommand(interruption), sampleCommand(), compareCommand()];
   for (const command of commands) root.addCommand(command as unknown as Command);
-  for (const command of [root, ...root.commands]) command.exitOverride();
+  for (const command of [root, ...root.commands]) {
+    command.exitOverride().option('--verbose', 'show where an error comes from');
+  }
   return root;
 }
 
