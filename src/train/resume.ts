@@ -5,14 +5,8 @@ import { type FoundCheckpoint, newestValidCheckpoint } from '../checkpoint/direc
 import { Gpt2Error } from '../errors.ts';
 import { presetConfig } from '../model/config.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import {
-  type OptionName,
-  type OptionRow,
-  optionTable,
-  readOptions,
-  runOnlyOptions,
-  type TrainOptions,
-} from './options.ts';
+import { type OptionName, type OptionRow, optionTable, runOnlyOptions, type TrainOptions } from './option-table.ts';
+import { readOptions } from './options.ts';
 
 /** Options that a resumed run cannot change; batch and seq only where the order does not depend on them. */
 const fixed: readonly OptionName[] = ['layers', 'channels', 'heads', 'context', 'order', 'seed', 'overfitBatch'];

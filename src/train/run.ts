@@ -16,15 +16,8 @@ import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { findShards, readDataset } from '../shards/find.ts';
-import {
-  checkOptions,
-  modelLabel,
-  type OptionName,
-  readOptions,
-  runOnlyOptions,
-  type SettledOptions,
-  type TrainOptions,
-} from './options.ts';
+import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
+import { checkOptions, modelLabel, readOptions, type SettledOptions } from './options.ts';
 import { type Resumed, resumeOptions } from './resume.ts';
 import { Trainer } from './trainer.ts';
 

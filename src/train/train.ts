@@ -5,7 +5,7 @@ import { Gpt2Error } from '../errors.ts';
 import { meanLoss } from '../evaluate/mean-loss.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { checkpointRun, doneEvent, sampleText } from './milestones.ts';
-import type { TrainOptions } from './options.ts';
+import type { TrainOptions } from './option-table.ts';
 import { openRun, type Run, type RunDescription } from './run.ts';
 import { learningRateAt } from './schedule.ts';
 import { Throughput } from './throughput.ts';
@@ -40,7 +40,7 @@ export class StoppedError extends Gpt2Error {
 }
 
 /**
- * Trains as the options say; see the table in options.ts.
+ * Trains as the options say; see option-table.ts.
  * @throws UsageError for options that cannot be; StoppedError after `signal`; Gpt2Error for everything else a user can mend
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
