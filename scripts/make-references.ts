@@ -4,6 +4,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Limit, Reference } from '../src/compare/reference.ts';
+import { Gpt2Error } from '../src/errors.ts';
+import { presetConfig } from '../src/model/config.ts';
+import { packageRoot } from '../src/package-root.ts';
 
 interface Recipe {
   readonly file: string;
@@ -24,7 +27,7 @@ const recipes: readonly Recipe[] = [
     limits: [
       { series: 'train', from: 0, to: 99, within: 0.0002 },
       { series: 'train', from: 100, to: 119, within: 0.0005 },
-      { series: 'norm', from: 0, to: 99, within: 0.02, relative: { above: 4, within: 0.005 } },
+      { series: 'norm', from: 0, to: 99, within: 0.02, relativeAbove: { above: 4, within: 0.005 } },
       { series: 'val', from: 0, to: 100, within: 0.0002 },
       { series: 'val', from: 101, to: 400, within: 0.012 },
     ],
@@ -58,8 +61,8 @@ const recipes: readonly Recipe[] = [
     precision: 'bf16, fp32 master weights',
     dtype: 'bf16',
     limits: [
-      { series: 'train', from: 0, to: 49, within: 0.01, mean: true },
-      { series: 'train', from: 50, to: 99, within: 0.02, mean: true },
+      { series: 'train', kind: 'mean', from: 0, to: 49, within: 0.01 },
+      { series: 'train', kind: 'mean', from: 50, to: 99, within: 0.02 },
       { series: 'train', from: 0, to: 39, within: 0.02 },
       { series: 'train', from: 40, to: 99, within: 0.06 },
       { series: 'val', from: 0, to: 200, within: 0.03 },
@@ -79,22 +82,33 @@ const recipes: readonly Recipe[] = [
         precision: 'bf16',
         command: 'published record: KellerJordan/modded-nanogpt, records/track_1_short/2024-10-13_llmc',
       },
-      // Read off the log: its last step, the peak of the learning rate and where it is reached, and where it ends.
+      // Read off the log: its last step, the peak of the learning rate and where it is reached, and where it ends. No
+      // limits: the batches' order and size are not recorded, so it is a curve to look at, not one to be held to.
       configuration: {
+        ...modelFields('d12'),
         data: 'fineweb10B',
-        layers: 12,
-        channels: 768,
-        heads: 12,
         steps: 19560,
         learningRate: 6e-4,
         warmup: 700,
         finalLearningRateFraction: 0,
         schedule: 'cosine',
+        valEvery: 250,
         dtype: 'bf16',
+        overfitBatch: false,
       },
     },
   },
 ];
+
+/** A model's name and its sizes, by which a run is matched whatever it calls them. */
+function modelFields(model: string): Record<string, string | number> {
+  const config = presetConfig(model);
+  if (!config) {
+    throw new Gpt2Error(`there is no model ${JSON.stringify(model)}: a log's first line must say -e d6, d12, …`);
+  }
+  const { layers, channels, heads, context } = config;
+  return { model, layers, channels, heads, context };
+}
 
 /** The reference that a log of llm.c's program (f1e2ace) makes. */
 export function makeReference({ name, precision, dtype, limits, published }: Recipe, log: string): Reference {
@@ -114,10 +128,8 @@ export function makeReference({ name, precision, dtype, limits, published }: Rec
       command: `train_gpt2cu ${command}`,
     },
     configuration: {
+      ...modelFields(flag('e') ?? ''),
       data: 'tinyshakespeare',
-      layers: { d6: 6, d12: 12 }[flag('e') ?? ''] ?? 0,
-      channels: { d6: 384, d12: 768 }[flag('e') ?? ''] ?? 0,
-      heads: { d6: 6, d12: 12 }[flag('e') ?? ''] ?? 0,
       batch,
       sequence,
       totalBatch: number('d', batch * sequence),
@@ -130,8 +142,10 @@ export function makeReference({ name, precision, dtype, limits, published }: Rec
       gradientClip: 1,
       seed: 42,
       order: 'llmc',
+      valEvery: number('v', 20),
       valSteps: number('m', 20),
       dtype,
+      overfitBatch: false,
     },
   };
   return {
@@ -153,21 +167,27 @@ export const formatReference = (reference: Reference): string =>
     .replace(/\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]/g, '[$1, $2]')
     .replace(/\],\s+\[/g, '], [')}\n`;
 
-/** All references whose logs a folder holds, by file name. */
+/** All references, by file name, from a folder that holds all the logs. @throws Gpt2Error naming a log that is missing */
 export function makeReferences(folder: string): Map<string, string> {
-  const made = new Map<string, string>();
-  for (const recipe of recipes) {
-    const path = join(folder, recipe.file);
-    if (existsSync(path))
-      made.set(`${recipe.name}.json`, formatReference(makeReference(recipe, readFileSync(path, 'utf8'))));
-  }
-  return made;
+  return new Map(
+    recipes.map((recipe) => {
+      const path = join(folder, recipe.file);
+      if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name the folder of the recorded logs`);
+      return [`${recipe.name}.json`, formatReference(makeReference(recipe, readFileSync(path, 'utf8')))];
+    }),
+  );
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const target = fileURLToPath(new URL('../data/reference/', import.meta.url));
-  mkdirSync(target, { recursive: true });
-  const made = makeReferences(process.argv[2] ?? '');
-  for (const [name, text] of made) writeFileSync(join(target, name), text);
-  process.stdout.write(`${made.size} references in data/reference\n`);
+  const [, , folder] = process.argv;
+  if (!folder) {
+    process.stderr.write('usage: node --import tsx scripts/make-references.ts FOLDER   (of the recorded logs)\n');
+    process.exitCode = 2;
+  } else {
+    const target = join(packageRoot, 'data', 'reference');
+    const made = makeReferences(folder);
+    mkdirSync(target, { recursive: true });
+    for (const [name, text] of made) writeFileSync(join(target, name), text);
+    process.stdout.write(`${made.size} references in ${target}\n`);
+  }
 }

@@ -1,76 +1,109 @@
-// Lays a run over a reference, series by series: how far apart they are, and whether that is inside the limits.
+// Lays a run over a reference, series by series: how far apart they are, and whether that is inside the limits. Pure:
+// reading the two is left to ../runs and reference.ts, showing the result to ../report and the command.
 import type { RunSeries, Series } from '../runs/reader.ts';
 import { type Limit, type Reference, type SeriesName, seriesNames } from './reference.ts';
 
+/** One series of a run beside the reference's. Differences are absolute; a NaN counts as infinitely far. */
 export interface SeriesComparison {
   readonly series: SeriesName;
   /** Steps that both have. */
   readonly steps: number;
+  /** Of these, the steps that some limit speaks of. */
+  readonly judged: number;
+  /** The largest difference, and the first step that has it. */
   readonly worst: { readonly step: number; readonly difference: number } | undefined;
+  /** Mean difference over all steps that both have. */
   readonly mean: number;
-  /** The first step beyond a limit. */
+  /** The first step beyond its limit. */
   readonly beyond: { readonly step: number; readonly difference: number; readonly within: number } | undefined;
-  /** A mean over a range of steps that is beyond its limit. */
+  /** The first mean over a range of steps that is beyond its limit. */
   readonly meanBeyond: { readonly limit: Limit; readonly mean: number } | undefined;
 }
 
+/** A run beside a reference. */
 export interface Comparison {
   readonly series: readonly SeriesComparison[];
+  /** The last validation that both have. */
+  readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
+  /** Nothing is beyond a limit. Says nothing about steps that no limit speaks of: see `judged`. */
   readonly inside: boolean;
 }
 
-/** Learning rates were printed with six decimals: half a unit of the last. */
-const learningRateWithin = 5e-7 + 1e-9;
+interface Pair {
+  readonly step: number;
+  readonly run: number;
+  readonly reference: number;
+  readonly difference: number;
+}
+
+/** Learning rates are printed with six decimals: half a unit of the last. */
+const learningRateWithin = 5e-7;
+
+/** What subtracting two decimal fractions in binary may add: 10.8721 - 10.8719 is a little over 0.0002. */
+const subtraction = 1e-9;
 
 /**
- * Compares over the steps that both have. With `tolerance` it holds for every step of losses and norms, in place of the
- * reference's limits.
+ * Compares over the steps that both have. With `tolerance` it holds for every step of every series, in place of the
+ * reference's limits; the learning rate's is never below what its printed digits can tell.
  */
 export function compareSeries(run: RunSeries, reference: Reference, tolerance?: number): Comparison {
-  const series = seriesNames.map((name) => {
-    const limits = limitsOf(name, reference, tolerance);
-    return compareOne(name, run[name], reference.series[name], limits);
-  });
-  return { series, inside: series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond) };
+  const series = seriesNames.map((name) =>
+    compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)),
+  );
+  const final = pairsOf(run.val, reference.series.val).at(-1);
+  return {
+    series,
+    finalValidation: final && { step: final.step, run: final.run, reference: final.reference },
+    inside: series.every(({ beyond, meanBeyond }) => !beyond && !meanBeyond),
+  };
 }
 
 function limitsOf(series: SeriesName, { limits }: Reference, tolerance: number | undefined): Limit[] {
   const always = { series, from: 0, to: Number.MAX_SAFE_INTEGER };
-  if (series === 'lr') return [{ ...always, within: learningRateWithin }];
+  if (series === 'lr') return [{ ...always, within: Math.max(learningRateWithin, tolerance ?? 0) }];
   if (tolerance !== undefined) return [{ ...always, within: tolerance }];
   return limits.filter((limit) => limit.series === series);
 }
 
-function compareOne(series: SeriesName, run: Series, reference: Series, limits: readonly Limit[]): SeriesComparison {
+function pairsOf(run: Series, reference: Series): Pair[] {
   const ours = new Map(run);
-  const pairs = reference.flatMap(([step, wanted]) => {
+  return reference.flatMap(([step, wanted]) => {
     const found = ours.get(step);
     if (found === undefined) return [];
-    // A NaN is further off than anything.
     const gap = Math.abs(found - wanted);
-    return [{ step, wanted, difference: Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap }];
+    return [{ step, run: found, reference: wanted, difference: Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap }];
   });
+}
+
+function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly Limit[]): SeriesComparison {
   let worst: SeriesComparison['worst'];
   let beyond: SeriesComparison['beyond'];
-  for (const { step, wanted, difference } of pairs) {
+  for (const { step, reference, difference } of pairs) {
     if (!worst || difference > worst.difference) worst = { step, difference };
     for (const limit of limits) {
-      if (limit.mean || step < limit.from || step > limit.to) continue;
-      const within = limit.relative && wanted > limit.relative.above ? wanted * limit.relative.within : limit.within;
-      if (difference > within) beyond ??= { step, difference, within };
+      if (limit.kind === 'mean' || !speaksOf(limit, step)) continue;
+      const within = withinAt(limit, reference);
+      if (difference > within + subtraction) beyond ??= { step, difference, within };
     }
   }
-  const meanOf = (from: number, to: number): number => {
-    const chosen = pairs.filter(({ step }) => step >= from && step <= to);
-    return chosen.reduce((sum, { difference }) => sum + difference, 0) / Math.max(1, chosen.length);
-  };
-  const overMean = limits.filter(({ mean }) => mean).map((limit) => ({ limit, mean: meanOf(limit.from, limit.to) }));
   return {
     series,
     steps: pairs.length,
+    judged: pairs.filter(({ step }) => limits.some((limit) => speaksOf(limit, step))).length,
     worst,
-    mean: meanOf(0, Number.MAX_SAFE_INTEGER),
+    mean: meanOf(pairs),
     beyond,
-    meanBeyond: overMean.find(({ limit, mean }) => mean > limit.within),
+    meanBeyond: limits
+      .filter(({ kind }) => kind === 'mean')
+      .map((limit) => ({ limit, mean: meanOf(pairs.filter(({ step }) => speaksOf(limit, step))) }))
+      .find(({ limit, mean }) => mean > limit.within + subtraction),
   };
 }
+
+const speaksOf = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
+
+const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>
+  relativeAbove && reference > relativeAbove.above ? reference * relativeAbove.within : within;
+
+const meanOf = (pairs: readonly Pair[]): number =>
+  pairs.reduce((sum, { difference }) => sum + difference, 0) / Math.max(1, pairs.length);

@@ -1,115 +1,153 @@
-// A loss plot as SVG, fit for print: run as a solid line, reference dashed, validation as marks; axes, legend, source.
+// A figure as an SVG document, fit for print: panels one above the other over one horizontal axis, a legend, a source line.
+// Equal input gives equal bytes. Scales are in scale.ts; which series a figure shows is left to loss-plot.ts.
+import { linearScale, type Scale } from './scale.ts';
 
-export interface PlotLine {
-  readonly label: string;
-  readonly points: readonly (readonly [x: number, y: number])[];
+/** How a series is drawn, so that two can be told apart without colour: a line (dashed or not), or marks. */
+export interface LineStyle {
   readonly color: string;
-  readonly style: 'solid' | 'dashed' | 'dots' | 'rings';
+  /** SVG's stroke-dasharray; none: a solid line. */
+  readonly dash?: string;
+  /** Marks at the points, in place of a line. */
+  readonly mark?: 'dot' | 'ring';
+  /** Of a line: its width; of a mark: its radius. */
+  readonly size?: number;
 }
 
-export interface Plot {
-  readonly title: string;
-  readonly xLabel: string;
-  readonly yLabel: string;
+/** A series; at a point that is not finite the line is interrupted. */
+export interface PlotLine {
+  readonly points: readonly (readonly [x: number, y: number])[];
+  readonly style: LineStyle;
+}
+
+/** One pair of axes. */
+export interface Panel {
+  /** What the vertical axis measures, with its unit. */
+  readonly label: string;
+  readonly height: number;
+  readonly scale: Scale;
+  /** Drawn in this order, the last on top. */
   readonly lines: readonly PlotLine[];
-  /** Set small below the plot: where the numbers come from. */
+}
+
+/** All that a document shows. */
+export interface Figure {
+  readonly title: string;
+  readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
+  readonly panels: readonly Panel[];
+  /** What the horizontal axis measures. */
+  readonly xLabel: string;
+  /** Set small below: where the numbers come from. */
   readonly source: string;
 }
 
 const width = 800;
-const height = 500;
-const area = { left: 64, right: 24, top: 44, bottom: 76 };
+const left = 72;
+const right = width - 24;
+const legendTop = 52;
+const legendRow = 20;
+const legendColumns = 2;
+const panelGap = 22;
+/** Below the last panel: ticks, the axis' label, the source. */
+const foot = 74;
+const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
-const escapeText = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
-
-/** Round numbers from `low` to `high`, about `count` of them: steps of 1, 2 or 5 times a power of ten. */
-export function ticks(low: number, high: number, count: number): number[] {
-  const raw = (high - low) / count;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = ([1, 2, 5, 10].find((factor) => factor * power >= raw) ?? 10) * power;
-  const first = Math.ceil(low / step - 1e-9);
-  const last = Math.floor(high / step + 1e-9);
-  const digits = Math.max(0, -Math.floor(Math.log10(step)));
-  return Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toFixed(digits)));
-}
-
-/** The plot as a whole SVG document. Points that are not finite are left out. */
-export function renderSvg(plot: Plot): string {
-  const lines = plot.lines.map((line) => ({ ...line, points: line.points.filter(([, y]) => Number.isFinite(y)) }));
-  const all = lines.flatMap(({ points }) => points);
-  const [xLow, xHigh] = range(
-    all.map(([x]) => x),
-    0,
+/** The figure as a whole SVG document. */
+export function renderSvg(figure: Figure): string {
+  const legendRows = Math.ceil(figure.legend.length / legendColumns);
+  const first = legendTop + legendRows * legendRow;
+  const tops = figure.panels.map((_, index) =>
+    figure.panels.slice(0, index).reduce((top, { height }) => top + height + panelGap, first),
   );
-  const [yLow, yHigh] = range(
-    all.map(([, y]) => y),
-    0.04,
-  );
-  const x = (value: number) => area.left + ((value - xLow) / (xHigh - xLow)) * (width - area.left - area.right);
-  const y = (value: number) =>
-    height - area.bottom - ((value - yLow) / (yHigh - yLow)) * (height - area.top - area.bottom);
-  const at = (value: number) => value.toFixed(2);
-  const bottom = height - area.bottom;
-  const right = width - area.right;
+  const bottom = figure.panels.reduce((end, { height }) => end + height + panelGap, first) - panelGap;
+  const height = bottom + foot;
+  const steps = figure.panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(([step]) => step)));
+  const horizontal = linearScale(steps, { count: 8, margin: 0 });
 
-  const grid = [
-    ...ticks(xLow, xHigh, 8).map((tick) => {
-      const place = at(x(tick));
-      return `<path d="M${place} ${bottom}v5" stroke="#333"/><text x="${place}" y="${bottom + 20}" text-anchor="middle">${tick}</text>`;
-    }),
-    ...ticks(yLow, yHigh, 7).map((tick) => {
-      const place = y(tick);
-      return `<path d="M${area.left} ${at(place)}H${right}" stroke="#ddd"/><text x="${area.left - 8}" y="${at(place + 4)}" text-anchor="end">${tick}</text>`;
-    }),
-  ];
-  const drawn = lines.map((line) => {
-    const points = line.points.map(([px, py]) => [at(x(px)), at(y(py))] as const);
-    if (line.style === 'dots')
-      return points.map(([cx, cy]) => `<circle cx="${cx}" cy="${cy}" r="3.5" fill="${line.color}"/>`).join('');
-    if (line.style === 'rings') {
-      return points
-        .map(
-          ([cx, cy]) => `<circle cx="${cx}" cy="${cy}" r="6" fill="none" stroke="${line.color}" stroke-width="1.5"/>`,
-        )
-        .join('');
-    }
-    const dash = line.style === 'dashed' ? ' stroke-dasharray="7 4"' : '';
-    const path = points.map(([px, py], index) => `${index === 0 ? 'M' : 'L'}${px} ${py}`).join('');
-    return `<path d="${path}" fill="none" stroke="${line.color}" stroke-width="1.6" stroke-linejoin="round"${dash}/>`;
-  });
-  const legend = lines.map((line, index) => legendEntry(line, right - 250, area.top + 18 + index * 20));
-
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="Helvetica, Arial, sans-serif" font-size="13" fill="#222">
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="${ink.text}">
+<title>${escapeText(figure.title)}</title>
 <rect width="${width}" height="${height}" fill="#fff"/>
-<text x="${area.left}" y="26" font-size="16" font-weight="bold">${escapeText(plot.title)}</text>
-${grid.join('\n')}
-<path d="M${area.left} ${area.top}V${bottom}H${right}" fill="none" stroke="#333"/>
-<text x="${(area.left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(plot.xLabel)}</text>
-<text transform="translate(18 ${(area.top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escapeText(plot.yLabel)}</text>
-${drawn.join('\n')}
-${legend.join('\n')}
-<text x="${area.left}" y="${height - 10}" font-size="11" fill="#666">${escapeText(plot.source)}</text>
+<text x="${left}" y="28" font-size="16" font-weight="bold">${escapeText(shorten(figure.title, 68))}</text>
+${figure.legend.map(({ label, style }, index) => legendEntry(label, style, index)).join('\n')}
+${figure.panels.map((panel, index) => drawPanel(panel, horizontal, tops[index]!, index === tops.length - 1)).join('\n')}
+<text x="${(left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(figure.xLabel)}</text>
+<text x="${left}" y="${height - 10}" font-size="11" fill="${ink.quiet}">${escapeText(shorten(figure.source, 120))}</text>
 </svg>
 `;
 }
 
-function legendEntry({ label, color, style }: PlotLine, left: number, top: number): string {
-  const dash = style === 'dashed' ? ' stroke-dasharray="7 4"' : '';
-  const mark = {
-    solid: `<path d="M${left} ${top - 4}h28" stroke="${color}" stroke-width="2"/>`,
-    dashed: `<path d="M${left} ${top - 4}h28" stroke="${color}" stroke-width="2"${dash}/>`,
-    dots: `<circle cx="${left + 14}" cy="${top - 4}" r="3.5" fill="${color}"/>`,
-    rings: `<circle cx="${left + 14}" cy="${top - 4}" r="6" fill="none" stroke="${color}" stroke-width="1.5"/>`,
-  }[style];
-  return `${mark}<text x="${left + 36}" y="${top}">${escapeText(label)}</text>`;
+function drawPanel({ label, height, scale, lines }: Panel, horizontal: Scale, top: number, isLast: boolean): string {
+  const bottom = top + height;
+  const x = (value: number) => round(left + horizontal.place(value) * (right - left));
+  const y = (value: number) => round(bottom - scale.place(value) * height);
+  const middle = top + height / 2;
+  return [
+    ...scale.ticks.map(
+      (tick) =>
+        `<path d="M${left} ${y(tick)}H${right}" stroke="${ink.grid}"/><text x="${left - 8}" y="${round(y(tick) + 4.5)}" text-anchor="end">${scale.format(tick)}</text>`,
+    ),
+    // There is no half a step.
+    ...horizontal.ticks.filter(Number.isInteger).map((tick) => {
+      const mark = `<path d="M${x(tick)} ${bottom}v5" stroke="${ink.axis}"/>`;
+      return isLast
+        ? `${mark}<text x="${x(tick)}" y="${bottom + 20}" text-anchor="middle">${horizontal.format(tick)}</text>`
+        : mark;
+    }),
+    `<path d="M${left} ${top}V${bottom}H${right}" fill="none" stroke="${ink.axis}"/>`,
+    `<text transform="translate(18 ${middle}) rotate(-90)" text-anchor="middle">${escapeText(label)}</text>`,
+    ...lines.map(({ points, style }) => drawLine(points, style, x, y)),
+  ].join('\n');
 }
 
-/** Least and largest value, with a margin; never empty. */
-function range(values: readonly number[], margin: number): [number, number] {
-  const low = values.reduce((least, value) => Math.min(least, value), Number.POSITIVE_INFINITY);
-  const high = values.reduce((largest, value) => Math.max(largest, value), Number.NEGATIVE_INFINITY);
-  if (low > high) return [0, 1];
-  const room = high === low ? 1 : (high - low) * margin;
-  return [low - (high === low ? 0 : room), high + (high === low ? 1 : room)];
+type Place = (value: number) => number;
+
+function drawLine(points: PlotLine['points'], style: LineStyle, x: Place, y: Place): string {
+  if (style.mark) {
+    const marks = points.filter(([, value]) => Number.isFinite(value));
+    return `<g ${paint(style)}>${marks.map(([step, value]) => circle(x(step), y(value), style)).join('')}</g>`;
+  }
+  let path = '';
+  let isDrawing = false;
+  for (const [step, value] of points) {
+    if (Number.isFinite(value)) path += `${isDrawing ? 'L' : 'M'}${x(step)} ${y(value)}`;
+    isDrawing = Number.isFinite(value);
+  }
+  return `<path d="${path}" ${paint(style)}/>`;
 }
+
+function legendEntry(label: string, style: LineStyle, index: number): string {
+  const columnWidth = (right - left) / legendColumns;
+  const start = left + (index % legendColumns) * columnWidth;
+  const middle = legendTop + Math.floor(index / legendColumns) * legendRow - 4;
+  const sample = style.mark
+    ? `<g ${paint(style)}>${circle(start + 14, middle, style)}</g>`
+    : `<path d="M${start} ${middle}h28" ${paint(style)}/>`;
+  return `${sample}<text x="${start + 38}" y="${middle + 4}">${escapeText(shorten(label, 44))}</text>`;
+}
+
+const circle = (cx: number, cy: number, { size = 3.5 }: LineStyle): string =>
+  `<circle cx="${cx}" cy="${cy}" r="${size}"/>`;
+
+function paint({ color, dash, mark, size = 1.6 }: LineStyle): string {
+  if (mark === 'dot') return `fill="${color}"`;
+  if (mark === 'ring') return `fill="none" stroke="${color}" stroke-width="1.5"`;
+  const dashes = dash ? ` stroke-dasharray="${dash}"` : '';
+  return `fill="none" stroke="${color}" stroke-width="${size}" stroke-linejoin="round"${dashes}`;
+}
+
+const round = (value: number): number => Math.round(value * 100) / 100;
+
+/** In the middle, since names of runs begin alike and end in what tells them apart. */
+function shorten(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const half = Math.floor((length - 1) / 2);
+  return `${text.slice(0, half)}…${text.slice(-half)}`;
+}
+
+/** As XML text; control characters, which XML cannot hold, become spaces. */
+const escapeText = (text: string): string =>
+  text
+    .replaceAll(/\p{Cc}/gu, ' ')
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;');

@@ -1,18 +1,9 @@
-// Laying a run over a reference: differences, limits, means, mismatched configurations; the references themselves.
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+// Laying a run over a reference: differences, limits, means, steps in common. The references themselves: reference.test.ts.
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { makeReferences } from '../../scripts/make-references.ts';
 import { compareSeries } from '../../src/compare/compare.ts';
-import {
-  matchingReference,
-  mismatches,
-  type Reference,
-  readReference,
-  referenceNames,
-} from '../../src/compare/reference.ts';
+import type { Reference } from '../../src/compare/reference.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
-import type { Configuration } from '../../src/runs/schema.ts';
 
 const reference: Reference = {
   name: 'r',
@@ -38,8 +29,8 @@ const reference: Reference = {
   },
   limits: [
     { series: 'train', from: 0, to: 1, within: 0.1 },
-    { series: 'train', from: 0, to: 2, within: 0.2, mean: true },
-    { series: 'norm', from: 0, to: 2, within: 0.02, relative: { above: 4, within: 0.01 } },
+    { series: 'train', kind: 'mean', from: 0, to: 2, within: 0.2 },
+    { series: 'norm', from: 0, to: 2, within: 0.02, relativeAbove: { above: 4, within: 0.01 } },
   ],
 };
 
@@ -122,48 +113,60 @@ describe('compareSeries', () => {
     expect(series[0]?.worst?.step).toBe(0);
   });
 
-  it('a learning rate is held to half a unit of the last digit printed', () => {
-    expect(compareSeries(changed({ lr: [[0, 0.1000004]] }), reference).inside).toBe(true);
-    expect(compareSeries(changed({ lr: [[0, 0.1000006]] }), reference).inside).toBe(false);
-  });
-});
-
-describe('references', () => {
-  const d6 = readReference('llmc-d6-fp32-b4-t64');
-  const asConfigured = (of: Reference, changes: object = {}) =>
-    ({ ...of.configuration, data: `somewhere/${of.configuration.data}`, ...changes }) as unknown as Configuration;
-
-  it.each(referenceNames())('%s is found by its own configuration', (name) => {
-    expect(matchingReference(asConfigured(readReference(name)))?.name).toBe(name);
+  it('a limit met exactly is inside, whatever the subtraction makes of it', () => {
+    expect(4.1 - 4).toBeGreaterThan(0.1 - 1e-12);
+    expect(compareSeries(changed({ train: [[1, 4.1]] }), reference).inside).toBe(true);
+    expect(compareSeries(changed({ train: [[1, 4.1001]] }), reference).inside).toBe(false);
   });
 
-  it('every field that differs is named', () => {
-    expect(mismatches(asConfigured(d6, { batch: 8, seed: 1 }), d6)).toEqual([
-      { field: 'batch', run: 8, reference: 4 },
-      { field: 'seed', run: 1, reference: 42 },
-    ]);
-    expect(matchingReference(asConfigured(d6, { batch: 8 }))).toBeUndefined();
+  it('counts the steps in common, and those of them that a limit speaks of', () => {
+    const longer = { ...reference.series, train: [...reference.series.train, [3, 2] as [number, number]] };
+    const [train, val] = compareSeries(longer, { ...reference, series: longer }).series;
+    expect(train).toMatchObject({ steps: 4, judged: 3 });
+    expect(val).toMatchObject({ steps: 1, judged: 0 });
   });
 
-  it('the number of steps matters only where the learning rate falls', () => {
-    const flat = readReference('llmc-d12-fp32-b4-t64');
-    expect(mismatches(asConfigured(flat, { steps: 7, schedule: 'constant' }), flat)).toEqual([]);
-    expect(mismatches(asConfigured(d6, { steps: 7 }), d6)).toHaveLength(1);
+  it('gives the last validation that both have, and both values', () => {
+    expect(
+      compareSeries(
+        changed({
+          val: [
+            [0, 5.5],
+            [7, 1],
+          ],
+        }),
+        reference,
+      ).finalValidation,
+    ).toEqual({ step: 0, run: 5.5, reference: 5 });
+    expect(compareSeries(changed({ val: [] }), reference).finalValidation).toBeUndefined();
   });
 
-  it('an unknown reference, and a file that is none', () => {
-    expect(() => readReference('llmc-d7')).toThrow(/there is no reference llmc-d7: .*llmc-d6-fp32-b4-t64/);
-    expect(() => readReference(fileURLToPath(new URL('../../package.json', import.meta.url)))).toThrow(
-      'is not a reference curve',
+  it('a run with nothing in common has no worst step', () => {
+    expect(find(changed({ train: [[9, 1]] }), 'train')).toMatchObject({ steps: 0, worst: undefined, mean: 0 });
+  });
+
+  it('a curve laid over itself is inside, at any length (property)', () => {
+    const curve = fc.uniqueArray(fc.tuple(fc.nat(500), fc.double({ noNaN: true, min: -100, max: 100 })), {
+      selector: ([step]) => step,
+    });
+    fc.assert(
+      fc.property(curve, fc.double({ noNaN: true, min: 0, max: 1 }), (points, within) => {
+        const series = { train: points, val: points, norm: points, lr: points };
+        const limits = [{ series: 'train' as const, from: 0, to: 500, within }];
+        const { inside, series: compared } = compareSeries(series, { ...reference, series, limits });
+        expect(inside).toBe(true);
+        expect(compared.every(({ steps, mean }) => steps === points.length && mean === 0)).toBe(true);
+      }),
     );
   });
 
-  const logs = fileURLToPath(new URL('../../../shared/reference', import.meta.url));
-  it.skipIf(!existsSync(logs))('are what the recorded logs give (needs the logs beside the repository)', () => {
-    const made = makeReferences(logs);
-    expect([...made.keys()].sort()).toEqual(referenceNames().map((name) => `${name}.json`));
-    for (const [name, text] of made) {
-      expect(readFileSync(new URL(`../../data/reference/${name}`, import.meta.url), 'utf8')).toBe(text);
-    }
+  it('the tolerance is for the learning rate too, but never under what its digits can tell', () => {
+    expect(compareSeries(changed({ lr: [[0, 0.2]] }), reference, 0.2).inside).toBe(true);
+    expect(compareSeries(changed({ lr: [[0, 0.1000004]] }), reference, 0).inside).toBe(true);
+  });
+
+  it('a learning rate is held to half a unit of the last digit printed', () => {
+    expect(compareSeries(changed({ lr: [[0, 0.1000004]] }), reference).inside).toBe(true);
+    expect(compareSeries(changed({ lr: [[0, 0.1000006]] }), reference).inside).toBe(false);
   });
 });

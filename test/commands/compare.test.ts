@@ -1,0 +1,231 @@
+// `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { compareCommand } from '../../src/commands/compare.ts';
+import { readReference } from '../../src/compare/reference.ts';
+import { Gpt2Error, UsageError } from '../../src/errors.ts';
+import type { RunSeries } from '../../src/runs/reader.ts';
+import { type Configuration, formatEvent } from '../../src/runs/schema.ts';
+import { runEvent, trainEvent } from '../runs/run-log.ts';
+import { Workplace } from '../support/cli.ts';
+
+const reference = readReference('llmc-d6-fp32-b4-t64');
+
+let place: Workplace;
+let run: string;
+beforeEach(() => {
+  place = new Workplace();
+  run = place.path('run');
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  place[Symbol.dispose]();
+});
+
+/** A run folder whose log holds these series. */
+function writeRun(series: Partial<RunSeries>, changes: Partial<Configuration> = {}): void {
+  const { train, val, norm, lr } = { ...reference.series, ...series };
+  const [norms, rates] = [new Map(norm), new Map(lr)];
+  const lines = [
+    runEvent(changes),
+    ...val.map(([step, loss]) => ({ event: 'val', step, loss }) as const),
+    ...train.map(([step, loss]) => trainEvent(step, loss, norms.get(step), rates.get(step))),
+  ];
+  mkdirSync(run, { recursive: true });
+  writeFileSync(place.path('run', 'log.jsonl'), lines.map(formatEvent).join(''));
+}
+
+/** What the command prints, and the error it ends with. */
+function compare(...args: string[]): { stdout: string; error: unknown } {
+  let stdout = '';
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    stdout += String(text);
+    return true;
+  });
+  const command = compareCommand()
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} });
+  try {
+    command.parse([run, ...args], { from: 'user' });
+    return { stdout, error: undefined };
+  } catch (error) {
+    return { stdout, error };
+  } finally {
+    vi.restoreAllMocks();
+  }
+}
+
+/** The one line of an error with exit code 1. */
+function messageOf(error: unknown): string {
+  expect(error).toBeInstanceOf(Gpt2Error);
+  expect((error as Gpt2Error).exitCode).toBe(1);
+  const { message } = error as Gpt2Error;
+  expect(message).not.toContain('\n');
+  return message;
+}
+
+const changed = (points: RunSeries['train'], step: number, by: number): RunSeries['train'] =>
+  points.map(([at, value]) => [at, at === step ? value + by : value]);
+
+describe('inside', () => {
+  it('prints the table and the verdict, draws the plot into the run folder', () => {
+    writeRun({});
+    const { stdout, error } = compare();
+    expect(error).toBeUndefined();
+    expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
+    expect(stdout).toMatch(/^train +400 +0 +0 +0 +none +6\.2431 +6\.2431$/m);
+    expect(stdout).toMatch(/^lr +400 .* 6\.00e-5 +6\.00e-5$/m);
+    expect(stdout).toContain('final validation, at step 400: 5.8942, reference 5.8942');
+    expect(stdout).toContain('steps judged: train 120 of 400, val 9 of 9, norm 100 of 400, lr 400 of 400');
+    const plot = place.path('run', 'compare.svg');
+    expect(stdout.endsWith(`plot: ${plot}\n`)).toBe(true);
+    expect(readFileSync(plot, 'utf8')).toContain('run over llmc-d6-fp32-b4-t64');
+  });
+
+  it('a run that has just begun is compared as far as it goes', () => {
+    writeRun({ train: reference.series.train.slice(0, 3), val: [] });
+    const { stdout, error } = compare();
+    expect(error).toBeUndefined();
+    expect(stdout).toMatch(/^train +3 /m);
+    expect(stdout).toMatch(/^val +0 +- +- +- +none +- +-$/m);
+    expect(stdout).not.toContain('final validation');
+  });
+
+  it('--reference takes a file, --out a place, --tolerance another limit', () => {
+    const own = place.path('own.json');
+    writeFileSync(own, JSON.stringify({ ...reference, name: 'own', configuration: { batch: 4 }, limits: [] }));
+    writeRun({ train: changed(reference.series.train, 7, 0.3) });
+    const plot = place.path('plot.svg');
+    expect(compare('--reference', own, '--out', plot)).toMatchObject({ error: undefined });
+    expect(existsSync(plot)).toBe(true);
+    expect(existsSync(place.path('run', 'compare.svg'))).toBe(false);
+    const { stdout, error } = compare('--tolerance', '0.5');
+    expect(error).toBeUndefined();
+    expect(stdout).toContain('inside the tolerance of 0.5; steps judged: train 400 of 400');
+  });
+});
+
+describe('outside', () => {
+  it('prints the table and draws the plot, then names series, step, distance and limit', () => {
+    writeRun({ train: changed(changed(reference.series.train, 7, -0.001), 300, 9) });
+    const { stdout, error } = compare();
+    expect(messageOf(error)).toBe(
+      'outside the limits of llmc-d6-fp32-b4-t64: train at step 7 is off by 0.00100, over 0.00020',
+    );
+    expect(stdout).toMatch(/^train +400 +9\.00000 +300 .* 7 /m);
+    expect(stdout).not.toContain('inside');
+    expect(existsSync(place.path('run', 'compare.svg'))).toBe(true);
+  });
+
+  it('names every series that is, a mean among them', () => {
+    const own = place.path('own.json');
+    const limits = [
+      { series: 'train', kind: 'mean', from: 0, to: 9, within: 0.001 },
+      { series: 'val', from: 0, to: 400, within: 0.001 },
+    ];
+    writeFileSync(own, JSON.stringify({ ...reference, name: 'own', limits }));
+    writeRun({ train: changed(reference.series.train, 5, 0.1), val: changed(reference.series.val, 50, 0.01) });
+    const { stdout, error } = compare('--reference', own);
+    expect(messageOf(error)).toBe(
+      'outside the limits of own: train is off by 0.01000 on average over steps 0 to 9, over 0.00100; val at step 50 is off by 0.01000, over 0.00100',
+    );
+    expect(stdout).toContain('mean of 0-9');
+  });
+
+  it('a NaN is infinitely far', () => {
+    writeRun({ train: changed(reference.series.train, 3, Number.NaN) });
+    expect(messageOf(compare().error)).toContain('train at step 3 is off by Infinity');
+  });
+});
+
+describe('no reference to be judged by', () => {
+  it('own data: its own table, the plot, and exit 0', () => {
+    writeRun({}, { data: 'data/own-source' });
+    const { stdout, error } = compare();
+    expect(error).toBeUndefined();
+    expect(stdout).toContain("no reference has this run's configuration; its own figures:");
+    expect(stdout).toMatch(/^train +400 +10\.87190 +4\.\d+ +6\.24310$/m);
+    expect(stdout).not.toContain('nearest');
+    expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).not.toContain('reference');
+  });
+
+  it('a reference that is nearly it is named with what differs', () => {
+    writeRun({}, { steps: 100, warmup: 0 });
+    expect(compare().stdout).toContain(
+      'nearest: llmc-d6-fp32-b4-t64, but steps 100 instead of 400, warmup 0 instead of 40',
+    );
+  });
+
+  it('a run that was told to be compared with another configuration is refused field by field', () => {
+    writeRun({}, { batch: 8, seed: 1 });
+    const { stdout, error } = compare('--reference', 'llmc-d6-fp32-b4-t64');
+    expect(messageOf(error)).toBe(
+      'the run is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4, seed 1 instead of 42; train with these, or name another --reference',
+    );
+    expect(stdout).toBe('');
+  });
+
+  it('a run without a step yet is not inside', () => {
+    writeRun({ train: [], val: [] });
+    expect(messageOf(compare().error)).toContain('has no step in common with llmc-d6-fp32-b4-t64 yet');
+  });
+});
+
+describe('--json', () => {
+  const parsed = (stdout: string) => JSON.parse(stdout) as Record<string, unknown>;
+
+  it('one object on stdout and nothing else; numbers that JSON lacks are words', () => {
+    writeRun({ train: changed(reference.series.train, 3, Number.NaN) });
+    const { stdout, error } = compare('--json');
+    messageOf(error);
+    expect(parsed(stdout)).toMatchObject({
+      reference: 'llmc-d6-fp32-b4-t64',
+      inside: false,
+      finalValidation: { step: 400, run: 5.8942, reference: 5.8942 },
+      series: [{ series: 'train', worst: { step: 3, difference: 'Infinity' } }, {}, {}, {}],
+    });
+  });
+
+  it('without a reference the own figures', () => {
+    writeRun({ val: [] }, { data: 'data/own-source' });
+    expect(parsed(compare('--json').stdout)).toMatchObject({
+      reference: null,
+      series: [
+        { series: 'train', steps: 400, first: 10.8719, last: 6.2431 },
+        { series: 'val', steps: 0, first: null, least: null },
+        {},
+        {},
+      ],
+    });
+  });
+});
+
+describe('what cannot be done', () => {
+  it('a plot that cannot be written: the figures, then one line', () => {
+    writeRun({});
+    const { stdout, error } = compare('--out', place.path('run', 'log.jsonl', 'plot.svg'));
+    expect(messageOf(error)).toMatch(/cannot write the plot .*plot\.svg: .*; name another file with --out/);
+    expect(stdout).toContain('inside the limits');
+    expect(stdout).not.toContain('plot:');
+  });
+
+  it('no run folder, an unknown reference', () => {
+    expect(messageOf(compare().error)).toMatch(/run is not a run folder: .*log\.jsonl cannot be read \(ENOENT\)/);
+    writeRun({});
+    expect(messageOf(compare('--reference', 'llmc-d7').error)).toContain('there is no reference llmc-d7');
+  });
+
+  it.each(['-1', 'x', '', '1e999', 'Infinity'])('--tolerance %j is a usage error', (text) => {
+    writeRun({});
+    expect(compare(`--tolerance=${text}`).error).toBeInstanceOf(UsageError);
+  });
+});
+
+it('exit codes from the shell: 0 inside, 1 outside, 2 for a wrong flag', () => {
+  writeRun({ train: changed(reference.series.train, 7, 0.3) });
+  const outside = place.run(['compare', 'run']);
+  expect(outside).toMatchObject({ code: 1 });
+  expect(outside.stderr.trim().split('\n')).toHaveLength(1);
+  expect(place.run(['compare', 'run', '--tolerance', '0.5'])).toMatchObject({ code: 0, stderr: '' });
+  expect(place.run(['compare', 'run', '--tolerance', 'x'])).toMatchObject({ code: 2 });
+});

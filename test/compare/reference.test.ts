@@ -1,0 +1,134 @@
+// The references that come with the package: complete, found by a run's configuration, and what the recorded logs give.
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { makeReferences } from '../../scripts/make-references.ts';
+import { compareSeries } from '../../src/compare/compare.ts';
+import {
+  matchingReference,
+  mismatches,
+  type Reference,
+  readReference,
+  referenceNames,
+} from '../../src/compare/reference.ts';
+import type { Configuration } from '../../src/runs/schema.ts';
+import { learningRateAt, type Schedule } from '../../src/train/schedule.ts';
+
+const asConfigured = (of: Reference, changes: object = {}) =>
+  ({ ...of.configuration, data: `somewhere/${of.configuration.data}`, ...changes }) as unknown as Configuration;
+const d6 = readReference('llmc-d6-fp32-b4-t64');
+const flat = readReference('llmc-d12-fp32-b4-t64');
+
+describe('the references', () => {
+  it.each([
+    ['llmc-d12-bf16-b4-t1024', 200, 11, 5.2951],
+    ['llmc-d12-fineweb10b-8xh100', 1073, 80, 3.2722],
+    ['llmc-d12-fp32-b4-t1024', 200, 11, 5.2911],
+    ['llmc-d12-fp32-b4-t64', 40, 5, 7.0803],
+    ['llmc-d6-fp32-b4-t64', 400, 9, 5.8942],
+  ])('%s has %i training steps, %i validations, the last of %d', (name, steps, validations, last) => {
+    const { series } = readReference(name);
+    expect(series.train.length).toBe(steps);
+    expect(series.norm.map(([step]) => step)).toEqual(series.train.map(([step]) => step));
+    expect(series.lr.map(([step]) => step)).toEqual(series.train.map(([step]) => step));
+    expect(series.val.length).toBe(validations);
+    expect(series.val.at(-1)![1]).toBe(last);
+  });
+
+  it.each(referenceNames())('%s: its learning rate is the one its configuration gives', (name) => {
+    const reference = readReference(name);
+    const schedule = reference.configuration as unknown as Schedule;
+    const lr = reference.series.lr.map(([step]) => [step, learningRateAt(schedule, step)] as const);
+    const compared = compareSeries({ train: [], val: [], norm: [], lr }, reference);
+    expect(compared.series[3]).toMatchObject({ steps: lr.length, judged: lr.length, beyond: undefined });
+  });
+
+  it('fp32 holds bf16 to be outside, and the other way round', () => {
+    const fp32 = readReference('llmc-d12-fp32-b4-t1024');
+    const bf16 = readReference('llmc-d12-bf16-b4-t1024');
+    expect(compareSeries(bf16.series, fp32).inside).toBe(false);
+    expect(compareSeries(fp32.series, bf16).inside).toBe(true);
+  });
+
+  it.each(referenceNames())('%s is found by its own configuration', (name) => {
+    expect(matchingReference(asConfigured(readReference(name)))?.name).toBe(name);
+  });
+
+  const logs = process.env.GPT2_REFERENCE_LOGS ?? fileURLToPath(new URL('../../../shared/reference', import.meta.url));
+  it.skipIf(!existsSync(logs))('are what the recorded logs give, byte for byte (needs GPT2_REFERENCE_LOGS)', () => {
+    const made = makeReferences(logs);
+    expect([...made.keys()].sort()).toEqual(referenceNames().map((name) => `${name}.json`));
+    for (const [name, text] of made) {
+      expect(readFileSync(new URL(`../../data/reference/${name}`, import.meta.url), 'utf8')).toBe(text);
+    }
+  });
+
+  it('a folder without the logs is refused by name', () => {
+    expect(() => makeReferences('nowhere')).toThrow(
+      /there is no nowhere.llmc_tinyshakespeare_d6.*\.log: name the folder/,
+    );
+  });
+});
+
+describe('mismatches', () => {
+  it('names every field that differs', () => {
+    expect(mismatches(asConfigured(d6, { batch: 8, seed: 1 }), d6)).toEqual([
+      { field: 'batch', run: 8, reference: 4 },
+      { field: 'seed', run: 1, reference: 42 },
+    ]);
+    expect(matchingReference(asConfigured(d6, { batch: 8 }))).toBeUndefined();
+  });
+
+  it('the number of steps matters only where the learning rate falls', () => {
+    expect(mismatches(asConfigured(d6, { steps: 7 }), d6)).toHaveLength(1);
+    expect(mismatches(asConfigured(flat, { steps: 7 }), flat)).toEqual([]);
+    expect(mismatches(asConfigured(flat, { steps: 7, schedule: 'linear' }), flat)).toEqual([]);
+    expect(mismatches(asConfigured(flat, { schedule: 'constant', finalLearningRateFraction: 0.1 }), flat)).toEqual([]);
+    expect(mismatches(asConfigured(flat, { finalLearningRateFraction: 0.1 }), flat)).toHaveLength(1);
+  });
+
+  it('how often a run is validated does not matter, on how much does', () => {
+    expect(mismatches(asConfigured(d6, { valEvery: 7 }), d6)).toEqual([]);
+    expect(mismatches(asConfigured(d6, { valSteps: 7 }), d6)).toHaveLength(1);
+  });
+
+  it('a model is known by its sizes whatever preset names it, but not when it starts from weights', () => {
+    expect(mismatches(asConfigured(flat, { model: 'gpt2' }), flat)).toEqual([]);
+    expect(mismatches(asConfigured(d6, { model: 'd12' }), d6)).toEqual([]);
+    expect(mismatches(asConfigured(d6, { channels: 768 }), d6)).toHaveLength(1);
+    expect(mismatches(asConfigured(d6, { model: 'runs/earlier' }), d6)).toEqual([
+      { field: 'model', run: 'runs/earlier', reference: 'd6' },
+    ]);
+  });
+
+  it('a run over one batch is no run over the data', () => {
+    expect(mismatches(asConfigured(d6, { overfitBatch: true }), d6)).toHaveLength(1);
+  });
+});
+
+describe('readReference', () => {
+  it('an unknown reference, and a file that is none', () => {
+    expect(() => readReference('llmc-d7')).toThrow(/there is no reference llmc-d7: .*llmc-d6-fp32-b4-t64/);
+    expect(() => readReference(fileURLToPath(new URL('../../package.json', import.meta.url)))).toThrow(
+      'is not a reference curve',
+    );
+  });
+
+  it('takes a file, and refuses a limit it does not know in one line', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+    try {
+      const path = join(folder, 'own.json');
+      writeFileSync(path, JSON.stringify({ ...d6, name: 'own' }));
+      expect(readReference(path).name).toBe('own');
+      writeFileSync(
+        path,
+        JSON.stringify({ ...d6, limits: [{ series: 'train', from: 0, to: 1, within: 1, avarage: true }] }),
+      );
+      expect(() => readReference(path)).toThrow(/^[^\n]*own\.json is not a reference curve: [^\n]*avarage[^\n]*$/);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});
