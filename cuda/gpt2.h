@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 1
+#define GPT2_ABI_VERSION 2
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -93,7 +93,8 @@ GPT2_API int gpt2_context_destroy(gpt2_context *context);
 GPT2_API const char *gpt2_last_error(gpt2_context *context);
 
 /* What was opened, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
- * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}. Belongs to the context. */
+ * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}; on CUDA also "computeCapability":"9.0","multiprocessors":n,
+ * "driver":"13.0". Belongs to the context. */
 GPT2_API const char *gpt2_context_description(gpt2_context *context);
 
 /* Gives ops their scratch: `workspace` [bytes] of device memory that stays the caller's. */
@@ -169,11 +170,13 @@ GPT2_API int gpt2_generator_shuffle(gpt2_generator *generator, GPT2_HOST int32_t
 /* ---------------------------------------------------------------- embedding */
 
 /* out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:].
- *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error where the device can say so. */
+ *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error on the
+ *   CPU and a row of NaN on CUDA. */
 GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
                                     const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
 
-/* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in order of b,t; dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
+/* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
  *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T] */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
                                      const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
@@ -203,17 +206,32 @@ GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *by
 GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
                                  int32_t N, int32_t C, int32_t O);
 
+/* The same with the GELU behind it, which backward needs its input of: pre = in * weight^T + bias, out = gelu(pre).
+ *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL */
+GPT2_API int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+                                      const void *bias, int32_t N, int32_t C, int32_t O);
+
+/* The same with the residual stream added: out = residual + in * weight^T + bias.
+ *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O] */
+GPT2_API int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight,
+                                          const void *bias, const void *residual, int32_t N, int32_t C, int32_t O);
+
 /* din = dout * weight.
  *   din = [N,C], dout [N,O], weight [O,C] */
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
                                         int32_t N, int32_t C, int32_t O);
+
+/* The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C] */
+GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
+                                             const void *pre, int32_t N, int32_t C, int32_t O);
 
 /* dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C] (weight-gradient dtype), dbias (accumulate) [O] or NULL, dout [N,O], in [N,C] */
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
 
-/* Enough for all three directions at this size. */
+/* Enough for every direction at this size. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */

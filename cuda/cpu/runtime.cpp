@@ -8,9 +8,11 @@
 #include <fstream>
 #include <new>
 
-#include "checks.h"
+#include "../runtime/checks.h"
+#include "context.h"
 
 using gpt2::Check;
+using gpt2::CpuContext;
 using gpt2::fail;
 
 struct gpt2_event {
@@ -66,7 +68,7 @@ std::string describe(const CodePath &path, int threads) {
          "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\"]}";
 }
 
-int open_context(gpt2_context *context, const char *function, int32_t device, int32_t dtype, int32_t threads) {
+int open_context(CpuContext *context, const char *function, int32_t device, int32_t dtype, int32_t threads) {
   if (device != 0) {
     return fail(context, GPT2_INVALID_ARGUMENT, function, "expected device 0, got " + std::to_string(device));
   }
@@ -115,26 +117,16 @@ int cannot_capture(gpt2_context *context, const char *function) {
 
 }  // namespace
 
-int gpt2_abi_version(void) { return GPT2_ABI_VERSION; }
-
 int gpt2_context_create(gpt2_context **context, int32_t device, int32_t dtype, int32_t threads, int32_t) {
   if (!context) return GPT2_INVALID_ARGUMENT;
-  *context = new (std::nothrow) gpt2_context;
-  if (!*context) return GPT2_OUT_OF_MEMORY;
-  return open_context(*context, __func__, device, dtype, threads);
+  auto *opened = new (std::nothrow) CpuContext;
+  *context = opened;
+  if (!opened) return GPT2_OUT_OF_MEMORY;
+  return open_context(opened, __func__, device, dtype, threads);
 }
 
 int gpt2_context_destroy(gpt2_context *context) {
   delete context;
-  return GPT2_OK;
-}
-
-const char *gpt2_last_error(gpt2_context *context) { return context->error.c_str(); }
-const char *gpt2_context_description(gpt2_context *context) { return context->description.c_str(); }
-
-int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes) {
-  context->workspace = workspace;
-  context->workspace_bytes = bytes;
   return GPT2_OK;
 }
 

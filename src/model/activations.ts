@@ -1,14 +1,20 @@
 // THE table of activations, and the memory that holds them for a batch of up to B x T tokens. Without training, layers
 // share their memory: nothing of a layer is needed once the next has read its residual.
 import { bytesOf, type ElementType, Tensor } from '../native/buffer.ts';
-import type { Device } from '../native/device.ts';
+import type { Device, DeviceDescription } from '../native/device.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 /** What activations are kept for: backward needs every layer's, inference only the running ones. */
 export type Purpose = 'training' | 'inference';
 
-/** Rows of logits held at a time; the head goes over its tokens in chunks of this size. */
-export const headChunk = 1024;
+/**
+ * Rows of logits held at a time; the head goes over its tokens in chunks of this size. On the GPU each chunk reads and
+ * writes all of wte's gradient once more, so chunks are large: 8192 rows are 0.8 GB in bf16 at GPT-2's vocabulary.
+ */
+export const headChunk = ({ description }: DeviceTraits): number => (description.library === 'cuda' ? 8192 : 1024);
+
+/** What sizes depend on besides the model. */
+export type DeviceTraits = Pick<Device, 'elementType'> & { readonly description: Pick<DeviceDescription, 'library'> };
 
 interface Sizes {
   readonly B: number;
@@ -47,7 +53,7 @@ function layerTable({ channels: C, heads: NH }: ModelConfig, { B, T }: Sizes) {
 }
 
 /** Of the model as a whole. */
-function modelTable(config: ModelConfig, { B, T }: Sizes) {
+function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   return {
     tokens: { type: 'int32', shape: [B, T] },
@@ -57,7 +63,7 @@ function modelTable(config: ModelConfig, { B, T }: Sizes) {
     lnfMean: statistics(B, T),
     lnfRstd: statistics(B, T),
     /** A chunk of logits; in training their gradient takes its place. */
-    logits: activation(Math.min(headChunk, B * T), paddedVocabularySize(config)),
+    logits: activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)),
     losses: statistics(B, T),
   } satisfies Table;
 }
@@ -89,19 +95,19 @@ export interface ActivationSet {
 }
 
 const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
-const elementType = (row: Row, device: Pick<Device, 'elementType'>): ElementType =>
+const elementType = (row: Row, device: DeviceTraits): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
 
 /** Planned bytes of activations by kind, for a batch of B x T. */
 export function activationBytes(
-  device: Pick<Device, 'elementType'>,
+  device: DeviceTraits,
   config: ModelConfig,
   { B, T, purpose }: Sizes & { purpose: Purpose },
 ): Map<string, number> {
   const sum = (table: Table, times: number) =>
     times *
     Object.values(table).reduce((total, row) => total + elements(row.shape) * bytesOf(elementType(row, device)), 0);
-  const { logits, ...rest } = modelTable(config, { B, T });
+  const { logits, ...rest } = modelTable(device, config, { B, T });
   const sizes = new Map([
     ['activations', sum(layerTable(config, { B, T }), purpose === 'training' ? config.layers : 1) + sum(rest, 1)],
     ['logits', sum({ logits }, 1)],
@@ -113,12 +119,14 @@ export function activationBytes(
 /** Memory for the activations of up to B x T tokens. */
 export class Activations {
   readonly purpose: Purpose;
+  readonly #device: Device;
   readonly #config: ModelConfig;
   readonly #largest: ActivationSet;
   readonly #sets = new Map<string, ActivationSet>();
 
   constructor(device: Device, config: ModelConfig, { B, T, purpose }: Sizes & { purpose: Purpose }) {
     this.purpose = purpose;
+    this.#device = device;
     this.#config = config;
     const allocate = (name: string, row: Row): Tensor => {
       const type = elementType(row, device);
@@ -131,7 +139,7 @@ export class Activations {
     const shared = purpose === 'inference' ? all(layerTable(config, sizes), 'h.') : undefined;
     this.#largest = {
       ...sizes,
-      model: all(modelTable(config, sizes)),
+      model: all(modelTable(device, config, sizes)),
       layers: Array.from(
         { length: config.layers },
         (_, index) => shared ?? all(layerTable(config, sizes), `h.${index}.`),
@@ -155,7 +163,7 @@ export class Activations {
       mapTable(table, (name, row) => tensors[name].view(row.shape));
     const set: ActivationSet = {
       ...sizes,
-      model: reshape(modelTable(this.#config, sizes), model),
+      model: reshape(modelTable(this.#device, this.#config, sizes), model),
       layers: layers.map((layer) => reshape(layerTable(this.#config, sizes), layer)),
       backward: backward && reshape(backwardTable(this.#config, sizes), backward),
     };

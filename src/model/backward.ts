@@ -2,9 +2,8 @@
 // layer to layer; each branch adds its own through the layernorm that opens it.
 import { attentionBackward } from '../ops/attention.ts';
 import { embeddingBackward } from '../ops/embedding.ts';
-import { geluBackward } from '../ops/gelu.ts';
 import { layernormBackward } from '../ops/layernorm.ts';
-import { matmulBackwardInput, matmulBackwardWeight } from '../ops/matmul.ts';
+import { matmulBackwardInput, matmulBackwardWeight, matmulGeluBackwardInput } from '../ops/matmul.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 import type { ParameterArena } from './parameters.ts';
@@ -48,8 +47,7 @@ export function backward(
       input: layer.gelu,
       accumulate,
     });
-    matmulBackwardInput(device, { dinput: dfc, dout: dresidual, weight: w.fcprojw });
-    geluBackward(device, { dinput: dfc, dout: dfc, input: layer.fc });
+    matmulGeluBackwardInput(device, { dinput: dfc, dout: dresidual, weight: w.fcprojw, pre: layer.fc });
     matmulBackwardWeight(device, { dweight: d.fcw, dbias: d.fcb, dout: dfc, input: layer.ln2, accumulate });
     matmulBackwardInput(device, { dinput: dbranch, dout: dfc, weight: w.fcw });
     layernormBackward(device, {

@@ -2,10 +2,8 @@
 // behind a layernorm and added to the residual stream, then the final layernorm. What follows it is the head (head.ts).
 import { attentionForward } from '../ops/attention.ts';
 import { embeddingForward } from '../ops/embedding.ts';
-import { geluForward } from '../ops/gelu.ts';
 import { layernormForward } from '../ops/layernorm.ts';
-import { matmulForward } from '../ops/matmul.ts';
-import { residualForward } from '../ops/residual.ts';
+import { matmulForward, matmulGeluForward, matmulResidualForward } from '../ops/matmul.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 
@@ -29,8 +27,13 @@ export function forward({ device, config, weights }: Model, batch: ActivationSet
     });
     matmulForward(device, { out: layer.qkv, input: layer.ln1, weight: w.qkvw, bias: w.qkvb });
     attentionForward(device, { out: layer.attention, lse: layer.lse, qkv: layer.qkv });
-    matmulForward(device, { out: layer.residual2, input: layer.attention, weight: w.attprojw, bias: w.attprojb });
-    residualForward(device, { out: layer.residual2, a: residual, b: layer.residual2 });
+    matmulResidualForward(device, {
+      out: layer.residual2,
+      input: layer.attention,
+      weight: w.attprojw,
+      bias: w.attprojb,
+      residual,
+    });
 
     layernormForward(device, {
       out: layer.ln2,
@@ -40,10 +43,14 @@ export function forward({ device, config, weights }: Model, batch: ActivationSet
       weight: w.ln2w,
       bias: w.ln2b,
     });
-    matmulForward(device, { out: layer.fc, input: layer.ln2, weight: w.fcw, bias: w.fcb });
-    geluForward(device, { out: layer.gelu, input: layer.fc });
-    matmulForward(device, { out: layer.residual3, input: layer.gelu, weight: w.fcprojw, bias: w.fcprojb });
-    residualForward(device, { out: layer.residual3, a: layer.residual2, b: layer.residual3 });
+    matmulGeluForward(device, { out: layer.gelu, pre: layer.fc, input: layer.ln2, weight: w.fcw, bias: w.fcb });
+    matmulResidualForward(device, {
+      out: layer.residual3,
+      input: layer.gelu,
+      weight: w.fcprojw,
+      bias: w.fcprojb,
+      residual: layer.residual2,
+    });
 
     residual = layer.residual3;
   }

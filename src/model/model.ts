@@ -50,7 +50,7 @@ function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number
     matmulScratch(device, { N, C, O: C }),
     matmulScratch(device, { N, C, O: 4 * C }),
     matmulScratch(device, { N, C: 4 * C, O: C }),
-    matmulScratch(device, { N: Math.min(headChunk, N), C, O: padded }),
+    matmulScratch(device, { N: Math.min(headChunk(device), N), C, O: padded }),
   );
 }
 

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 1;
+export const abiVersion = 2;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -58,7 +58,8 @@ export interface Bindings {
   lastError(args: { context: Pointer | null }): string;
   /**
    * What was opened, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
-   * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}. Belongs to the context.
+   * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}; on CUDA also "computeCapability":"9.0","multiprocessors":n,
+   * "driver":"13.0". Belongs to the context.
    */
   contextDescription(args: { context: Pointer | null }): string;
   /** Gives ops their scratch: `workspace` [bytes] of device memory that stays the caller's. */
@@ -137,11 +138,13 @@ export interface Bindings {
   generatorShuffle(args: { generator: Pointer | null; values: HostMemory; count: Int64 }): number;
   /**
    * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:].
-   *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error where the device can say so.
+   *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error on the
+   *   CPU and a row of NaN on CUDA.
    */
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
-   * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in order of b,t; dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
+   * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
+   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
    *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T]
    */
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
@@ -164,16 +167,31 @@ export interface Bindings {
    */
   matmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
+   * The same with the GELU behind it, which backward needs its input of: pre = in * weight^T + bias, out = gelu(pre).
+   *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL
+   */
+  matmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * The same with the residual stream added: out = residual + in * weight^T + bias.
+   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]
+   */
+  matmulResidualForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
    * din = dout * weight.
    *   din = [N,C], dout [N,O], weight [O,C]
    */
   matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
+   * The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
+   *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]
+   */
+  matmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
    * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
    *   dweight (accumulate) [O,C] (weight-gradient dtype), dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /** Enough for all three directions at this size. */
+  /** Enough for every direction at this size. */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
@@ -265,7 +283,10 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   layernormBackward: { symbol: 'gpt2_layernorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
   layernormScratch: { symbol: 'gpt2_layernorm_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C'] },
   matmulForward: { symbol: 'gpt2_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
+  matmulGeluForward: { symbol: 'gpt2_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
+  matmulResidualForward: { symbol: 'gpt2_matmul_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'residual', 'N', 'C', 'O'] },
   matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'N', 'C', 'O'] },
+  matmulGeluBackwardInput: { symbol: 'gpt2_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'pre', 'N', 'C', 'O'] },
   matmulBackwardWeight: { symbol: 'gpt2_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'in', 'N', 'C', 'O', 'accumulate'] },
   matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   attentionForward: { symbol: 'gpt2_attention_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'lse', 'qkv', 'B', 'T', 'C', 'NH'] },

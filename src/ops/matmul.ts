@@ -1,4 +1,5 @@
-// The linear layer: weight [O,C] as PyTorch stores it. The contract of the three directions is in cuda/gpt2.h.
+// The linear layer: weight [O,C] as PyTorch stores it, alone or together with the GELU or residual beside it in GPT-2.
+// The contract of every direction is in cuda/gpt2.h.
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { dimensions } from './dimensions.ts';
@@ -26,6 +27,62 @@ export function matmulForward(
   });
 }
 
+/** pre = input * weight^T + bias, out = gelu(pre). */
+export function matmulGeluForward(
+  device: Device,
+  { out, pre, input, weight, bias }: { out: Tensor; pre: Tensor; input: Tensor; weight: Tensor; bias: Tensor | null },
+): void {
+  const type = device.elementType;
+  const { N, C, O } = dimensions('matmul_gelu_forward', {
+    in: [input, type, 'N C'],
+    weight: [weight, type, 'O C'],
+    out: [out, type, 'N O'],
+    pre: [pre, type, 'N O'],
+    bias: [bias, type, 'O'],
+  });
+  device.call('matmulGeluForward', {
+    out: out.pointer,
+    pre: pre.pointer,
+    in: input.pointer,
+    weight: weight.pointer,
+    bias: bias?.pointer ?? null,
+    N,
+    C,
+    O,
+  });
+}
+
+/** out = residual + input * weight^T + bias. */
+export function matmulResidualForward(
+  device: Device,
+  {
+    out,
+    input,
+    weight,
+    bias,
+    residual,
+  }: { out: Tensor; input: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor },
+): void {
+  const type = device.elementType;
+  const { N, C, O } = dimensions('matmul_residual_forward', {
+    in: [input, type, 'N C'],
+    weight: [weight, type, 'O C'],
+    out: [out, type, 'N O'],
+    bias: [bias, type, 'O'],
+    residual: [residual, type, 'N O'],
+  });
+  device.call('matmulResidualForward', {
+    out: out.pointer,
+    in: input.pointer,
+    weight: weight.pointer,
+    bias: bias?.pointer ?? null,
+    residual: residual.pointer,
+    N,
+    C,
+    O,
+  });
+}
+
 /** dinput = dout * weight. */
 export function matmulBackwardInput(
   device: Device,
@@ -38,6 +95,29 @@ export function matmulBackwardInput(
     din: [dinput, type, 'N C'],
   });
   device.call('matmulBackwardInput', { din: dinput.pointer, dout: dout.pointer, weight: weight.pointer, N, C, O });
+}
+
+/** dinput = (dout * weight) * gelu'(pre): through the matmul and the GELU before it. */
+export function matmulGeluBackwardInput(
+  device: Device,
+  { dinput, dout, weight, pre }: { dinput: Tensor; dout: Tensor; weight: Tensor; pre: Tensor },
+): void {
+  const type = device.elementType;
+  const { N, C, O } = dimensions('matmul_gelu_backward_input', {
+    dout: [dout, type, 'N O'],
+    weight: [weight, type, 'O C'],
+    pre: [pre, type, 'N C'],
+    din: [dinput, type, 'N C'],
+  });
+  device.call('matmulGeluBackwardInput', {
+    din: dinput.pointer,
+    dout: dout.pointer,
+    weight: weight.pointer,
+    pre: pre.pointer,
+    N,
+    C,
+    O,
+  });
 }
 
 /** dweight = or += (accumulate) dout^T * input; dbias likewise the column sums of dout. */
@@ -76,7 +156,7 @@ export function matmulBackwardWeight(
   });
 }
 
-/** Bytes of workspace that any of the three directions needs. */
+/** Bytes of workspace that any direction needs. */
 export function matmulScratch(device: Device, sizes: { N: number; C: number; O: number }): number {
   return device.scratch('matmulScratch', sizes);
 }

@@ -18,10 +18,10 @@ class Check {
   Check &tensors(std::initializer_list<std::pair<const char *, const void *>> tensors);
   // A sentence for what must hold.
   Check &that(bool holds, const std::string &expected);
-  // Every value in [0, limit).
+  // Every value in [0, limit). Reads them, so they must lie in host memory.
   Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
-  // The workspace holds `floats`.
-  Check &scratch(int64_t floats);
+  // The workspace holds `bytes`.
+  Check &scratch(int64_t bytes);
 
   bool failed() const { return failed_; }
   // GPT2_OK, or the failure, kept as the context's last error.

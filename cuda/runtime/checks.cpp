@@ -45,8 +45,7 @@ Check &Check::below(const char *name, const int32_t *values, int64_t count, int3
   return *this;
 }
 
-Check &Check::scratch(int64_t floats) {
-  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+Check &Check::scratch(int64_t bytes) {
   if (bytes > context_->workspace_bytes) {
     refuse("expected a workspace of at least " + std::to_string(bytes) + " bytes, got " +
            std::to_string(context_->workspace_bytes));

@@ -1,0 +1,22 @@
+// What a gpt2_context is in either library. Each derives its own from it (cpu/context.h, runtime/cuda-context.h).
+#pragma once
+
+#include <string>
+
+#include "../gpt2.h"
+
+struct gpt2_context {
+  virtual ~gpt2_context() = default;
+
+  void *workspace = nullptr;
+  int64_t workspace_bytes = 0;
+  std::string error;
+  std::string description;
+};
+
+namespace gpt2 {
+
+// Keeps "function: text" as the context's last error and returns the status.
+int fail(gpt2_context *context, int status, const char *function, const std::string &text);
+
+}  // namespace gpt2

@@ -1,0 +1,56 @@
+// The ops as each library implements them, behind api.cpp: arguments are checked, the workspace is large enough.
+// Meaning and shapes are those of the function of the same name in gpt2.h; the result is a GPT2_STATUS. *_scratch give
+// bytes.
+#pragma once
+
+#include "context.h"
+
+namespace gpt2::ops {
+
+int embedding_forward(gpt2_context &, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B, int T,
+                      int C, int V);
+int embedding_backward(gpt2_context &, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B, int T,
+                       int C, int V, bool accumulate);
+int64_t embedding_scratch(const gpt2_context &, int B, int T, int C, int V);
+
+int layernorm_forward(gpt2_context &, void *out, float *mean, float *rstd, const void *in, const void *weight,
+                      const void *bias, int N, int C);
+int layernorm_backward(gpt2_context &, void *din, float *dweight, float *dbias, const void *dout,
+                       const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd,
+                       int N, int C, bool accumulate);
+int64_t layernorm_scratch(const gpt2_context &, int N, int C);
+
+int matmul_forward(gpt2_context &, void *out, const void *in, const void *weight, const void *bias, int N, int C, int O);
+int matmul_gelu_forward(gpt2_context &, void *out, void *pre, const void *in, const void *weight, const void *bias,
+                        int N, int C, int O);
+int matmul_residual_forward(gpt2_context &, void *out, const void *in, const void *weight, const void *bias,
+                            const void *residual, int N, int C, int O);
+int matmul_backward_input(gpt2_context &, void *din, const void *dout, const void *weight, int N, int C, int O);
+int matmul_gelu_backward_input(gpt2_context &, void *din, const void *dout, const void *weight, const void *pre, int N,
+                               int C, int O);
+int matmul_backward_weight(gpt2_context &, void *dweight, float *dbias, const void *dout, const void *in, int N, int C,
+                           int O, bool accumulate);
+int64_t matmul_scratch(const gpt2_context &, int N, int C, int O);
+
+int attention_forward(gpt2_context &, void *out, float *lse, const void *qkv, int B, int T, int C, int NH);
+int attention_backward(gpt2_context &, void *dqkv, const void *dout, const void *out, const void *qkv,
+                       const float *lse, int B, int T, int C, int NH);
+int64_t attention_scratch(const gpt2_context &, int B, int T, int C, int NH);
+
+int gelu_forward(gpt2_context &, void *out, const void *in, int64_t count);
+int gelu_backward(gpt2_context &, void *din, const void *dout, const void *in, int64_t count);
+
+int residual_forward(gpt2_context &, void *out, const void *a, const void *b, int64_t count);
+
+int cross_entropy(gpt2_context &, float *losses, void *dlogits, const void *logits, const int32_t *targets, int N,
+                  int V, int Vp, float dloss);
+int loss_sum(gpt2_context &, float *step, const float *losses, int N, float scale, bool accumulate);
+
+int global_norm(gpt2_context &, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
+                int64_t vector_count, float max_norm);
+int64_t global_norm_scratch(const gpt2_context &, int64_t matrix_count, int64_t vector_count);
+
+int adamw(gpt2_context &, void *weight, float *master, float *m, float *v, const void *gradient, const float *step,
+          int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay);
+
+}  // namespace gpt2::ops
