@@ -34,7 +34,7 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const path = libraryPath(kind);
   const known = loaded.get(path);
   if (known) return known;
-  const mend = kind === 'cpu' ? 'run `npm run build:cpu`' : 'this version comes without one: use --device cpu';
+  const mend = `run \`npm run build:${kind}\``;
   if (!existsSync(path)) throw new Gpt2Error(`the ${kind} library is not built: there is no ${path}; ${mend}`);
   const library = open(path, mend);
   checkVersion(library, path, mend);
@@ -54,7 +54,7 @@ function open(path: string, mend: string): LibraryHandle {
     }
   }
   // GNU OpenMP's threads spin about a millisecond for the next loop before they sleep, and with other work on the cores
-  // they spin against it: the tiny model's steps took 8 times as long beside a busy test suite. It reads this when loaded.
+  // they spin against it: the tiny model's steps took about 7 times as long beside a busy test suite. It reads this when loaded.
   if (!process.env.OMP_WAIT_POLICY) process.env.GOMP_SPINCOUNT ??= '2000';
   try {
     return koffi.load(path);

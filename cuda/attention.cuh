@@ -1,0 +1,33 @@
+// What the attention kernels share: where q, k and v of a head lie, and the scale of the scores.
+//
+// Notation in both files: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout v^T - D);
+// dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward takes two kernels, one that owns
+// queries and makes D and dq, one that owns keys and makes dk and dv: S is computed twice, but every sum has one owner, so
+// there are no atomics, no fp32 buffer for dq, and blocks enough at any batch size.
+#pragma once
+
+#include "common/device.cuh"
+
+namespace gpt2 {
+
+struct AttentionSizes {
+  int B, T, C, NH, HS;
+
+  // Elements from a position's qkv to the next's, and from q to k to v.
+  __host__ __device__ int64_t stride() const { return 3 * static_cast<int64_t>(C); }
+  // Of a head's q at position 0, and of its part of a [B,T,C] tensor.
+  __device__ int64_t qkv_at(int b, int head) const { return b * static_cast<int64_t>(T) * stride() + head * HS; }
+  __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
+};
+
+constexpr float log2e = 1.4426950408889634f;
+
+// Whether the tensor-core kernels have this head size.
+bool takes_bf16_attention(const CudaContext &context, int HS);
+
+void bf16_attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
+// D = [B,NH,T] in scratch.
+void bf16_attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
+                             const bf16 *qkv, const float *lse, const AttentionSizes &);
+
+}  // namespace gpt2

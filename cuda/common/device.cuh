@@ -1,0 +1,121 @@
+// What kernels of several ops share: element types, 16-byte vectors, sums over a warp and a block, GELU.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "../runtime/cuda-context.h"
+
+namespace gpt2 {
+
+using bf16 = __nv_bfloat16;
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(bf16 value) { return __bfloat162float(value); }
+
+template <class T>
+__device__ __forceinline__ T from_float(float value);
+template <>
+__device__ __forceinline__ float from_float<float>(float value) {
+  return value;
+}
+template <>
+__device__ __forceinline__ bf16 from_float<bf16>(float value) {
+  return __float2bfloat16_rn(value);
+}
+
+// `COUNT` neighbouring elements, read and written as one access.
+template <class T, int COUNT>
+struct alignas(sizeof(T) * COUNT) Pack {
+  T values[COUNT];
+};
+
+// As many as fit 16 bytes.
+template <class T>
+constexpr int vector_size = 16 / sizeof(T);
+
+template <class T, int COUNT>
+__device__ __forceinline__ void load(float (&values)[COUNT], const T *source) {
+  const auto pack = *reinterpret_cast<const Pack<T, COUNT> *>(source);
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) values[i] = to_float(pack.values[i]);
+}
+
+template <class T, int COUNT>
+__device__ __forceinline__ void store(T *destination, const float (&values)[COUNT]) {
+  Pack<T, COUNT> pack;
+#pragma unroll
+  for (int i = 0; i < COUNT; i++) pack.values[i] = from_float<T>(values[i]);
+  *reinterpret_cast<Pack<T, COUNT> *>(destination) = pack;
+}
+
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
+__device__ __forceinline__ float warp_max(float value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  return value;
+}
+
+// The sum over a block of THREADS, in warp order, in every thread. May be called again and again.
+template <int THREADS, class T>
+__device__ __forceinline__ T block_sum(T value) {
+  __shared__ T partial[THREADS / 32];
+  value = warp_sum(value);
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+  T total = 0;
+#pragma unroll
+  for (int warp = 0; warp < THREADS / 32; warp++) total += partial[warp];
+  return total;
+}
+
+// tanh: exact for fp32; in bf16 one instruction with an error of 2^-11, an eighth of what the rounding after it adds.
+template <class T>
+__device__ __forceinline__ float tanh_for(float x) {
+  if constexpr (sizeof(T) == 4) return tanhf(x);
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+constexpr float gelu_scale = 0.7978845608028654f;  // sqrt(2/pi)
+
+template <class T>
+__device__ __forceinline__ float gelu(float x) {
+  return 0.5f * x * (1.0f + tanh_for<T>(gelu_scale * (x + 0.044715f * x * x * x)));
+}
+
+template <class T>
+__device__ __forceinline__ float gelu_derivative(float x) {
+  const float t = tanh_for<T>(gelu_scale * (x + 0.044715f * x * x * x));
+  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * gelu_scale * (1.0f + 3.0f * 0.044715f * x * x);
+}
+
+// Calls `body` with a value of the context's element type: float, or bf16.
+template <class Body>
+auto with_element_type(const CudaContext &context, Body body) {
+  return context.dtype == GPT2_BF16 ? body(bf16{}) : body(float{});
+}
+
+// And of its weight gradients' type.
+template <class Body>
+auto with_gradient_type(const CudaContext &context, Body body) {
+  return context.dtype == GPT2_BF16 && !context.accumulates ? body(bf16{}) : body(float{});
+}
+
+// Whether every address is on 16 bytes, so that vectors may be used.
+template <class... Pointers>
+bool on_16_bytes(Pointers... pointers) {
+  return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+}  // namespace gpt2

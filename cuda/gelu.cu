@@ -1,0 +1,42 @@
+// GELU (Hendrycks and Gimpel 2016) in its tanh form, forward and backward. Memory-bound: one pass over its tensors.
+// Training uses the forms that lie in the matmuls' epilogues (matmul.cu).
+#include "common/elementwise.cuh"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+template <class T>
+struct Forward {
+  __device__ float operator()(float x, float) const { return gelu<T>(x); }
+};
+
+template <class T>
+struct Backward {
+  __device__ float operator()(float dout, float x) const { return dout * gelu_derivative<T>(x); }
+};
+
+}  // namespace
+
+int ops::gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count) {
+  CudaContext &own = cuda(context);
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    auto *x = static_cast<const T *>(in);
+    launch_elementwise(own, static_cast<T *>(out), x, x, count, Forward<T>{});
+  });
+  return GPT2_LAUNCHED(context, "gpt2_gelu_forward");
+}
+
+int ops::gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count) {
+  CudaContext &own = cuda(context);
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    launch_elementwise(own, static_cast<T *>(din), static_cast<const T *>(dout), static_cast<const T *>(in), count,
+                       Backward<T>{});
+  });
+  return GPT2_LAUNCHED(context, "gpt2_gelu_backward");
+}
+
+}  // namespace gpt2

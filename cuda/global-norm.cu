@@ -1,0 +1,61 @@
+// Gradient norm and clip factor. A fixed grid, each thread a fixed set of elements: a thread's squares (some hundreds) are
+// summed in fp32, threads and blocks in double, so the result depends on the gradients alone.
+#include "common/device.cuh"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int blocks = 1024;
+
+template <class T>
+__global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, const T *values, int64_t count) {
+  constexpr int V = vector_size<T>;
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  constexpr int64_t stride = static_cast<int64_t>(blocks) * threads;
+  const int64_t packs = count / V;
+  float sum = 0;
+  for (int64_t i = thread; i < packs; i += stride) {
+    float x[V];
+    load(x, values + i * V);
+#pragma unroll
+    for (int j = 0; j < V; j++) sum += x[j] * x[j];
+  }
+  for (int64_t i = packs * V + thread; i < count; i += stride) sum += to_float(values[i]) * to_float(values[i]);
+  const double total = block_sum<threads>(static_cast<double>(sum));
+  if (threadIdx.x == 0) partial[blockIdx.x] = total;
+}
+
+__global__ void __launch_bounds__(threads) norm_kernel(float *step, const double *partial, int count, float max_norm) {
+  double sum = 0;
+  for (int i = threadIdx.x; i < count; i += threads) sum += partial[i];
+  const double norm = sqrt(block_sum<threads>(sum));
+  if (threadIdx.x != 0) return;
+  step[GPT2_STEP_NORM] = static_cast<float>(norm);
+  step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
+}
+
+}  // namespace
+
+int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
+  Scratch scratch;
+  scratch.take<double>(2 * blocks);
+  return scratch.bytes();
+}
+
+int ops::global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors,
+                     int64_t matrix_count, int64_t vector_count, float max_norm) {
+  CudaContext &own = cuda(context);
+  double *partial = Scratch(own.workspace).take<double>(2 * blocks);
+  with_gradient_type(own, [&](auto element) {
+    using T = decltype(element);
+    square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<const T *>(matrices), matrix_count);
+  });
+  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
+  norm_kernel<<<1, threads, 0, own.stream>>>(step, partial, 2 * blocks, max_norm);
+  return GPT2_LAUNCHED(context, "gpt2_global_norm");
+}
+
+}  // namespace gpt2

@@ -1,0 +1,275 @@
+// Layer normalisation. A warp takes a row and holds it in registers: one read and one write of the row in forward (two-pass
+// variance); in backward three reads and one write. Backward's grid is as large as the GPU, each warp walks over rows, and
+// its lanes keep the sums of dweight and dbias for their columns; blocks leave partial sums that a second kernel adds in order.
+#include "common/partial-sums.cuh"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int warps = threads / 32;
+constexpr float eps = 1e-5f;
+
+// Columns of a lane: PACKS packs of V neighbours, 32 lanes apart. Where C is not that long the last ones are left out.
+template <class T, int V, int PACKS>
+__global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, float *rstd, const T *in,
+                                                          const T *weight, const T *bias, int N, int C) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  float x[PACKS][V];
+  float sum = 0;
+#pragma unroll
+  for (int p = 0; p < PACKS; p++) {
+    const int column = (p * 32 + lane) * V;
+    if (column < C) {
+      load(x[p], in + row * C + column);
+    } else {
+#pragma unroll
+      for (int j = 0; j < V; j++) x[p][j] = 0;
+    }
+#pragma unroll
+    for (int j = 0; j < V; j++) sum += x[p][j];
+  }
+  const float m = warp_sum(sum) / C;
+  float squares = 0;
+#pragma unroll
+  for (int p = 0; p < PACKS; p++) {
+    if ((p * 32 + lane) * V < C) {
+#pragma unroll
+      for (int j = 0; j < V; j++) squares += (x[p][j] - m) * (x[p][j] - m);
+    }
+  }
+  const float r = rsqrtf(warp_sum(squares) / C + eps);
+#pragma unroll
+  for (int p = 0; p < PACKS; p++) {
+    const int column = (p * 32 + lane) * V;
+    if (column < C) {
+      float w[V], b[V];
+      load(w, weight + column);
+      load(b, bias + column);
+#pragma unroll
+      for (int j = 0; j < V; j++) w[j] = (x[p][j] - m) * r * w[j] + b[j];
+      store(out + row * C + column, w);
+    }
+  }
+  if (lane == 0) {
+    mean[row] = m;
+    rstd[row] = r;
+  }
+}
+
+template <class T, int V, int PACKS>
+__global__ void __launch_bounds__(threads) backward_kernel(T *din, float *partial, const T *dout, const T *dresidual,
+                                                           const T *in, const T *weight, const float *mean,
+                                                           const float *rstd, int N, int C) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float dweight[PACKS][V] = {}, dbias[PACKS][V] = {};
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * warps + warp; row < N;
+       row += static_cast<int64_t>(gridDim.x) * warps) {
+    const float m = mean[row], r = rstd[row];
+    float dnorm[PACKS][V], norm[PACKS][V];
+    float sum = 0, product = 0;
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+      const int column = (p * 32 + lane) * V;
+      if (column < C) {
+        float w[V];
+        load(dnorm[p], dout + row * C + column);
+        load(norm[p], in + row * C + column);
+        load(w, weight + column);
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+          norm[p][j] = (norm[p][j] - m) * r;
+          dweight[p][j] += dnorm[p][j] * norm[p][j];
+          dbias[p][j] += dnorm[p][j];
+          dnorm[p][j] *= w[j];
+          sum += dnorm[p][j];
+          product += dnorm[p][j] * norm[p][j];
+        }
+      }
+    }
+    sum = warp_sum(sum) / C;
+    product = warp_sum(product) / C;
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+      const int column = (p * 32 + lane) * V;
+      if (column < C) {
+        float d[V] = {};
+        if (dresidual) load(d, dresidual + row * C + column);
+#pragma unroll
+        for (int j = 0; j < V; j++) d[j] += r * (dnorm[p][j] - sum - norm[p][j] * product);
+        store(din + row * C + column, d);
+      }
+    }
+  }
+  // The block's warps, one after the other, add theirs to [2, C] in shared memory.
+  extern __shared__ float sums[];
+  for (int turn = 0; turn < warps; turn++) {
+    if (warp == turn) {
+#pragma unroll
+      for (int p = 0; p < PACKS; p++) {
+#pragma unroll
+        for (int j = 0; j < V; j++) {
+          const int column = (p * 32 + lane) * V + j;
+          if (column < C) {
+            sums[column] = dweight[p][j] + (turn > 0 ? sums[column] : 0.0f);
+            sums[C + column] = dbias[p][j] + (turn > 0 ? sums[C + column] : 0.0f);
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+  for (int i = threadIdx.x; i < 2 * C; i += threads) partial[static_cast<int64_t>(blockIdx.x) * 2 * C + i] = sums[i];
+}
+
+// For rows of any length: re-reads instead of holding the row.
+template <class T>
+__global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mean, float *rstd, const T *in,
+                                                              const T *weight, const T *bias, int N, int C) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  const T *x = in + row * C;
+  float sum = 0, squares = 0;
+  for (int c = lane; c < C; c += 32) sum += to_float(x[c]);
+  const float m = warp_sum(sum) / C;
+  for (int c = lane; c < C; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
+  const float r = rsqrtf(warp_sum(squares) / C + eps);
+  for (int c = lane; c < C; c += 32) {
+    out[row * C + c] = from_float<T>((to_float(x[c]) - m) * r * to_float(weight[c]) + to_float(bias[c]));
+  }
+  if (lane == 0) {
+    mean[row] = m;
+    rstd[row] = r;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) backward_any_kernel(T *din, const T *dout, const T *dresidual, const T *in,
+                                                               const T *weight, const float *mean, const float *rstd,
+                                                               int N, int C) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  const int64_t base = row * C;
+  const float m = mean[row], r = rstd[row];
+  float sum = 0, product = 0;
+  for (int c = lane; c < C; c += 32) {
+    const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
+    sum += dnorm;
+    product += dnorm * (to_float(in[base + c]) - m) * r;
+  }
+  sum = warp_sum(sum) / C;
+  product = warp_sum(product) / C;
+  for (int c = lane; c < C; c += 32) {
+    const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
+    const float norm = (to_float(in[base + c]) - m) * r;
+    const float residual = dresidual ? to_float(dresidual[base + c]) : 0.0f;
+    din[base + c] = from_float<T>(residual + r * (dnorm - sum - norm * product));
+  }
+}
+
+// Partial sums for dweight and dbias: a block takes 32 columns and every gridDim.y-th group of rows.
+template <class T>
+__global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial, const T *dout, const T *in,
+                                                                 const float *mean, const float *rstd, int N, int C) {
+  __shared__ float sums[2][warps][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int column = blockIdx.x * 32 + lane;
+  float dweight = 0, dbias = 0;
+  if (column < C) {
+    for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps) {
+      const float d = to_float(dout[row * C + column]);
+      dweight += d * (to_float(in[row * C + column]) - mean[row]) * rstd[row];
+      dbias += d;
+    }
+  }
+  sums[0][warp][lane] = dweight;
+  sums[1][warp][lane] = dbias;
+  __syncthreads();
+  if (warp >= 2 || column >= C) return;
+  float total = 0;
+  for (int i = 0; i < warps; i++) total += sums[warp][i][lane];
+  partial[(static_cast<int64_t>(blockIdx.y) * 2 + warp) * C + column] = total;
+}
+
+// Parts that backward's sums are taken in.
+int parts_of(const CudaContext &context, int N) {
+  const int64_t most = static_cast<int64_t>(context.multiprocessors) * 2;
+  return static_cast<int>(ceil_divide(N, warps) < most ? ceil_divide(N, warps) : most);
+}
+
+// Calls `body` with the number of packs that a lane needs for C columns, as a constant; false if no kernel holds such rows.
+template <int... PACKS, class Body>
+bool with_packs(int needed, std::integer_sequence<int, PACKS...>, Body body) {
+  bool done = false;
+  ((!done && needed <= PACKS ? (body(std::integral_constant<int, PACKS>{}), done = true) : false), ...);
+  return done;
+}
+
+// d12, d24, d36 and d48 need 3, 4, 5 and 7 packs of 8 bf16.
+template <class T>
+using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
+                                 std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
+
+}  // namespace
+
+int64_t ops::layernorm_scratch(const gpt2_context &context, int N, int C) {
+  Scratch scratch;
+  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N)) * 2 * C);
+  return scratch.bytes();
+}
+
+int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in,
+                           const void *weight, const void *bias, int N, int C) {
+  CudaContext &own = cuda(context);
+  const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    constexpr int V = vector_size<T>;
+    auto *y = static_cast<T *>(out);
+    auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
+    const bool done = C % V == 0 && on_16_bytes(y, x, w, b) &&
+                      with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+                        forward_kernel<T, V, packs><<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
+                      });
+    if (!done) forward_any_kernel<<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
+  });
+  return GPT2_LAUNCHED(context, "gpt2_layernorm_forward");
+}
+
+int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
+                            const void *dresidual, const void *in, const void *weight, const float *mean,
+                            const float *rstd, int N, int C, bool accumulate) {
+  CudaContext &own = cuda(context);
+  const int parts = parts_of(own, N);
+  float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * 2 * C);
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    constexpr int V = vector_size<T>;
+    auto *dx = static_cast<T *>(din);
+    auto *dy = static_cast<const T *>(dout), *residual = static_cast<const T *>(dresidual);
+    auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight);
+    const bool done = C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
+                      with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+                        backward_kernel<T, V, packs><<<parts, threads, 2 * C * sizeof(float), own.stream>>>(
+                            dx, partial, dy, residual, x, w, mean, rstd, N, C);
+                      });
+    if (!done) {
+      // The parameters first: din may take dout's place.
+      const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
+      parameters_any_kernel<<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
+      backward_any_kernel<<<static_cast<unsigned>(ceil_divide(N, warps)), threads, 0, own.stream>>>(
+          dx, dy, residual, x, w, mean, rstd, N, C);
+    }
+  });
+  launch_add_partials(own, dweight, partial, parts, C, 2 * C, accumulate);
+  launch_add_partials(own, dbias, partial + C, parts, C, 2 * C, accumulate);
+  return GPT2_LAUNCHED(context, "gpt2_layernorm_backward");
+}
+
+}  // namespace gpt2

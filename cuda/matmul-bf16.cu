@@ -1,0 +1,359 @@
+// Products of bf16 on tensor cores, sm_80 and later, sums in fp32.
+//
+// A block computes a tile of 128 x 128 (or 128 x 256) results in steps of 64 in k; each warp has 64 x 64 of it in registers
+// (128 accumulators a lane), so that a fragment from shared memory serves four multiplications. Operand tiles come by
+// cp.async through a ring of STAGES buffers. Shared memory holds them as they lie in memory, K-major or MN-major, in 16-byte
+// chunks XORed with the line's index, so that both the copies in and ldmatrix (plain, or .trans for MN-major: no transposed
+// copies anywhere) are free of bank conflicts. Two blocks of 128 x 128 share an SM where its memory allows: the
+// epilogue of one hides behind the products of the other.
+//
+// The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
+// kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.
+#include "common/mma.cuh"
+#include "matmul.cuh"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int step_k = 64;
+
+template <int BN>
+struct Config {
+  static constexpr int BM = 128;
+  static constexpr int warps_m = 2, warps_n = BN / 64;
+  static constexpr int threads = warps_m * warps_n * 32;
+  static constexpr int stage_bytes = (BM + BN) * step_k * 2;
+};
+
+// The epilogue's staging: 16 rows of a warp's 64 columns, padded against bank conflicts.
+constexpr int staging_stride = 72;
+
+template <int LINES, bool K_MAJOR>
+struct Tile {
+  static constexpr int bytes = LINES * step_k * 2;
+
+  // Where the 16-byte chunk lies: K-major, chunk of 8 k's in line mn; MN-major, chunk of 8 mn's in line k.
+  __device__ static uint32_t offset(int line, int chunk) {
+    constexpr int line_bytes = K_MAJOR ? step_k * 2 : LINES * 2;
+    return line * line_bytes + ((chunk ^ (line & 7)) << 4);
+  }
+
+  // Copies the tile at (mn0, k0) of an operand with `mn_end` lines and `k_end` columns (or the other way round).
+  template <int THREADS>
+  __device__ static void copy(uint32_t shared, const bf16 *source, int64_t ld, int mn0, int mn_end, int k0, int k_end) {
+    constexpr int chunks = K_MAJOR ? step_k / 8 : LINES / 8;
+    constexpr int lines_a_turn = THREADS / chunks;
+    constexpr int lines = K_MAJOR ? LINES : step_k;
+    const int chunk = threadIdx.x % chunks;
+    const int line0 = K_MAJOR ? mn0 : k0, line_end = K_MAJOR ? mn_end : k_end;
+    const int column = (K_MAJOR ? k0 : mn0) + chunk * 8, column_end = K_MAJOR ? k_end : mn_end;
+#pragma unroll
+    for (int turn = 0; turn < lines / lines_a_turn; turn++) {
+      const int line = threadIdx.x / chunks + turn * lines_a_turn;
+      const bool valid = line0 + line < line_end && column < column_end;
+      copy_async(shared + offset(line, chunk), valid ? source + (line0 + line) * ld + column : source, valid);
+    }
+  }
+
+  // Fragment a of 16 mn's by 16 k's.
+  __device__ static void load_a(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (K_MAJOR) {
+      load_matrices(r, shared + offset(mn + (lane & 15), k / 8 + (lane >> 4)));
+    } else {
+      load_matrices_transposed(r, shared + offset(k + (lane & 7) + (lane >> 4) * 8, mn / 8 + (lane >> 3 & 1)));
+    }
+  }
+
+  // Two fragments b, of 8 mn's by 16 k's each: r[0], r[1] and r[2], r[3].
+  __device__ static void load_b(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (K_MAJOR) {
+      load_matrices(r, shared + offset(mn + (lane & 7) + (lane >> 4) * 8, k / 8 + (lane >> 3 & 1)));
+    } else {
+      load_matrices_transposed(r, shared + offset(k + (lane & 15), mn / 8 + (lane >> 4)));
+    }
+  }
+};
+
+struct Arguments {
+  const bf16 *a, *b;
+  int64_t lda, ldb;
+  int M, N, K;
+  int tiles_m, tiles_n;
+  int steps_a_split;  // steps of k that a split takes
+};
+
+// Which tile a block takes: groups of 8 tiles in m, all of n within a group, so that what runs at a time shares operands.
+__device__ __forceinline__ void tile_of_block(const Arguments &arguments, int &m, int &n) {
+  constexpr int group = 8;
+  const int block = blockIdx.x;
+  const int in_group = group * arguments.tiles_n;
+  const int first = block / in_group * group;
+  const int height = min(arguments.tiles_m - first, group);
+  m = first + block % in_group % height;
+  n = block % in_group / height;
+}
+
+template <int BN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+__global__ void __launch_bounds__(Config<BN>::threads)
+    product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums) {
+  using C = Config<BN>;
+  using TileA = Tile<C::BM, A_K_MAJOR>;
+  using TileB = Tile<BN, B_K_MAJOR>;
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  const uint32_t shared = shared_address(shared_memory);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int warp_m = warp / C::warps_n * 64, warp_n = warp % C::warps_n * 64;
+
+  int tile_m, tile_n;
+  tile_of_block(arguments, tile_m, tile_n);
+  const int m0 = tile_m * C::BM, n0 = tile_n * BN;
+  const int first_step = blockIdx.z * arguments.steps_a_split;
+  const int steps = min(arguments.steps_a_split, static_cast<int>((arguments.K + step_k - 1) / step_k) - first_step);
+
+  const auto copy_stage = [&](int step) {
+    const uint32_t stage = shared + step % STAGES * C::stage_bytes;
+    const int k0 = (first_step + step) * step_k;
+    TileA::template copy<C::threads>(stage, arguments.a, arguments.lda, m0, arguments.M, k0, arguments.K);
+    TileB::template copy<C::threads>(stage + TileA::bytes, arguments.b, arguments.ldb, n0, arguments.N, k0,
+                                     arguments.K);
+  };
+
+  float result[4][8][4] = {};
+  // Sums of a over k, by a product with ones; every column of a fragment is the same.
+  constexpr bool has_sums = E == Epilogue::gradient;
+  [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
+  [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
+  constexpr uint32_t ones = 0x3f803f80;
+
+#pragma unroll
+  for (int step = 0; step < STAGES - 1; step++) {
+    if (step < steps) copy_stage(step);
+    commit_copies();
+  }
+  for (int step = 0; step < steps; step++) {
+    wait_copies<STAGES - 2>();
+    __syncthreads();
+    if (step + STAGES - 1 < steps) copy_stage(step + STAGES - 1);
+    commit_copies();
+    const uint32_t stage_a = shared + step % STAGES * C::stage_bytes, stage_b = stage_a + TileA::bytes;
+    uint32_t a[2][4][4], b[2][4][4];
+    const auto load_fragments = [&](int buffer, int k) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) TileA::load_a(a[buffer][i], stage_a, warp_m + i * 16, k);
+#pragma unroll
+      for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage_b, warp_n + i * 16, k);
+    };
+    load_fragments(0, 0);
+#pragma unroll
+    for (int k = 0; k < step_k; k += 16) {
+      const int buffer = k / 16 % 2;
+      if (k + 16 < step_k) load_fragments(buffer ^ 1, k + 16);
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+          multiply_bf16(result[i][j], a[buffer][i], b[buffer][j / 2][j % 2 * 2], b[buffer][j / 2][j % 2 * 2 + 1]);
+        }
+      }
+      if constexpr (has_sums) {
+        if (adds_sums) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) multiply_bf16(a_sums[i], a[buffer][i], ones, ones);
+        }
+      }
+    }
+  }
+  wait_copies<0>();
+  __syncthreads();
+
+  if constexpr (has_sums) {
+    if (adds_sums && lane % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          const int m = m0 + warp_m + i * 16 + half * 8 + lane / 4;
+          if (m < arguments.M) sums[static_cast<int64_t>(blockIdx.z) * arguments.M + m] = a_sums[i][half * 2];
+        }
+      }
+    }
+  }
+
+  // Through shared memory, so that a row of 64 results is stored as one piece: a lane takes 4 neighbours of every other row.
+  auto *staging = reinterpret_cast<float *>(shared_memory) + warp * 16 * staging_stride;
+  const int column = n0 + warp_n + lane % 16 * 4;
+  float bias[4] = {};
+  if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
+    if (outputs.bias && column < arguments.N) load(bias, outputs.bias + column);
+  }
+  const int64_t split = static_cast<int64_t>(blockIdx.z) * arguments.M;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      float *at = staging + lane / 4 * staging_stride + j * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2 *>(at) = make_float2(result[i][j][0], result[i][j][1]);
+      *reinterpret_cast<float2 *>(at + 8 * staging_stride) = make_float2(result[i][j][2], result[i][j][3]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int turn = 0; turn < 8; turn++) {
+      const int line = turn * 2 + lane / 16;
+      const int row = m0 + warp_m + i * 16 + line;
+      float values[4];
+      load(values, static_cast<const float *>(staging + line * staging_stride + lane % 16 * 4));
+      if (row < arguments.M && column < arguments.N) {
+        finish<E>(outputs, values, bias, (split + row) * arguments.N + column);
+      }
+    }
+  }
+}
+
+template <int BN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+void launch(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums,
+            int splits) {
+  using C = Config<BN>;
+  Arguments arguments{static_cast<const bf16 *>(product.a),
+                      static_cast<const bf16 *>(product.b),
+                      product.lda,
+                      product.ldb,
+                      product.M,
+                      product.N,
+                      product.K,
+                      static_cast<int>(ceil_divide(product.M, C::BM)),
+                      static_cast<int>(ceil_divide(product.N, BN)),
+                      static_cast<int>(ceil_divide(ceil_divide(product.K, step_k), splits))};
+  constexpr int shared = STAGES * C::stage_bytes;
+  auto *kernel = product_kernel<BN, STAGES, A_K_MAJOR, B_K_MAJOR, E, O>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+  const dim3 grid(static_cast<unsigned>(arguments.tiles_m * arguments.tiles_n), 1, static_cast<unsigned>(splits));
+  kernel<<<grid, C::threads, shared, context.stream>>>(arguments, outputs, sums);
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+void launch_best(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums,
+                 int splits) {
+  launch<128, 3, A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, sums, splits);
+}
+
+// dweight (=|+=) sum over splits, 4 neighbours a thread.
+template <class O>
+__global__ void __launch_bounds__(256) add_splits_kernel(O *dweight, const float *partial, int64_t count, int splits,
+                                                         bool accumulate) {
+  const int64_t at = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) * 4;
+  if (at >= count) return;
+  float sum[4] = {};
+  for (int split = 0; split < splits; split++) {
+    float part[4];
+    load(part, partial + split * count + at);
+#pragma unroll
+    for (int i = 0; i < 4; i++) sum[i] += part[i];
+  }
+  if (accumulate) {
+    float old[4];
+    load(old, static_cast<const O *>(dweight) + at);
+#pragma unroll
+    for (int i = 0; i < 4; i++) sum[i] += old[i];
+  }
+  store(dweight + at, sum);
+}
+
+__global__ void __launch_bounds__(256) add_bias_splits_kernel(float *dbias, const float *partial, int count, int splits,
+                                                              bool accumulate) {
+  const int at = blockIdx.x * 256 + threadIdx.x;
+  if (at >= count) return;
+  float sum = accumulate ? dbias[at] : 0.0f;
+  for (int split = 0; split < splits; split++) sum += partial[static_cast<int64_t>(split) * count + at];
+  dbias[at] = sum;
+}
+
+// Blocks that run at a time.
+int slots_of(const CudaContext &context) {
+  const int a_multiprocessor = context.shared_per_multiprocessor / (3 * Config<128>::stage_bytes + 1024);
+  return context.multiprocessors * (a_multiprocessor < 1 ? 1 : a_multiprocessor < 2 ? a_multiprocessor : 2);
+}
+
+// How many parts the weight gradient's k is cut into: the least time by a model of whole waves of blocks, plus the traffic
+// of the partial sums. Microseconds: 1.2 for a step of two blocks on an SM, 6 steps for a block's begin and end, 2 TB/s for partial sums.
+int splits_of(const CudaContext &context, int N, int C, int O) {
+  const int64_t tiles = ceil_divide(O, 128) * ceil_divide(C, 128);
+  const int64_t steps = ceil_divide(N, step_k);
+  const int slots = slots_of(context);
+  int best = 1;
+  double least = 0;
+  for (int splits = 1; splits <= 32 && splits <= steps; splits++) {
+    const double waves = static_cast<double>(ceil_divide(tiles * splits, slots));
+    const double work = waves * (static_cast<double>(ceil_divide(steps, splits)) + 6) * 1.2;
+    const double traffic = splits > 1 ? splits * static_cast<double>(O) * C * 8 / 2e6 : 0;
+    const double time = work + traffic;
+    if (splits == 1 || time < least * 0.98) {
+      least = time;
+      best = splits;
+    }
+  }
+  // No split may be left without a step.
+  return static_cast<int>(ceil_divide(steps, ceil_divide(steps, best)));
+}
+
+}  // namespace
+
+bool takes_bf16(const CudaContext &context, int, int C, int O) {
+  return context.dtype == GPT2_BF16 && C % 8 == 0 && O % 8 == 0;
+}
+
+void bf16_forward(const CudaContext &context, Epilogue epilogue, const Product &product,
+                  const Outputs<bf16, bf16> &outputs) {
+  if (epilogue == Epilogue::gelu) return launch_best<true, true, Epilogue::gelu>(context, product, outputs, nullptr, 1);
+  if (epilogue == Epilogue::residual) {
+    return launch_best<true, true, Epilogue::residual>(context, product, outputs, nullptr, 1);
+  }
+  launch_best<true, true, Epilogue::bias>(context, product, outputs, nullptr, 1);
+}
+
+void bf16_backward_input(const CudaContext &context, Epilogue epilogue, const Product &product,
+                         const Outputs<bf16, bf16> &outputs) {
+  if (epilogue == Epilogue::gelu_backward) {
+    return launch_best<true, false, Epilogue::gelu_backward>(context, product, outputs, nullptr, 1);
+  }
+  launch_best<true, false, Epilogue::bias>(context, product, outputs, nullptr, 1);
+}
+
+int64_t bf16_weight_scratch(const CudaContext &context, int N, int C, int O) {
+  const int splits = splits_of(context, N, C, O);
+  Scratch scratch;
+  scratch.take<float>(static_cast<int64_t>(splits) * O);
+  if (splits > 1) scratch.take<float>(static_cast<int64_t>(splits) * O * C);
+  return scratch.bytes();
+}
+
+void bf16_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
+                          bool accumulate, void *memory) {
+  const int splits = splits_of(context, product.K, product.N, product.M);
+  Scratch scratch(memory);
+  float *bias_partial = scratch.take<float>(static_cast<int64_t>(splits) * product.M);
+  float *sums = dbias ? bias_partial : nullptr;
+  with_gradient_type(context, [&](auto gradient) {
+    using G = decltype(gradient);
+    if (splits == 1) {
+      const Outputs<bf16, G> outputs{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate};
+      launch_best<false, false, Epilogue::gradient>(context, product, outputs, sums, 1);
+      return;
+    }
+    const int64_t count = static_cast<int64_t>(product.M) * product.N;
+    auto *partial = scratch.take<float>(splits * count);
+    const Outputs<bf16, float> outputs{partial, nullptr, nullptr, nullptr, false};
+    launch_best<false, false, Epilogue::gradient>(context, product, outputs, sums, splits);
+    add_splits_kernel<<<static_cast<unsigned>(ceil_divide(count, 4 * 256)), 256, 0, context.stream>>>(
+        static_cast<G *>(dweight), partial, count, splits, accumulate);
+  });
+  if (dbias) {
+    add_bias_splits_kernel<<<static_cast<unsigned>(ceil_divide(product.M, 256)), 256, 0, context.stream>>>(
+        dbias, bias_partial, product.M, splits, accumulate);
+  }
+}
+
+}  // namespace gpt2

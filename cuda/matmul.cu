@@ -1,0 +1,139 @@
+// The linear layer's directions, each as one product (matmul.cuh), by the kernel that takes its dtype and sizes.
+#include "matmul.cuh"
+
+#include "common/partial-sums.cuh"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int warps = threads / 32;
+constexpr int most_parts = 64;
+
+// Partial column sums of dout [N,O]: a block takes 32 columns and every gridDim.y-th group of rows.
+template <class T>
+__global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, const T *dout, int N, int O) {
+  __shared__ float sums[warps][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int column = blockIdx.x * 32 + lane;
+  float sum = 0;
+  if (column < O) {
+    for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps) sum += to_float(dout[row * O + column]);
+  }
+  sums[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || column >= O) return;
+  sum = 0;
+  for (int i = 0; i < warps; i++) sum += sums[i][lane];
+  partial[static_cast<int64_t>(blockIdx.y) * O + column] = sum;
+}
+
+int parts_of(int N) {
+  const int64_t groups = ceil_divide(N, warps * 4);
+  return static_cast<int>(groups < most_parts ? groups : most_parts);
+}
+
+template <class T>
+Outputs<T, T> outputs_of(void *out, void *pre, const void *bias, const void *residual) {
+  return {static_cast<T *>(out), static_cast<T *>(pre), static_cast<const T *>(bias), static_cast<const T *>(residual),
+          false};
+}
+
+int forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
+            const void *weight, const void *bias, const void *residual, int N, int C, int O) {
+  CudaContext &own = cuda(context);
+  const Product product{in, weight, true, true, N, O, C, C, C};
+  if (takes_bf16(own, N, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
+    bf16_forward(own, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
+  } else {
+    with_element_type(own, [&](auto element) {
+      any_product(own, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+    });
+  }
+  return GPT2_LAUNCHED(context, function);
+}
+
+int backward_input(gpt2_context &context, const char *function, Epilogue epilogue, void *din, const void *dout,
+                   const void *weight, void *pre, int N, int C, int O) {
+  CudaContext &own = cuda(context);
+  const Product product{dout, weight, true, false, N, C, O, O, C};
+  if (takes_bf16(own, N, C, O) && on_16_bytes(din, dout, weight, pre)) {
+    bf16_backward_input(own, epilogue, product, outputs_of<bf16>(din, pre, nullptr, nullptr));
+  } else {
+    with_element_type(own, [&](auto element) {
+      any_product(own, epilogue, product, outputs_of<decltype(element)>(din, pre, nullptr, nullptr));
+    });
+  }
+  return GPT2_LAUNCHED(context, function);
+}
+
+}  // namespace
+
+int ops::matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N,
+                        int C, int O) {
+  return forward(context, "gpt2_matmul_forward", Epilogue::bias, out, nullptr, in, weight, bias, nullptr, N, C, O);
+}
+
+int ops::matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
+                             const void *bias, int N, int C, int O) {
+  return forward(context, "gpt2_matmul_gelu_forward", Epilogue::gelu, out, pre, in, weight, bias, nullptr, N, C, O);
+}
+
+int ops::matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
+                                 const void *residual, int N, int C, int O) {
+  return forward(context, "gpt2_matmul_residual_forward", Epilogue::residual, out, nullptr, in, weight, bias, residual,
+                 N, C, O);
+}
+
+int ops::matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C,
+                               int O) {
+  return backward_input(context, "gpt2_matmul_backward_input", Epilogue::bias, din, dout, weight, nullptr, N, C, O);
+}
+
+int ops::matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
+                                    const void *pre, int N, int C, int O) {
+  return backward_input(context, "gpt2_matmul_gelu_backward_input", Epilogue::gelu_backward, din, dout, weight,
+                        const_cast<void *>(pre), N, C, O);
+}
+
+int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in,
+                                int N, int C, int O, bool accumulate) {
+  CudaContext &own = cuda(context);
+  const Product product{dout, in, false, false, O, C, N, O, C};
+  if (takes_bf16(own, N, C, O) && on_16_bytes(dweight, dout, in)) {
+    bf16_backward_weight(own, product, dweight, dbias, accumulate, own.workspace);
+    return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
+  }
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    if (dbias) {
+      const int parts = parts_of(N);
+      float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * O);
+      const dim3 grid(static_cast<unsigned>(ceil_divide(O, 32)), static_cast<unsigned>(parts));
+      column_sums_kernel<<<grid, threads, 0, own.stream>>>(partial, static_cast<const T *>(dout), N, O);
+      launch_add_partials(own, dbias, partial, parts, O, O, accumulate);
+    }
+    if constexpr (sizeof(T) == 2) {
+      with_gradient_type(own, [&](auto gradient) {
+        using G = decltype(gradient);
+        any_product(own, Epilogue::gradient, product,
+                    Outputs<T, G>{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate});
+      });
+    } else {
+      any_product(own, Epilogue::gradient, product,
+                  Outputs<T, float>{static_cast<float *>(dweight), nullptr, nullptr, nullptr, accumulate});
+    }
+  });
+  return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
+}
+
+int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  Scratch sums;
+  sums.take<float>(static_cast<int64_t>(parts_of(N)) * O);
+  const int64_t bytes = takes_bf16(cuda(context), N, C, O) ? bf16_weight_scratch(cuda(context), N, C, O) : 0;
+  return bytes > sums.bytes() ? bytes : sums.bytes();
+}
+
+}  // namespace gpt2

@@ -1,0 +1,89 @@
+// What the matmul's kernels share: the product as they see it, and what happens to it before it is stored.
+//
+// Every direction is result[m,n] = sum over k of a[m,k] * b[n,k]. An operand whose neighbours in memory are neighbours in k
+// is K-major, else MN-major:
+//   forward          m = row of in,   n = output,  k = channel: a = in (K-major),   b = weight (K-major)
+//   backward_input   m = row of dout, n = channel, k = output:  a = dout (K-major), b = weight (MN-major)
+//   backward_weight  m = output,      n = channel, k = row:     a = dout, b = in (both MN-major)
+#pragma once
+
+#include "common/device.cuh"
+
+namespace gpt2 {
+
+enum class Epilogue {
+  bias,           // out = result + bias (if any)
+  gelu,           // pre = result + bias, out = gelu(pre)
+  residual,       // out = result + bias + residual
+  gelu_backward,  // out = result * gelu'(pre)
+  gradient        // out (=|+=) result
+};
+
+// Tensors of the epilogue, all [M,N] but the bias [N]. O is what `out` holds.
+template <class T, class O>
+struct Outputs {
+  O *out;
+  T *pre;  // written by gelu, read by gelu_backward
+  const T *bias;
+  const T *residual;
+  bool accumulate;
+};
+
+// Applies the epilogue to COUNT neighbouring columns of a row.
+template <Epilogue E, int COUNT, class T, class O>
+__device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
+                                       int64_t at) {
+  if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) result[i] += bias[i];
+  }
+  if constexpr (E == Epilogue::gelu) {
+    store(outputs.pre + at, result);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) result[i] = gelu<T>(result[i]);
+  }
+  if constexpr (E == Epilogue::residual) {
+    float residual[COUNT];
+    load(residual, outputs.residual + at);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) result[i] += residual[i];
+  }
+  if constexpr (E == Epilogue::gelu_backward) {
+    float pre[COUNT];
+    load(pre, outputs.pre + at);
+#pragma unroll
+    for (int i = 0; i < COUNT; i++) result[i] *= gelu_derivative<T>(pre[i]);
+  }
+  if constexpr (E == Epilogue::gradient) {
+    if (outputs.accumulate) {
+      float old[COUNT];
+      load(old, static_cast<const O *>(outputs.out) + at);
+#pragma unroll
+      for (int i = 0; i < COUNT; i++) result[i] += old[i];
+    }
+  }
+  store(outputs.out + at, result);
+}
+
+// The products that the kernels are made for; see matmul-bf16.cu (tensor cores) and matmul-fp32.cu (any size, fp32 and tf32).
+struct Product {
+  const void *a, *b;
+  bool a_is_k_major, b_is_k_major;
+  int M, N, K;
+  int64_t lda, ldb;  // elements from one line of the operand to the next
+};
+
+// Whether the tensor-core kernel takes it: bf16, lines of whole 16-byte vectors.
+bool takes_bf16(const CudaContext &context, int N, int C, int O);
+
+void bf16_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+void bf16_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+// Also dbias (=|+=) the sums of a over k, unless it is NULL. `scratch` as bf16_weight_scratch says.
+void bf16_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
+                          void *scratch);
+int64_t bf16_weight_scratch(const CudaContext &, int N, int C, int O);
+
+template <class T, class O>
+void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
+
+}  // namespace gpt2

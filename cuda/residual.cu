@@ -1,0 +1,24 @@
+// The residual sum. Training uses the form that lies in the matmuls' epilogues (matmul.cu).
+#include "common/elementwise.cuh"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+}  // namespace
+
+int ops::residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count) {
+  CudaContext &own = cuda(context);
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    launch_elementwise(own, static_cast<T *>(out), static_cast<const T *>(a), static_cast<const T *>(b), count, Sum{});
+  });
+  return GPT2_LAUNCHED(context, "gpt2_residual_forward");
+}
+
+}  // namespace gpt2
