@@ -43,6 +43,9 @@ const dtypeCodes: Record<Dtype, number> = {
   bf16: GPT2_DTYPE.GPT2_BF16,
 };
 
+/** A library's text without the function's name, which NativeError puts before it. */
+const ownText = (symbol: string, text: string): string => text.replace(`${symbol}: `, '');
+
 const statusName = (status: number): string =>
   Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
 
@@ -79,7 +82,8 @@ export class Device {
     });
     const context = out[0]!;
     if (status !== GPT2_STATUS.GPT2_OK) {
-      const detail = context === 0n ? 'out of memory' : this.#bindings.lastError({ context });
+      const detail =
+        context === 0n ? 'out of memory' : ownText('gpt2_context_create', this.#bindings.lastError({ context }));
       if (context !== 0n) this.#bindings.contextDestroy({ context });
       throw new NativeError('gpt2_context_create', statusName(status), detail);
     }
@@ -101,7 +105,7 @@ export class Device {
     if (status === GPT2_STATUS.GPT2_OK) return;
     const detail = this.#bindings.lastError({ context: this.#context });
     const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
-    throw new NativeError(symbol, statusName(status), detail.replace(`${symbol}: `, ''));
+    throw new NativeError(symbol, statusName(status), ownText(symbol, detail));
   }
 
   /** What a `*_scratch` function says its op needs, in bytes. */
