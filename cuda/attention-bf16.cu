@@ -92,13 +92,6 @@ __device__ __forceinline__ void store_lines(bf16 *destination, int64_t stride, i
   }
 }
 
-// One instruction, relative error 2^-22; below 2^-126 it gives 0.
-__device__ __forceinline__ float exp2_approximate(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 __device__ __forceinline__ float quad_sum(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);

@@ -1,6 +1,7 @@
 // Softmax and cross-entropy of a row of logits by one block: one sweep keeps a running maximum and sum (Milakov and
-// Gimelshein 2018), a second, whose reads come from L2, writes the gradient. In place, so device memory sees each logit
-// read once and written once.
+// Gimelshein 2018), a second writes the gradient. The row stays in shared memory between them where it fits (100 KB in
+// bf16 at GPT-2's vocabulary, two rows on an H100's SM), so device memory sees each logit read once and written once. From
+// L2 the second sweep came as a third pass over memory: the rows under way are as large as L2.
 #include "common/device.cuh"
 #include "runtime/ops.h"
 
@@ -8,7 +9,7 @@ namespace gpt2 {
 
 namespace {
 
-constexpr int threads = 512;
+constexpr int threads = 1024;
 constexpr float log2e = 1.4426950408889634f;
 
 // A maximum and the sum of exp(x - maximum) over what was seen.
@@ -35,28 +36,43 @@ __device__ __forceinline__ Running merge_block(Running own) {
   return all;
 }
 
-template <class T, int V>
+// Takes in V more logits.
+template <int V>
+__device__ __forceinline__ void take(Running &own, const float (&values)[V]) {
+  float maximum = own.maximum;
+#pragma unroll
+  for (int j = 0; j < V; j++) maximum = fmaxf(maximum, values[j]);
+  // Before it has seen any number a maximum of -inf would give exp(-inf + inf).
+  const float base = maximum == -INFINITY ? 0.0f : maximum * log2e;
+  float sum = own.sum * exp2_approximate(fmaf(own.maximum, log2e, -base));
+#pragma unroll
+  for (int j = 0; j < V; j++) sum += exp2_approximate(fmaf(values[j], log2e, -base));
+  own = {maximum, sum};
+}
+
+template <class T, int V, bool KEEPS>
 __global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T *dlogits, const T *logits,
                                                                 const int32_t *targets, int vocabulary, int padded,
                                                                 float dloss) {
   const int64_t row = blockIdx.x;
   const T *x = logits + row * padded;
-  const int packs = padded / V;
+  extern __shared__ __align__(16) unsigned char memory[];
+  [[maybe_unused]] auto *kept = reinterpret_cast<Pack<T, V> *>(memory);
+  // Packs of real columns only; the few columns after them are taken one by one.
+  const int packs = vocabulary / V;
   Running own{-INFINITY, 0.0f};
+#pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
+    const auto pack = *reinterpret_cast<const Pack<T, V> *>(x + i * V);
+    if constexpr (KEEPS) kept[i] = pack;
     float values[V];
-    load(values, x + i * V);
-    float maximum = own.maximum;
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-      if (i * V + j >= vocabulary) values[j] = -INFINITY;
-      maximum = fmaxf(maximum, values[j]);
-    }
-    if (maximum == -INFINITY) continue;
-    float sum = own.sum * exp2f((own.maximum - maximum) * log2e);
-#pragma unroll
-    for (int j = 0; j < V; j++) sum += exp2f((values[j] - maximum) * log2e);
-    own = {maximum, sum};
+    for (int j = 0; j < V; j++) values[j] = to_float(pack.values[j]);
+    take(own, values);
+  }
+  for (int column = packs * V + threadIdx.x; column < vocabulary; column += threads) {
+    const float value[1] = {to_float(x[column])};
+    take(own, value);
   }
   const Running all = merge_block(own);
   const int target = targets[row];
@@ -66,18 +82,30 @@ __global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T
   if (threadIdx.x == 0) losses[row] = logf(all.sum) + all.maximum - wanted;
   if (!dlogits) return;
   __syncthreads();
+  T *gradient = dlogits + row * padded;
   const float scale = exists ? dloss / all.sum : NAN;
+  const float base = all.maximum * log2e;
+#pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
+    // A thread finds what it has put there itself.
     float values[V];
-    load(values, x + i * V);
+    if constexpr (KEEPS) {
 #pragma unroll
-    for (int j = 0; j < V; j++) {
-      const int column = i * V + j;
-      float gradient = exp2f((values[j] - all.maximum) * log2e) * scale;
-      if (column == target) gradient -= dloss;
-      values[j] = column < vocabulary ? gradient : 0.0f;
+      for (int j = 0; j < V; j++) values[j] = to_float(kept[i].values[j]);
+    } else {
+      load(values, x + i * V);
     }
-    store(dlogits + row * padded + i * V, values);
+#pragma unroll
+    for (int j = 0; j < V; j++) values[j] = exp2_approximate(fmaf(values[j], log2e, -base)) * scale;
+    store(gradient + i * V, values);
+  }
+  for (int column = packs * V + threadIdx.x; column < padded; column += threads) {
+    const float share = exp2_approximate(fmaf(to_float(x[column]), log2e, -base)) * scale;
+    gradient[column] = from_float<T>(column < vocabulary ? share : 0.0f);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0 && exists) {
+    gradient[target] = from_float<T>(exp2_approximate(fmaf(wanted, log2e, -base)) * scale - dloss);
   }
 }
 
@@ -102,11 +130,17 @@ int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, cons
     using T = decltype(element);
     auto *gradient = static_cast<T *>(dlogits);
     auto *values = static_cast<const T *>(logits);
-    if (Vp % vector_size<T> == 0 && on_16_bytes(dlogits, logits)) {
-      cross_entropy_kernel<T, vector_size<T>>
-          <<<N, threads, 0, own.stream>>>(losses, gradient, values, targets, V, Vp, dloss);
+    const auto launch = [&](auto *kernel, int shared) {
+      if (shared > 0) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+      kernel<<<N, threads, shared, own.stream>>>(losses, gradient, values, targets, V, Vp, dloss);
+    };
+    const int row = V / vector_size<T> * 16;
+    if (Vp % vector_size<T> != 0 || !on_16_bytes(dlogits, logits)) {
+      launch(cross_entropy_kernel<T, 1, false>, 0);
+    } else if (dlogits && row + 1024 <= own.shared_limit) {
+      launch(cross_entropy_kernel<T, vector_size<T>, true>, row);
     } else {
-      cross_entropy_kernel<T, 1><<<N, threads, 0, own.stream>>>(losses, gradient, values, targets, V, Vp, dloss);
+      launch(cross_entropy_kernel<T, vector_size<T>, false>, 0);
     }
   });
   return GPT2_LAUNCHED(context, "gpt2_cross_entropy");

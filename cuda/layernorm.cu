@@ -61,8 +61,9 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
   }
 }
 
+// Two blocks on an SM where a lane's sums leave room for it.
 template <class T, int V, int PACKS>
-__global__ void __launch_bounds__(threads) backward_kernel(T *din, float *partial, const T *dout, const T *dresidual,
+__global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kernel(T *din, float *partial, const T *dout, const T *dresidual,
                                                            const T *in, const T *weight, const float *mean,
                                                            const float *rstd, int N, int C) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -70,24 +71,31 @@ __global__ void __launch_bounds__(threads) backward_kernel(T *din, float *partia
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * warps + warp; row < N;
        row += static_cast<int64_t>(gridDim.x) * warps) {
     const float m = mean[row], r = rstd[row];
-    float dnorm[PACKS][V], norm[PACKS][V];
+    // Everything is asked for before anything is used.
+    Pack<T, V> dy[PACKS], x[PACKS], residual[PACKS];
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+      const int column = (p * 32 + lane) * V;
+      if (column < C) {
+        dy[p] = *reinterpret_cast<const Pack<T, V> *>(dout + row * C + column);
+        x[p] = *reinterpret_cast<const Pack<T, V> *>(in + row * C + column);
+        if (dresidual) residual[p] = *reinterpret_cast<const Pack<T, V> *>(dresidual + row * C + column);
+      }
+    }
     float sum = 0, product = 0;
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
       if (column < C) {
         float w[V];
-        load(dnorm[p], dout + row * C + column);
-        load(norm[p], in + row * C + column);
         load(w, weight + column);
 #pragma unroll
         for (int j = 0; j < V; j++) {
-          norm[p][j] = (norm[p][j] - m) * r;
-          dweight[p][j] += dnorm[p][j] * norm[p][j];
-          dbias[p][j] += dnorm[p][j];
-          dnorm[p][j] *= w[j];
-          sum += dnorm[p][j];
-          product += dnorm[p][j] * norm[p][j];
+          const float norm = (to_float(x[p].values[j]) - m) * r, d = to_float(dy[p].values[j]);
+          dweight[p][j] += d * norm;
+          dbias[p][j] += d;
+          sum += d * w[j];
+          product += d * w[j] * norm;
         }
       }
     }
@@ -97,11 +105,15 @@ __global__ void __launch_bounds__(threads) backward_kernel(T *din, float *partia
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
       if (column < C) {
-        float d[V] = {};
-        if (dresidual) load(d, dresidual + row * C + column);
+        float w[V];
+        load(w, weight + column);
 #pragma unroll
-        for (int j = 0; j < V; j++) d[j] += r * (dnorm[p][j] - sum - norm[p][j] * product);
-        store(din + row * C + column, d);
+        for (int j = 0; j < V; j++) {
+          const float norm = (to_float(x[p].values[j]) - m) * r;
+          const float gradient = r * (to_float(dy[p].values[j]) * w[j] - sum - norm * product);
+          w[j] = gradient + (dresidual ? to_float(residual[p].values[j]) : 0.0f);
+        }
+        store(din + row * C + column, w);
       }
     }
   }

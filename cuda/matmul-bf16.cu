@@ -9,6 +9,7 @@
 //
 // The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
 // kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.
+#include <cstdlib>
 #include "common/mma.cuh"
 #include "matmul.cuh"
 
@@ -23,7 +24,8 @@ struct Config {
   static constexpr int BM = 128;
   static constexpr int warps_m = 2, warps_n = BN / 64;
   static constexpr int threads = warps_m * warps_n * 32;
-  static constexpr int stage_bytes = (BM + BN) * step_k * 2;
+  static constexpr int a_bytes = BM * step_k * 2;
+  static constexpr int stage_bytes = a_bytes + BN * step_k * 2;
 };
 
 // The epilogue's staging: 16 rows of a warp's 64 columns, padded against bank conflicts.
@@ -31,30 +33,70 @@ constexpr int staging_stride = 72;
 
 template <int LINES, bool K_MAJOR>
 struct Tile {
-  static constexpr int bytes = LINES * step_k * 2;
-
   // Where the 16-byte chunk lies: K-major, chunk of 8 k's in line mn; MN-major, chunk of 8 mn's in line k.
   __device__ static uint32_t offset(int line, int chunk) {
     constexpr int line_bytes = K_MAJOR ? step_k * 2 : LINES * 2;
     return line * line_bytes + ((chunk ^ (line & 7)) << 4);
   }
 
-  // Copies the tile at (mn0, k0) of an operand with `mn_end` lines and `k_end` columns (or the other way round).
+  // A thread's part of copying tiles: the same chunk of every `lines_a_turn`-th line. What does not change from step to step
+  // is computed once.
   template <int THREADS>
-  __device__ static void copy(uint32_t shared, const bf16 *source, int64_t ld, int mn0, int mn_end, int k0, int k_end) {
-    constexpr int chunks = K_MAJOR ? step_k / 8 : LINES / 8;
-    constexpr int lines_a_turn = THREADS / chunks;
-    constexpr int lines = K_MAJOR ? LINES : step_k;
-    const int chunk = threadIdx.x % chunks;
-    const int line0 = K_MAJOR ? mn0 : k0, line_end = K_MAJOR ? mn_end : k_end;
-    const int column = (K_MAJOR ? k0 : mn0) + chunk * 8, column_end = K_MAJOR ? k_end : mn_end;
-#pragma unroll
-    for (int turn = 0; turn < lines / lines_a_turn; turn++) {
-      const int line = threadIdx.x / chunks + turn * lines_a_turn;
-      const bool valid = line0 + line < line_end && column < column_end;
-      copy_async(shared + offset(line, chunk), valid ? source + (line0 + line) * ld + column : source, valid);
+  struct Copier {
+    static constexpr int chunks = K_MAJOR ? step_k / 8 : LINES / 8;
+    static constexpr int lines_a_turn = THREADS / chunks;
+    static constexpr int turns = (K_MAJOR ? LINES : step_k) / lines_a_turn;
+    static_assert(lines_a_turn % 8 == 0, "the swizzle must be the same for all of a thread's lines");
+
+    const bf16 *operand, *source;  // source moves on with every copy
+    int64_t turn_stride, step_stride;
+    uint32_t shared_offset;
+    int line, column, k_end;
+    unsigned valid_turns;
+    bool whole;
+
+    __device__ Copier(const bf16 *operand, int64_t ld, int mn0, int mn_end, int k0, int k_end)
+        : operand(operand), k_end(k_end) {
+      const int chunk = threadIdx.x % chunks;
+      line = threadIdx.x / chunks;
+      column = chunk * 8;
+      shared_offset = offset(line, chunk);
+      turn_stride = lines_a_turn * ld;
+      valid_turns = 0;
+      if constexpr (K_MAJOR) {
+        source = operand + (mn0 + line) * ld + k0 + column;
+        step_stride = step_k;
+        for (int turn = 0; turn < turns; turn++) valid_turns |= (mn0 + line + turn * lines_a_turn < mn_end) << turn;
+      } else {
+        source = operand + (k0 + line) * ld + mn0 + column;
+        step_stride = step_k * ld;
+        valid_turns = mn0 + column < mn_end ? ~0u : 0u;
+      }
+      whole = mn0 + LINES <= mn_end;
     }
-  }
+
+    // Copies the next step's tile, whose first k is `k0`.
+    __device__ __forceinline__ void copy(uint32_t shared, int k0) {
+      const bf16 *from = source;
+      source += step_stride;
+      constexpr int line_bytes = K_MAJOR ? step_k * 2 : LINES * 2;
+      // Nearly every tile is whole; its copies need no checks.
+      if (whole && k0 + step_k <= k_end) {
+#pragma unroll
+        for (int turn = 0; turn < turns; turn++) {
+          copy_async(shared + shared_offset + turn * lines_a_turn * line_bytes, from, true);
+          from += turn_stride;
+        }
+      } else {
+        const int k = k0 + (K_MAJOR ? column : line);
+        for (int turn = 0; turn < turns; turn++) {
+          const bool valid = (valid_turns >> turn & 1) && k + (K_MAJOR ? 0 : turn * lines_a_turn) < k_end;
+          copy_async(shared + shared_offset + turn * lines_a_turn * line_bytes, valid ? from : operand, valid);
+          from += turn_stride;
+        }
+      }
+    }
+  };
 
   // Fragment a of 16 mn's by 16 k's.
   __device__ static void load_a(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
@@ -113,12 +155,24 @@ __global__ void __launch_bounds__(Config<BN>::threads)
   const int first_step = blockIdx.z * arguments.steps_a_split;
   const int steps = min(arguments.steps_a_split, static_cast<int>((arguments.K + step_k - 1) / step_k) - first_step);
 
-  const auto copy_stage = [&](int step) {
-    const uint32_t stage = shared + step % STAGES * C::stage_bytes;
-    const int k0 = (first_step + step) * step_k;
-    TileA::template copy<C::threads>(stage, arguments.a, arguments.lda, m0, arguments.M, k0, arguments.K);
-    TileB::template copy<C::threads>(stage + TileA::bytes, arguments.b, arguments.ldb, n0, arguments.N, k0,
-                                     arguments.K);
+  typename TileA::template Copier<C::threads> copier_a(arguments.a, arguments.lda, m0, arguments.M,
+                                                             first_step * step_k, arguments.K);
+  typename TileB::template Copier<C::threads> copier_b(arguments.b, arguments.ldb, n0, arguments.N,
+                                                             first_step * step_k, arguments.K);
+  // The ring's stages that are being filled and read; `filled` counts the steps copied or under way.
+  uint32_t fill = shared, read = shared;
+  int filled = 0;
+  const auto next_stage = [&](uint32_t stage) {
+    return stage + C::stage_bytes == shared + STAGES * C::stage_bytes ? shared : stage + C::stage_bytes;
+  };
+  const auto copy_a = [&] {
+    if (filled < steps) copier_a.copy(fill, (first_step + filled) * step_k);
+  };
+  const auto copy_b = [&] {
+    if (filled < steps) copier_b.copy(fill + C::a_bytes, (first_step + filled) * step_k);
+    commit_copies();
+    filled++;
+    fill = next_stage(fill);
   };
 
   float result[4][8][4] = {};
@@ -128,29 +182,49 @@ __global__ void __launch_bounds__(Config<BN>::threads)
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = 0x3f803f80;
 
+  // What the epilogue reads comes into L2 meanwhile: in lines of 128 bytes.
+  if (const auto *source = Extra<E, bf16, O, 4>::source(outputs)) {
+    constexpr int elements = 128 / sizeof(*source), lines_a_row = BN / elements;
+    for (int i = threadIdx.x; i < C::BM * lines_a_row; i += C::threads) {
+      const int row = m0 + i / lines_a_row, first = n0 + i % lines_a_row * elements;
+      if (row < arguments.M && first < arguments.N) {
+        prefetch_l2(source + static_cast<int64_t>(row) * arguments.N + first);
+      }
+    }
+  }
+
+  uint32_t a[2][4][4], b[2][4][4];
+  const auto load_fragments = [&](int buffer, uint32_t stage, int k) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) TileA::load_a(a[buffer][i], stage, warp_m + i * 16, k);
+#pragma unroll
+    for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage + C::a_bytes, warp_n + i * 16, k);
+  };
+
 #pragma unroll
   for (int step = 0; step < STAGES - 1; step++) {
-    if (step < steps) copy_stage(step);
-    commit_copies();
+    copy_a();
+    copy_b();
   }
+  wait_copies<STAGES - 2>();
+  __syncthreads();
+  load_fragments(0, read, 0);
   for (int step = 0; step < steps; step++) {
-    wait_copies<STAGES - 2>();
-    __syncthreads();
-    if (step + STAGES - 1 < steps) copy_stage(step + STAGES - 1);
-    commit_copies();
-    const uint32_t stage_a = shared + step % STAGES * C::stage_bytes, stage_b = stage_a + TileA::bytes;
-    uint32_t a[2][4][4], b[2][4][4];
-    const auto load_fragments = [&](int buffer, int k) {
-#pragma unroll
-      for (int i = 0; i < 4; i++) TileA::load_a(a[buffer][i], stage_a, warp_m + i * 16, k);
-#pragma unroll
-      for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage_b, warp_n + i * 16, k);
-    };
-    load_fragments(0, 0);
 #pragma unroll
     for (int k = 0; k < step_k; k += 16) {
       const int buffer = k / 16 % 2;
-      if (k + 16 < step_k) load_fragments(buffer ^ 1, k + 16);
+      if (k + 16 < step_k) {
+        load_fragments(buffer ^ 1, read, k + 16);
+      } else if (step + 1 < steps) {
+        // The next step's first fragments, before this step's last products: neither the barrier nor the load is waited for.
+        wait_copies<STAGES - 2>();
+        __syncthreads();
+        read = next_stage(read);
+        load_fragments(buffer ^ 1, read, 0);
+      }
+      // Into the buffer that the previous step has left.
+      if (k == 0) copy_a();
+      if (k == 16) copy_b();
 #pragma unroll
       for (int i = 0; i < 4; i++) {
 #pragma unroll
@@ -190,25 +264,34 @@ __global__ void __launch_bounds__(Config<BN>::threads)
     if (outputs.bias && column < arguments.N) load(bias, outputs.bias + column);
   }
   const int64_t split = static_cast<int64_t>(blockIdx.z) * arguments.M;
+  const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * 2 + lane / 16; };
+  const auto at = [&](int i, int turn) { return (split + row_of(i, turn)) * arguments.N + column; };
+  const auto exists = [&](int i, int turn) { return row_of(i, turn) < arguments.M && column < arguments.N; };
+  // What the epilogue reads is asked for a group of rows ahead, so that its latency is paid once.
+  Extra<E, bf16, O, 4> extra[2][8];
+  const auto read_extra = [&](int i) {
+#pragma unroll
+    for (int turn = 0; turn < 8; turn++) {
+      if (exists(i, turn)) extra[i % 2][turn].read(outputs, at(i, turn));
+    }
+  };
+  read_extra(0);
 #pragma unroll
   for (int i = 0; i < 4; i++) {
+    if (i + 1 < 4) read_extra(i + 1);
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < 8; j++) {
-      float *at = staging + lane / 4 * staging_stride + j * 8 + lane % 4 * 2;
-      *reinterpret_cast<float2 *>(at) = make_float2(result[i][j][0], result[i][j][1]);
-      *reinterpret_cast<float2 *>(at + 8 * staging_stride) = make_float2(result[i][j][2], result[i][j][3]);
+      float *to = staging + lane / 4 * staging_stride + j * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2 *>(to) = make_float2(result[i][j][0], result[i][j][1]);
+      *reinterpret_cast<float2 *>(to + 8 * staging_stride) = make_float2(result[i][j][2], result[i][j][3]);
     }
     __syncwarp();
 #pragma unroll
     for (int turn = 0; turn < 8; turn++) {
-      const int line = turn * 2 + lane / 16;
-      const int row = m0 + warp_m + i * 16 + line;
       float values[4];
-      load(values, static_cast<const float *>(staging + line * staging_stride + lane % 16 * 4));
-      if (row < arguments.M && column < arguments.N) {
-        finish<E>(outputs, values, bias, (split + row) * arguments.N + column);
-      }
+      load(values, static_cast<const float *>(staging + (turn * 2 + lane / 16) * staging_stride + lane % 16 * 4));
+      if (exists(i, turn)) finish<E>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
     }
   }
 }
@@ -237,6 +320,8 @@ void launch(const CudaContext &context, const Product &product, const Outputs<bf
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
 void launch_best(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums,
                  int splits) {
+  static const char *tile = getenv("GPT2_TILE");
+  if (tile && tile[0] == '2') return launch<256, 4, A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, sums, splits);
   launch<128, 3, A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, sums, splits);
 }
 

@@ -78,7 +78,10 @@ __device__ __forceinline__ void finish_one(const Outputs<T, O> &outputs, const A
   if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
     if (outputs.bias) bias[0] = to_float(outputs.bias[n]);
   }
-  finish<E>(outputs, result, bias, static_cast<int64_t>(m) * arguments.N + n);
+  const int64_t at = static_cast<int64_t>(m) * arguments.N + n;
+  Extra<E, T, O, 1> extra;
+  extra.read(outputs, at);
+  finish<E>(outputs, result, bias, extra, at);
 }
 
 template <bool TF32, bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class T, class O>

@@ -29,37 +29,40 @@ struct Outputs {
   bool accumulate;
 };
 
-// Applies the epilogue to COUNT neighbouring columns of a row.
+// The COUNT neighbouring elements that an epilogue reads besides the result: the residual, the GELU's input, the old gradient.
+template <Epilogue E, class T, class O, int COUNT>
+struct Extra {
+  using Element = std::conditional_t<E == Epilogue::gradient, O, T>;
+  Pack<Element, COUNT> pack;
+
+  // The tensor they are in, or NULL.
+  __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
+    if constexpr (E == Epilogue::residual) return outputs.residual;
+    if constexpr (E == Epilogue::gelu_backward) return outputs.pre;
+    if constexpr (E == Epilogue::gradient) return outputs.accumulate ? outputs.out : nullptr;
+    return nullptr;
+  }
+  __device__ __forceinline__ void read(const Outputs<T, O> &outputs, int64_t at) {
+    if (source(outputs)) pack = *reinterpret_cast<const Pack<Element, COUNT> *>(source(outputs) + at);
+  }
+};
+
+// Applies the epilogue to COUNT neighbouring columns of a row and stores them.
 template <Epilogue E, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
-                                       int64_t at) {
+                                       const Extra<E, T, O, COUNT> &extra, int64_t at) {
   if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) result[i] += bias[i];
   }
-  if constexpr (E == Epilogue::gelu) {
-    store(outputs.pre + at, result);
+  if constexpr (E == Epilogue::gelu) store(outputs.pre + at, result);
 #pragma unroll
-    for (int i = 0; i < COUNT; i++) result[i] = gelu<T>(result[i]);
-  }
-  if constexpr (E == Epilogue::residual) {
-    float residual[COUNT];
-    load(residual, outputs.residual + at);
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) result[i] += residual[i];
-  }
-  if constexpr (E == Epilogue::gelu_backward) {
-    float pre[COUNT];
-    load(pre, outputs.pre + at);
-#pragma unroll
-    for (int i = 0; i < COUNT; i++) result[i] *= gelu_derivative<T>(pre[i]);
-  }
-  if constexpr (E == Epilogue::gradient) {
-    if (outputs.accumulate) {
-      float old[COUNT];
-      load(old, static_cast<const O *>(outputs.out) + at);
-#pragma unroll
-      for (int i = 0; i < COUNT; i++) result[i] += old[i];
+  for (int i = 0; i < COUNT; i++) {
+    if constexpr (E == Epilogue::gelu) result[i] = gelu<T>(result[i]);
+    if constexpr (E == Epilogue::residual) result[i] += to_float(extra.pack.values[i]);
+    if constexpr (E == Epilogue::gelu_backward) result[i] *= gelu_derivative<T>(to_float(extra.pack.values[i]));
+    if constexpr (E == Epilogue::gradient) {
+      if (outputs.accumulate) result[i] += to_float(extra.pack.values[i]);
     }
   }
   store(outputs.out + at, result);
