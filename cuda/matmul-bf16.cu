@@ -9,7 +9,6 @@
 //
 // The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
 // kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.
-#include <cstdlib>
 #include "common/mma.cuh"
 #include "matmul.cuh"
 
@@ -320,8 +319,6 @@ void launch(const CudaContext &context, const Product &product, const Outputs<bf
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
 void launch_best(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums,
                  int splits) {
-  static const char *tile = getenv("GPT2_TILE");
-  if (tile && tile[0] == '2') return launch<256, 4, A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, sums, splits);
   launch<128, 3, A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, sums, splits);
 }
 

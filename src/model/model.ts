@@ -38,7 +38,7 @@ export function createModel(device: Device, config: ModelConfig, { B, T, purpose
 }
 
 /** Bytes of workspace that the ops of forward and backward need: the largest of any. */
-function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
+export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);

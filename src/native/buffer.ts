@@ -1,7 +1,9 @@
-// Device memory with an owner (DeviceBuffer), and shaped views of it (Tensor). Views cost nothing and own nothing.
+// Device memory with an owner (DeviceBuffer), shaped views of it (Tensor), which cost nothing and own nothing, and host
+// memory for copies that run beside the program (PinnedBuffer).
 import { Gpt2Error, ShapeError } from '../errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
+import { viewMemory } from './library.ts';
 
 export type ElementType = 'fp32' | 'bf16' | 'int32';
 
@@ -41,6 +43,43 @@ export class DeviceBuffer {
 
   [Symbol.dispose](): void {
     this.close();
+  }
+}
+
+/** Page-locked host memory, from and to which the device copies while the program goes on. After `close()` any use throws. */
+export class PinnedBuffer {
+  readonly device: Device;
+  readonly bytes: number;
+  #pointer: Pointer | undefined;
+  readonly #view: ArrayBuffer;
+
+  /** Use `Device.allocatePinned`. */
+  constructor(device: Device, bytes: number) {
+    const memory = new BigUint64Array(1);
+    device.call('allocatePinned', { memory, bytes });
+    this.device = device;
+    this.bytes = bytes;
+    this.#pointer = memory[0]!;
+    this.#view = viewMemory(this.#pointer, bytes);
+  }
+
+  /** Address of byte `offset`. @throws Gpt2Error after close */
+  at(offset: number): Pointer {
+    if (this.#pointer === undefined) throw new Gpt2Error('the pinned memory is closed');
+    return this.#pointer + BigInt(offset);
+  }
+
+  /** Its memory. It must not be kept past `close()`. @throws Gpt2Error after close */
+  get memory(): ArrayBuffer {
+    this.at(0);
+    return this.#view;
+  }
+
+  close(): void {
+    if (this.#pointer === undefined) return;
+    const memory = this.#pointer;
+    this.#pointer = undefined;
+    this.device.call('freePinned', { memory });
   }
 }
 

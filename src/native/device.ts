@@ -3,7 +3,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
-import { DeviceBuffer, type ElementType } from './buffer.ts';
+import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import { type LibraryKind, loadLibrary } from './library.ts';
 
 /** What a context computes in; see GPT2_DTYPE in cuda/gpt2.h for what each kind of tensor then holds. */
@@ -122,6 +122,20 @@ export class Device {
     return buffer;
   }
 
+  /** Zeroed host memory for asynchronous copies; it closes with the device. */
+  allocatePinned(bytes: number): PinnedBuffer {
+    const buffer = new PinnedBuffer(this, bytes);
+    this.#owned.add(buffer);
+    return buffer;
+  }
+
+  /** Bytes of device memory that are free, and in all. */
+  memory(): { available: number; total: number } {
+    const [available, total] = [new BigInt64Array(1), new BigInt64Array(1)];
+    this.call('memoryInfo', { available, total });
+    return { available: Number(available[0]), total: Number(total[0]) };
+  }
+
   /** Makes the workspace that ops take their scratch from at least `bytes` large. Call it before the first op. */
   reserveWorkspace(bytes: number): void {
     if (bytes <= (this.#workspace?.bytes ?? 0)) return;
@@ -173,24 +187,42 @@ export class Device {
 
   /** Waits until everything issued so far has finished, without blocking the event loop. */
   async finished(): Promise<void> {
-    this.#event ??= this.#createEvent();
-    this.call('eventRecord', { event: this.#event });
-    const reached = new Int32Array(1);
-    // The first turn also lets signals and timers through on a device that works synchronously.
+    this.#event ??= this.createEvent();
+    this.record(this.#event);
+    // This turn also lets signals and timers through on a device that works synchronously.
     await setImmediate();
-    for (;;) {
-      this.call('eventQuery', { event: this.#event, reached });
-      if (reached[0] === 1) return;
-      await setTimeout(1);
-    }
+    await this.reached(this.#event);
   }
 
-  #createEvent(): Pointer {
+  /** A point in the order of issued work; it closes with the device. */
+  createEvent(): Pointer {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
     const event = out[0]!;
     this.#owned.add({ close: () => this.call('eventDestroy', { event }) });
     return event;
+  }
+
+  /** Puts an event behind everything issued so far. */
+  record(event: Pointer): void {
+    this.call('eventRecord', { event });
+  }
+
+  /** Waits until all work before a recorded event has finished. The event loop goes on; it looks every millisecond. */
+  async reached(event: Pointer): Promise<void> {
+    const reached = new Int32Array(1);
+    for (;;) {
+      this.call('eventQuery', { event, reached });
+      if (reached[0] === 1) return;
+      await setTimeout(1);
+    }
+  }
+
+  /** Milliseconds between two events that were reached. On the CPU wall time, on a GPU its own. */
+  elapsed(from: Pointer, to: Pointer): number {
+    const milliseconds = new Float32Array(1);
+    this.call('eventElapsed', { milliseconds, from, to });
+    return milliseconds[0]!;
   }
 
   /** Closes what was allocated in it, newest first, then the device. Closing twice is nothing. */

@@ -43,6 +43,9 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   return bindings;
 }
 
+/** `bytes` of native memory from an address on, as the host sees it. Not to be used after the memory is freed. */
+export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => koffi.view(address, bytes);
+
 function open(path: string, mend: string): LibraryHandle {
   // koffi runs native code on a stack of its own, 2 MiB by default; a deep OpenMP or driver call must not overflow it.
   // It can be set only before the first library of the process is loaded.

@@ -16,6 +16,7 @@ import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { findShards, readDataset } from '../shards/find.ts';
+import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { checkOptions, modelLabel, readOptions, type SettledOptions } from './options.ts';
 import { type Resumed, resumeOptions } from './resume.ts';
@@ -104,6 +105,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const device = keep(
       Device.open({ ...target, dtype: options.dtype, threads: options.threads, accumulates: options.accumulation > 1 }),
     );
+    checkMemory(device, config, { B: options.batch, T: options.sequence });
     const model = createModel(device, config, { B: options.batch, T: options.sequence, purpose: 'training' });
     const trainer = new Trainer(model, options);
     if (start) loadWeights(start, model);

@@ -9,6 +9,7 @@ import type { TrainOptions } from './option-table.ts';
 import { openRun, type Run, type RunDescription } from './run.ts';
 import { learningRateAt } from './schedule.ts';
 import { Throughput } from './throughput.ts';
+import type { BegunStep } from './trainer.ts';
 
 export interface TrainHooks {
   /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (130 or 143). */
@@ -70,31 +71,47 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
   const started = performance.now();
   const firstBatch = options.overfitBatch ? copyBatches(run) : undefined;
 
+  // On a GPU a step's result is read after the next was issued, so that the device never waits for the host.
+  let underWay: { index: number; lr: number; begin: number; begun: BegunStep } | undefined;
+  let lastEnd = started;
+  const settle = async () => {
+    if (!underWay) return;
+    const { index, lr, begin, begun } = underWay;
+    underWay = undefined;
+    const { loss, norm } = await begun.finished();
+    const now = performance.now();
+    const ms = now - Math.max(begin, lastEnd);
+    lastEnd = now;
+    log({ event: 'train', step: index, loss, norm, lr, ...throughput.add(ms), ms });
+  };
+
   for (; ; step++) {
     const isLast = step === steps;
     const isResumedHere = run.resumed !== undefined && step === run.startStep;
+    const isStopping = () => signal?.aborted === true;
+    const isDue = (every: number) => every > 0 && step % every === 0;
+    const validates = validation !== undefined && (isLast || isDue(options.valEvery));
+    const samples = options.sampleEvery > 0 && step > 0 && (isLast || isDue(options.sampleEvery));
+    const saves = isLast || step === run.lastStep || (step > 0 && isDue(options.saveEvery));
+    if (validates || samples || saves || isStopping()) await settle();
     if (!isResumedHere) {
-      if (validation && (isLast || (options.valEvery > 0 && step % options.valEvery === 0))) {
+      if (validates) {
         validation.loader.seek(startPosition);
         log({ event: 'val', step, loss: await meanLoss(run.model, validation, () => validation.loader.next()) });
       }
-      if (options.sampleEvery > 0 && step > 0 && (isLast || step % options.sampleEvery === 0)) {
-        log({ event: 'sample', step, text: await sampleText(run, step) });
-      }
-      const isStopping = signal?.aborted === true;
-      const isDue = options.saveEvery > 0 && step > 0 && step % options.saveEvery === 0;
-      if (isDue || isLast || step === run.lastStep || isStopping) {
-        log({ event: 'checkpoint', step, path: checkpointRun(run, step) });
-      }
-      if (isStopping && !isLast) throw stopped(run, step, signal);
+      if (samples) log({ event: 'sample', step, text: await sampleText(run, step) });
+      const stops = isStopping();
+      if (saves || stops) log({ event: 'checkpoint', step, path: checkpointRun(run, step) });
+      if (stops && !isLast) throw stopped(run, step, signal);
     }
     if (isLast || step === run.lastStep) break;
 
     const begin = performance.now();
     const lr = learningRateAt({ ...options, steps }, step);
-    const { loss, norm } = await trainer.step(step, lr, firstBatch ?? (() => loader.next()));
-    const ms = performance.now() - begin;
-    log({ event: 'train', step, loss, norm, lr, ...throughput.add(ms), ms });
+    const begun = await trainer.begin(step, lr, firstBatch ?? (() => loader.next()));
+    await settle();
+    underWay = { index: step, lr, begin, begun };
+    if (!run.model.device.description.canCapture) await settle();
   }
 
   if (step === steps) log(doneEvent(run, (performance.now() - started) / 1000));

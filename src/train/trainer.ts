@@ -1,13 +1,15 @@
 // One optimizer step: micro-batches forward and backward, the gradient norm, AdamW. Owns what training adds to a model:
-// gradients, moments, and the step block through which step values go in and loss and norm come out.
+// gradients, moments, and the step block through which step values go in and loss and norm come out. A GPU replays each of
+// the three parts as a graph; tokens, step values and results are copied beside it, so that the host runs a step ahead.
 import type { Batch } from '../batches/loader.ts';
 import { backward } from '../model/backward.ts';
 import { forward } from '../model/forward.ts';
 import { headForwardBackward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
 import { ParameterArena } from '../model/parameters.ts';
-import { GPT2_STEP } from '../native/bindings.generated.ts';
-import { allocateTensor, type Tensor } from '../native/buffer.ts';
+import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
+import { allocateTensor, type PinnedBuffer, type Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
 import { adamw } from '../ops/adamw.ts';
 import { lossSum } from '../ops/cross-entropy.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
@@ -35,6 +37,12 @@ export interface StepResult {
   readonly norm: number;
 }
 
+/** A step that was issued. */
+export interface BegunStep {
+  /** Waits until the step is done, without blocking the event loop. */
+  finished(): Promise<StepResult>;
+}
+
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
@@ -47,6 +55,8 @@ export class Trainer {
   readonly #firstMicroBatch: { run(): void };
   readonly #nextMicroBatch: { run(): void };
   readonly #update: { run(): void };
+  readonly #slots: readonly Slot[];
+  #begun = 0;
 
   constructor(model: Model, options: TrainerOptions) {
     const { device, config } = model;
@@ -61,6 +71,8 @@ export class Trainer {
     this.#firstMicroBatch = device.program(() => this.#issueMicroBatch({ accumulate: false }));
     this.#nextMicroBatch = device.program(() => this.#issueMicroBatch({ accumulate: true }));
     this.#update = device.program(() => this.#issueUpdate());
+    const tokens = options.batch * options.sequence * options.accumulation;
+    this.#slots = [new Slot(device, tokens), new Slot(device, tokens)];
   }
 
   #issueMicroBatch({ accumulate }: { accumulate: boolean }): void {
@@ -95,29 +107,85 @@ export class Trainer {
     }
   }
 
+  /** Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives. */
+  async step(index: number, learningRate: number, nextBatch: () => Batch): Promise<StepResult> {
+    const { finished } = await this.begin(index, learningRate, nextBatch);
+    return finished();
+  }
+
   /**
-   * Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives. Signals and timers get their turn
+   * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read;
+   * on the CPU it is then done. Two steps may be under way; a third waits for the first. Signals and timers get their turn
    * between micro-batches.
    */
-  async step(index: number, learningRate: number, nextBatch: () => Batch): Promise<StepResult> {
+  async begin(index: number, learningRate: number, nextBatch: () => Batch): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     const { tokens, targets } = activations.at(B, T).model;
-    const values = new Float32Array(3);
-    values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-    values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = 1 - beta1 ** (index + 1);
-    values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = 1 - beta2 ** (index + 1);
-    this.#step.write(values);
+    const slot = this.#slots[this.#begun++ % this.#slots.length]!;
+    if (slot.isBusy) await device.reached(slot.event);
+    slot.isBusy = true;
+
+    slot.values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
+    slot.values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = 1 - beta1 ** (index + 1);
+    slot.values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = 1 - beta2 ** (index + 1);
+    const block = this.#step.pointer;
+    device.call('copyToDeviceAsync', { destination: block, pinned: slot.pinned.at(0), bytes: slot.values.byteLength });
     for (let micro = 0; micro < accumulation; micro++) {
       const { inputs, targets: wanted } = nextBatch();
-      tokens.write(inputs);
-      targets.write(wanted);
+      slot.copy(inputs, tokens, 2 * micro);
+      slot.copy(wanted, targets, 2 * micro + 1);
       (micro === 0 ? this.#firstMicroBatch : this.#nextMicroBatch).run();
-      await device.finished();
+      if (!device.description.canCapture) await device.finished();
     }
     this.#update.run();
-    await device.finished();
-    const results = this.#step.readInto(new Float32Array(2), GPT2_STEP.GPT2_STEP_LOSS);
-    return { loss: results[0]!, norm: results[1]! };
+    device.call('copyToHostAsync', {
+      pinned: slot.pinned.at(resultsAt),
+      source: block + BigInt(GPT2_STEP.GPT2_STEP_LOSS * 4),
+      bytes: slot.results.byteLength,
+    });
+    device.record(slot.event);
+    const finished = async (): Promise<StepResult> => {
+      await device.reached(slot.event);
+      slot.isBusy = false;
+      return { loss: slot.results[0]!, norm: slot.results[1]! };
+    };
+    return { finished };
+  }
+}
+
+/** Where a slot keeps results, and the tokens behind them, in bytes. */
+const resultsAt = 64;
+const tokensAt = 128;
+
+/** What a step under way hands to the device and gets from it, in page-locked memory. */
+class Slot {
+  readonly event: Pointer;
+  readonly pinned: PinnedBuffer;
+  /** The step block's first values. */
+  readonly values: Float32Array;
+  /** Loss and norm. */
+  readonly results: Float32Array;
+  isBusy = false;
+  readonly #device: Device;
+
+  /** @param tokens of all micro-batches */
+  constructor(device: Device, tokens: number) {
+    this.#device = device;
+    this.event = device.createEvent();
+    this.pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
+    this.values = new Float32Array(this.pinned.memory, 0, 3);
+    this.results = new Float32Array(this.pinned.memory, resultsAt, 2);
+  }
+
+  /** Copies the `index`-th array of tokens to the device, behind what was issued before. */
+  copy(source: Int32Array, destination: Tensor, index: number): void {
+    const offset = tokensAt + index * source.byteLength;
+    new Int32Array(this.pinned.memory, offset, source.length).set(source);
+    this.#device.call('copyToDeviceAsync', {
+      destination: destination.pointer,
+      pinned: this.pinned.at(offset),
+      bytes: source.byteLength,
+    });
   }
 }
