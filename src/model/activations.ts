@@ -9,9 +9,13 @@ export type Purpose = 'training' | 'inference';
 
 /**
  * Rows of logits held at a time; the head goes over its tokens in chunks of this size. On the GPU each chunk reads and
- * writes all of wte's gradient once more, so chunks are large: 8192 rows are 0.8 GB in bf16 at GPT-2's vocabulary.
+ * writes all of wte's gradient once more and has to fill every multiprocessor, so chunks are large: 1.65 GB at GPT-2's
+ * vocabulary.
  */
-export const headChunk = ({ description }: DeviceTraits): number => (description.library === 'cuda' ? 8192 : 1024);
+export function headChunk({ description, elementType }: DeviceTraits): number {
+  if (description.library === 'cpu') return 1024;
+  return elementType === 'bf16' ? 16384 : 8192;
+}
 
 /** What sizes depend on besides the model. */
 export type DeviceTraits = Pick<Device, 'elementType'> & { readonly description: Pick<DeviceDescription, 'library'> };

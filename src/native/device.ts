@@ -20,6 +20,8 @@ export interface DeviceOptions {
   readonly threads?: number;
   /** Whether gradients will be summed over micro-batches (in bf16 they are then kept in fp32). Default false. */
   readonly accumulates?: boolean;
+  /** False issues programs op by op even where they could be recorded and replayed; the results are the same bits. */
+  readonly captures?: boolean;
 }
 
 /** What was opened, in the library's own words. */
@@ -56,6 +58,8 @@ export class Device {
   readonly elementType: ElementType;
   /** What the gradients of matrices are stored in. */
   readonly gradientType: ElementType;
+  /** Whether programs are recorded once and replayed, and work goes on while the host does. */
+  readonly captures: boolean;
   readonly #bindings: Bindings;
   readonly #owned = new Set<{ close(): void }>();
   #context: Pointer | undefined;
@@ -70,7 +74,14 @@ export class Device {
     return new Device(options);
   }
 
-  private constructor({ kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false }: DeviceOptions) {
+  private constructor({
+    kind,
+    index = 0,
+    dtype = 'fp32',
+    threads = 0,
+    accumulates = false,
+    captures = true,
+  }: DeviceOptions) {
     this.#bindings = loadLibrary(kind);
     const out = new BigUint64Array(1);
     const status = this.#bindings.contextCreate({
@@ -92,6 +103,7 @@ export class Device {
     this.elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
     this.gradientType = dtype === 'bf16' && !accumulates ? 'bf16' : 'fp32';
     this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
+    this.captures = captures && this.description.canCapture;
   }
 
   /**
@@ -158,7 +170,7 @@ export class Device {
    * graph replayed; elsewhere `issue` is called at every run. So `issue` must do nothing but issue ops, the same each time.
    */
   program(issue: () => void): { run(): void } {
-    if (!this.description.canCapture) return { run: issue };
+    if (!this.captures) return { run: issue };
     let graph: Pointer | undefined;
     const program = {
       run: () => {

@@ -111,7 +111,7 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
     const begun = await trainer.begin(step, lr, firstBatch ?? (() => loader.next()));
     await settle();
     underWay = { index: step, lr, begin, begun };
-    if (!run.model.device.description.canCapture) await settle();
+    if (!run.model.device.captures) await settle();
   }
 
   if (step === steps) log(doneEvent(run, (performance.now() - started) / 1000));

@@ -136,7 +136,7 @@ export class Trainer {
       slot.copy(inputs, tokens, 2 * micro);
       slot.copy(wanted, targets, 2 * micro + 1);
       (micro === 0 ? this.#firstMicroBatch : this.#nextMicroBatch).run();
-      if (!device.description.canCapture) await device.finished();
+      if (!device.captures) await device.finished();
     }
     this.#update.run();
     device.call('copyToHostAsync', {

@@ -30,3 +30,21 @@ export function describeBackends(name: string, suite: (device: () => Device, kin
     });
   }
 }
+
+/** A suite for the CUDA library alone, on a machine with a GPU. */
+export function describeCuda(name: string, suite: () => void): void {
+  const reason = cudaProblem();
+  if (reason === undefined) describe(name, suite);
+  else describe(name, () => it.skip(reason, () => {}));
+}
+
+/** Why the CUDA library cannot be tested here, or undefined if it can. GPT2_REQUIRE_CUDA=1 makes it an error. */
+function cudaProblem(): string | undefined {
+  try {
+    Device.open({ kind: 'cuda' }).close();
+    return undefined;
+  } catch (error) {
+    if (process.env.GPT2_REQUIRE_CUDA === '1' || !(error instanceof Error)) throw error;
+    return error.message.split(';')[0];
+  }
+}

@@ -1,0 +1,41 @@
+// What compute-sanitizer watches: small steps of a whole model in every dtype, with accumulation, validation and a sample,
+// op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the suites beside it.
+import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device, type Dtype } from '../../src/native/device.ts';
+import { generate } from '../../src/sample/generate.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+
+const shapes: (ModelConfig & { B: number; T: number })[] = [
+  // Tensor-core kernels, several tiles, ragged ends.
+  { layers: 2, channels: 192, heads: 3, context: 160, vocabularySize: 331, B: 2, T: 150 },
+  // A head size of two groups' bounds, one position.
+  { layers: 1, channels: 160, heads: 2, context: 64, vocabularySize: 300, B: 3, T: 33 },
+  // Nothing divisible: the kernels for any size.
+  { layers: 1, channels: 37 * 2, heads: 2, context: 16, vocabularySize: 61, B: 2, T: 9 },
+];
+
+for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
+  for (const accumulation of [1, 2]) {
+    for (const { B, T, ...config } of shapes) {
+      using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, captures: accumulation === 1 });
+      const model = createModel(device, config, { B, T, purpose: 'training' });
+      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
+      initializeWeights(model, 42);
+      let next = 0;
+      const tokens = () => Int32Array.from({ length: B * T }, () => (next = (next * 7 + 3) % config.vocabularySize));
+      const batch = () => ({ inputs: tokens(), targets: tokens() });
+      for (let step = 0; step < 2; step++) {
+        const { loss, norm } = await trainer.step(step, 1e-3, batch);
+        if (!Number.isFinite(loss) || !Number.isFinite(norm)) throw new Error(`${dtype}: loss ${loss}, norm ${norm}`);
+      }
+      await meanLoss(model, { batch: B, sequence: T, batches: 1 }, batch);
+      for await (const _ of generate(model, { prompt: [1, 2], tokens: 2, window: T, seed: 1, temperature: 1 })) {
+        // Only that it runs.
+      }
+    }
+  }
+}
+console.log('small steps done');

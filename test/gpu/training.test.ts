@@ -1,0 +1,136 @@
+// Training on the GPU as a whole: the same bits every time and by either way of issuing, flat memory, gradients of bf16
+// against fp32 at GPT-2's own size, and a batch that does not fit.
+import { createHash } from 'node:crypto';
+import { expect, it } from 'vitest';
+import type { Batch } from '../../src/batches/loader.ts';
+import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
+import { backward } from '../../src/model/backward.ts';
+import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
+import { forward } from '../../src/model/forward.ts';
+import { headForwardBackward } from '../../src/model/head.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { createModel } from '../../src/model/model.ts';
+import { ParameterArena, parameterTable } from '../../src/model/parameters.ts';
+import { Device, type DeviceOptions } from '../../src/native/device.ts';
+import { checkMemory, trainingBytes } from '../../src/train/memory.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { describeCuda } from '../support/backends.ts';
+import { dot, floats, Random } from '../support/tensors.ts';
+
+const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
+
+/** Batches of seeded tokens, the same for the same seed. */
+function batches(seed: number, count: number, below: number): () => Batch {
+  const random = new Random(seed);
+  return () => ({ inputs: random.integers(count, below), targets: random.integers(count, below) });
+}
+
+function makeTrainer(device: Device, config: ModelConfig, B: number, T: number, accumulation: number): Trainer {
+  const model = createModel(device, config, { B, T, purpose: 'training' });
+  initializeWeights(model, 42);
+  return new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
+}
+
+/** A hash of all weights and moments after some steps, two under way at a time as in training. */
+async function trained(options: Partial<DeviceOptions>, steps: number, accumulation = 1): Promise<string> {
+  using device = Device.open({ kind: 'cuda', accumulates: accumulation > 1, ...options });
+  const [B, T] = [4, 200];
+  const trainer = makeTrainer(device, small, B, T, accumulation);
+  const next = batches(7, B * T, small.vocabularySize);
+  let before: { finished(): Promise<{ loss: number }> } | undefined;
+  const hash = createHash('sha256');
+  for (let step = 0; step < steps; step++) {
+    const begun = await trainer.begin(step, 1e-3, next);
+    if (before) hash.update(String((await before.finished()).loss));
+    before = begun;
+  }
+  await before!.finished();
+  hash.update(weightsHash(trainer.model));
+  for (const arena of [trainer.m, trainer.v]) hash.update(floats(arena.matrices)).update(floats(arena.vectors));
+  return hash.digest('hex');
+}
+
+describeCuda('training', () => {
+  it.each(['bf16', 'fp32', 'tf32'] as const)('two runs of 50 steps end in the same bits: %s', async (dtype) => {
+    expect(await trained({ dtype }, 50)).toBe(await trained({ dtype }, 50));
+  });
+
+  it.each([1, 3])(
+    'a replayed graph gives the bits of ops issued one by one, %i micro-batches',
+    async (accumulation) => {
+      const replayed = await trained({ dtype: 'bf16' }, 10, accumulation);
+      expect(await trained({ dtype: 'bf16', captures: false }, 10, accumulation)).toBe(replayed);
+    },
+  );
+
+  it('memory stays flat over 5,000 steps', { timeout: 300_000 }, async () => {
+    using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+    const trainer = makeTrainer(device, { ...small, layers: 1, channels: 64, heads: 1 }, 2, 32, 1);
+    const next = batches(3, 64, small.vocabularySize);
+    const measured: { rss: number; available: number }[] = [];
+    for (let step = 0; step < 5000; step++) {
+      await trainer.step(step, 1e-4, next);
+      if (step === 500 || step === 4999) {
+        globalThis.gc?.();
+        measured.push({ rss: process.memoryUsage.rss(), available: device.memory().available });
+      }
+    }
+    expect(measured[1]!.available).toBe(measured[0]!.available);
+    expect(measured[1]!.rss - measured[0]!.rss).toBeLessThan(8 * 2 ** 20);
+  });
+
+  it('gradients of d12 in bf16 point where those of fp32 do', { timeout: 300_000 }, () => {
+    const config = presetConfig('d12')!;
+    const [B, T] = [4, 1024];
+    const gradients = (dtype: 'fp32' | 'bf16'): Map<string, Float32Array> => {
+      using device = Device.open({ kind: 'cuda', dtype });
+      const model = createModel(device, config, { B, T, purpose: 'training' });
+      initializeWeights(model, 42);
+      const arena = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32');
+      const batch = model.activations.at(B, T);
+      const { inputs, targets } = batches(11, B * T, config.vocabularySize)();
+      batch.model.tokens.write(inputs);
+      batch.model.targets.write(targets);
+      forward(model, batch);
+      headForwardBackward(model, batch, arena, { dloss: 1 / (B * T), accumulate: false });
+      backward(model, batch, arena, { accumulate: false });
+      return new Map(parameterTable(config).map(({ name }) => [name, floats(arena.get(name))]));
+    };
+    const [exact, rounded] = [gradients('fp32'), gradients('bf16')];
+    const worst = { cosine: 1, norm: 1 };
+    for (const [name, wanted] of exact) {
+      // A key bias has no gradient in theory: softmax does not see what is added to every score.
+      const parts = name.endsWith('qkvb')
+        ? [
+            [0, 768],
+            [1536, 2304],
+          ]
+        : [[0, wanted.length]];
+      for (const [from, to] of parts as [number, number][]) {
+        const [a, b] = [rounded.get(name)!.subarray(from, to), wanted.subarray(from, to)];
+        const [aa, bb] = [Math.sqrt(dot(a, a)), Math.sqrt(dot(b, b))];
+        const cosine = dot(a, b) / (aa * bb);
+        worst.cosine = Math.min(worst.cosine, cosine);
+        if (Math.abs(aa / bb - 1) > Math.abs(worst.norm - 1)) worst.norm = aa / bb;
+        expect(cosine, `${name}: cosine`).toBeGreaterThanOrEqual(0.999);
+        expect(Math.abs(aa / bb - 1), `${name}: norm ratio ${aa / bb}`).toBeLessThanOrEqual(0.01);
+      }
+    }
+    console.log(
+      `d12 bf16 against fp32: least cosine ${worst.cosine.toFixed(6)}, worst norm ratio ${worst.norm.toFixed(5)}`,
+    );
+  });
+
+  it('the plan is what the driver counts, and a batch that does not fit is refused with one that does', () => {
+    using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+    const config = presetConfig('d12')!;
+    const before = device.memory().available;
+    const sizes = { B: 8, T: 1024 };
+    makeTrainer(device, config, sizes.B, sizes.T, 1);
+    const used = before - device.memory().available;
+    expect(Math.abs(trainingBytes(device, config, sizes) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
+    expect(() => checkMemory(device, config, { B: 4096, T: 1024 })).toThrow(
+      /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of device memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ fits$/,
+    );
+  });
+});
