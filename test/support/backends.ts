@@ -1,50 +1,55 @@
-// Runs a suite once per native library. One that is not there is a visible skip with its reason.
+// Runs a suite once per native library and dtype. What cannot run here is a visible skip with its reason.
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, it } from 'vitest';
-import { Device } from '../../src/native/device.ts';
+import { Device, type Dtype } from '../../src/native/device.ts';
 import { type LibraryKind, libraryPath } from '../../src/native/library.ts';
 
-const kinds: readonly LibraryKind[] = ['cpu', 'cuda'];
-
-/** A suite for each library; `device()` gives the open device inside tests. */
-export function describeBackends(name: string, suite: (device: () => Device, kind: LibraryKind) => void): void {
-  for (const kind of kinds) {
-    const path = libraryPath(kind);
-    const file = path.split('/').at(-1)!;
-    const reason = !existsSync(path)
-      ? `there is no ${file}`
-      : file.includes(kind)
-        ? undefined
-        : `GPT2_LIBRARY is ${file}`;
-    if (reason) {
-      describe(`${name} on ${kind}`, () => it.skip(reason, () => {}));
-      continue;
-    }
-    describe(`${name} on ${kind}`, () => {
-      let device: Device | undefined;
-      beforeAll(() => {
-        device = Device.open({ kind });
+/** A suite for each library, in fp32 unless `dtypes` has more (the CPU library has no other); `device()` is the open device. */
+export function describeBackends(
+  name: string,
+  suite: (device: () => Device, kind: LibraryKind, dtype: Dtype) => void,
+  { dtypes = ['fp32'] }: { dtypes?: readonly Dtype[] } = {},
+): void {
+  for (const kind of ['cpu', 'cuda'] as const) {
+    const reason = missing(kind);
+    for (const dtype of kind === 'cpu' ? (['fp32'] as const) : dtypes) {
+      const title = kind === 'cpu' ? `${name} on cpu` : `${name} on cuda, ${dtype}`;
+      if (reason !== undefined) {
+        describe(title, () => it.skip(reason, () => {}));
+        continue;
+      }
+      describe(title, () => {
+        let device: Device | undefined;
+        beforeAll(() => {
+          device = Device.open({ kind, dtype });
+        });
+        afterAll(() => device?.close());
+        suite(() => device!, kind, dtype);
       });
-      afterAll(() => device?.close());
-      suite(() => device!, kind);
-    });
+    }
   }
 }
 
 /** A suite for the CUDA library alone, on a machine with a GPU. */
 export function describeCuda(name: string, suite: () => void): void {
-  const reason = cudaProblem();
+  const reason = missing('cuda');
   if (reason === undefined) describe(name, suite);
   else describe(name, () => it.skip(reason, () => {}));
 }
 
-/** Why the CUDA library cannot be tested here, or undefined if it can. GPT2_REQUIRE_CUDA=1 makes it an error. */
-function cudaProblem(): string | undefined {
+/** Why a library cannot be tested here, or undefined if it can. GPT2_REQUIRE_CUDA=1 makes a missing GPU an error. */
+function missing(kind: LibraryKind): string | undefined {
+  const path = libraryPath(kind);
+  const file = path.split('/').at(-1)!;
+  const isRequired = kind === 'cuda' && process.env.GPT2_REQUIRE_CUDA === '1';
+  if (!existsSync(path) && !isRequired) return `there is no ${file}`;
+  if (!file.includes(kind)) return `GPT2_LIBRARY is ${file}`;
+  if (kind === 'cpu') return undefined;
   try {
-    Device.open({ kind: 'cuda' }).close();
+    Device.open({ kind }).close();
     return undefined;
   } catch (error) {
-    if (process.env.GPT2_REQUIRE_CUDA === '1' || !(error instanceof Error)) throw error;
-    return error.message.split(';')[0];
+    if (isRequired || !(error instanceof Error)) throw error;
+    return error.message;
   }
 }

@@ -1,13 +1,13 @@
 // Tensors for tests: seeded values, guard values behind every tensor, and the two measures gradients are compared by.
 import { expect } from 'vitest';
-import { type DeviceBuffer, type ElementType, Tensor } from '../../src/native/buffer.ts';
+import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from '../../src/native/buffer.ts';
 import type { Device } from '../../src/native/device.ts';
 import type { FixtureTensor } from './fixtures.ts';
 
 /** Elements behind each tensor that no op may touch. */
 const guardCount = 64;
-const guardFloat = 12345.678;
-const guardInteger = 0x5a5a5a5a;
+/** Exact in every type. */
+const guardValue = 12352;
 
 /** A source of numbers that is the same at every run: a linear congruential generator (Knuth's MMIX constants). */
 export class Random {
@@ -42,38 +42,40 @@ export class TensorBench {
     this.device = device;
   }
 
-  /** A tensor with values, or filled with NaN so that an element that is never written shows. */
+  /** A tensor with values (rounded in bf16), or filled with NaN so that an element that is never written shows. */
   tensor(
     name: string,
     shape: readonly number[],
-    values?: Float32Array | Int32Array,
-    type: ElementType = 'fp32',
+    values?: ArrayLike<number>,
+    type: ElementType = this.device.elementType,
   ): Tensor {
     const count = shape.reduce((product, size) => product * size, 1);
-    const buffer: DeviceBuffer = this.device.allocate((count + guardCount) * 4, name);
+    const width = bytesOf(type);
+    const buffer: DeviceBuffer = this.device.allocate((count + guardCount) * width, name);
     const tensor = new Tensor(buffer, name, type, shape);
-    const guard = new Tensor(buffer, `${name}'s guard`, type, [guardCount], count * 4);
-    if (type === 'int32') {
-      tensor.write((values as Int32Array | undefined) ?? new Int32Array(count));
-      guard.write(new Int32Array(guardCount).fill(guardInteger));
-    } else {
-      tensor.write((values as Float32Array | undefined) ?? new Float32Array(count).fill(Number.NaN));
-      guard.write(new Float32Array(guardCount).fill(guardFloat));
-    }
+    const guard = new Tensor(buffer, `${name}'s guard`, type, [guardCount], count * width);
+    const unwritten = type === 'int32' ? 0 : Number.NaN;
+    writeNumbers(tensor, values ?? new Float32Array(count).fill(unwritten));
+    writeNumbers(guard, new Float64Array(guardCount).fill(guardValue));
     this.#buffers.push({ tensor, guard });
     return tensor;
   }
 
+  /** Likewise of what the device's type makes no difference to: statistics, bias gradients, losses. */
+  floats(name: string, shape: readonly number[], values?: ArrayLike<number>): Tensor {
+    return this.tensor(name, shape, values, 'fp32');
+  }
+
   /** A tensor as it was recorded. */
   fixture(name: string, { shape, values }: FixtureTensor): Tensor {
-    return this.tensor(name, shape, values, values instanceof Int32Array ? 'int32' : 'fp32');
+    return this.tensor(name, shape, values, values instanceof Int32Array ? 'int32' : this.device.elementType);
   }
 
   checkGuards(): void {
     for (const { tensor, guard } of this.#buffers) {
-      const wanted = guard.type === 'int32' ? guardInteger : Math.fround(guardFloat);
+      const values = guard.type === 'int32' ? (guard.read() as Int32Array) : floats(guard);
       expect(
-        guard.read().every((value) => value === wanted),
+        values.every((value) => value === guardValue),
         `${tensor.name}: written past its end`,
       ).toBe(true);
     }
@@ -88,7 +90,34 @@ export class TensorBench {
   }
 }
 
-export const floats = (tensor: Tensor): Float32Array => tensor.read() as Float32Array;
+/** The elements of a tensor of floats. */
+export function floats(tensor: Tensor): Float32Array {
+  const values = tensor.read();
+  if (values instanceof Float32Array) return values;
+  // bf16 is the upper half of an fp32.
+  return new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
+}
+
+/** Numbers rounded to nearest even bf16, as their 16 bits. */
+export function toBf16(values: ArrayLike<number>): Uint16Array {
+  const bits = new Uint32Array(Float32Array.from(values).buffer);
+  return Uint16Array.from(bits, (word) => {
+    if ((word & 0x7fffffff) > 0x7f800000) return 0x7fc0;
+    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+  });
+}
+
+/** Numbers as a tensor of that type holds them. */
+export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
+  if (type !== 'bf16') return Float32Array.from(values);
+  return new Float32Array(Uint32Array.from(toBf16(values), (bits) => bits << 16).buffer);
+}
+
+/** Writes numbers into a tensor of any type. */
+export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
+  if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
+  else tensor.write(tensor.type === 'bf16' ? toBf16(values) : Float32Array.from(values));
+}
 
 /** ‖a - b‖ / ‖b‖ */
 export function relativeError(a: ArrayLike<number>, b: ArrayLike<number>): number {
