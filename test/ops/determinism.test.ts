@@ -1,0 +1,94 @@
+// The same inputs give the same bits, again and again, where many blocks share a sum.
+import { createHash } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
+import { embeddingBackward, embeddingScratch } from '../../src/ops/embedding.ts';
+import { layernormBackward, layernormScratch } from '../../src/ops/layernorm.ts';
+import { matmulBackwardWeight, matmulScratch } from '../../src/ops/matmul.ts';
+import { describeBackends } from '../support/backends.ts';
+import { Random, TensorBench } from '../support/tensors.ts';
+
+describeBackends(
+  'determinism',
+  (device, kind) => {
+    const repeats = kind === 'cpu' ? 5 : 300;
+
+    function expectSameBits(
+      bench: TensorBench,
+      results: readonly { read(): ArrayBufferView }[],
+      run: () => void,
+    ): void {
+      const hashes = new Set<string>();
+      for (let repeat = 0; repeat < repeats; repeat++) {
+        run();
+        const hash = createHash('sha256');
+        for (const result of results) hash.update(new Uint8Array(result.read().buffer as ArrayBuffer));
+        hashes.add(hash.digest('hex'));
+      }
+      expect(hashes.size).toBe(1);
+      bench.checkGuards();
+    }
+
+    it('attention backward', () => {
+      using bench = new TensorBench(device());
+      const sizes = { B: 2, T: 300, C: 128, NH: 2 };
+      device().reserveWorkspace(attentionScratch(device(), sizes));
+      const random = new Random(1);
+      const qkv = bench.tensor('qkv', [2, 300, 384], random.normals(2 * 300 * 384));
+      const dout = bench.tensor('dout', [2, 300, 128], random.normals(2 * 300 * 128));
+      const [out, lse] = [bench.tensor('out', [2, 300, 128]), bench.floats('lse', [2, 2, 300])];
+      const dqkv = bench.tensor('dqkv', [2, 300, 384]);
+      attentionForward(device(), { out, lse, qkv });
+      expectSameBits(bench, [dqkv], () => attentionBackward(device(), { dqkv, dout, out, qkv, lse }));
+    });
+
+    it('matmul backward of weights, k split over blocks', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [3000, 136, 200];
+      device().reserveWorkspace(matmulScratch(device(), { N, C, O }));
+      const random = new Random(2);
+      const dout = bench.tensor('dout', [N, O], random.normals(N * O));
+      const input = bench.tensor('in', [N, C], random.normals(N * C));
+      const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
+      const dbias = bench.floats('dbias', [O]);
+      expectSameBits(bench, [dweight, dbias], () =>
+        matmulBackwardWeight(device(), { dweight, dbias, dout, input, accumulate: false }),
+      );
+    });
+
+    it('layernorm backward', () => {
+      using bench = new TensorBench(device());
+      const [N, C] = [5000, 96];
+      device().reserveWorkspace(layernormScratch(device(), { N, C }));
+      const random = new Random(3);
+      const tensors = Object.fromEntries(
+        (['dout', 'input'] as const).map((name) => [name, bench.tensor(name, [N, C], random.normals(N * C))]),
+      ) as Record<'dout' | 'input', ReturnType<TensorBench['tensor']>>;
+      const weight = bench.tensor('weight', [C], random.normals(C));
+      const mean = bench.floats('mean', [N], new Float32Array(N));
+      const rstd = bench.floats('rstd', [N], new Float32Array(N).fill(1));
+      const dinput = bench.tensor('din', [N, C]);
+      const [dweight, dbias] = [bench.floats('dweight', [C]), bench.floats('dbias', [C])];
+      const op = { ...tensors, weight, mean, rstd, dinput, dweight, dbias, dresidual: null, accumulate: false };
+      expectSameBits(bench, [dinput, dweight, dbias], () => layernormBackward(device(), op));
+    });
+
+    it('embedding backward', () => {
+      using bench = new TensorBench(device());
+      const [B, T, C, V] = [4, 1000, 40, 300];
+      device().reserveWorkspace(embeddingScratch(device(), { B, T, C, V }));
+      const random = new Random(4);
+      const tokens = bench.tensor('tokens', [B, T], random.integers(B * T, 40), 'int32');
+      const dout = bench.tensor('dout', [B, T, C], random.normals(B * T * C));
+      const before = random.normals(V * C);
+      const dwte = bench.tensor('dwte', [V, C], before, device().gradientType);
+      const dwpe = bench.tensor('dwpe', [T, C], undefined, device().gradientType);
+      const start = dwte.read();
+      expectSameBits(bench, [dwte, dwpe], () => {
+        dwte.write(start);
+        embeddingBackward(device(), { dwte, dwpe, dout, tokens, vocabulary: V, accumulate: false });
+      });
+    });
+  },
+  { dtypes: ['fp32', 'bf16'] },
+);

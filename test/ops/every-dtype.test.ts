@@ -1,0 +1,317 @@
+// Every op in every library and dtype against its formula in double, computed from the inputs as the device holds them, at
+// sizes with ragged edges. The measure is the relative Frobenius error. A result stored in bf16 is off by 1.7e-3 at most from
+// its one rounding; bounds over 2e-3 say what else is rounded on the way.
+import { expect, it } from 'vitest';
+import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import type { Tensor } from '../../src/native/buffer.ts';
+import type { Dtype } from '../../src/native/device.ts';
+import { adamw } from '../../src/ops/adamw.ts';
+import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
+import { crossEntropy } from '../../src/ops/cross-entropy.ts';
+import { embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/embedding.ts';
+import { geluBackward, geluForward } from '../../src/ops/gelu.ts';
+import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
+import { layernormBackward, layernormForward, layernormScratch } from '../../src/ops/layernorm.ts';
+import * as matmul from '../../src/ops/matmul.ts';
+import { residualForward } from '../../src/ops/residual.ts';
+import { describeBackends } from '../support/backends.ts';
+import * as formulas from '../support/formulas.ts';
+import { floats, held, Random, relativeError, TensorBench, toBf16 } from '../support/tensors.ts';
+
+const dtypes = ['fp32', 'tf32', 'bf16'] as const;
+
+/** The bound for a dtype; tf32's is fp32's where it is not given: only matmuls differ. */
+type Bounds = { fp32: number; tf32?: number; bf16: number };
+
+function expectNear(name: string, dtype: Dtype, actual: Tensor, wanted: ArrayLike<number>, bounds: Bounds): void {
+  const bound = dtype === 'tf32' ? (bounds.tf32 ?? bounds.fp32) : bounds[dtype];
+  const values = floats(actual);
+  const error = relativeError(values, wanted);
+  // NaN must not slip through a comparison.
+  expect(error <= bound && values.length === wanted.length, `${name}: relative error ${error}, bound ${bound}`).toBe(
+    true,
+  );
+}
+
+const plus = (a: ArrayLike<number>, b: ArrayLike<number>) => Float64Array.from(a, (value, index) => value + b[index]!);
+
+/** Random inputs that are already what the device will hold. */
+function inputsOf(bench: TensorBench, seed: number) {
+  const random = new Random(seed);
+  return (name: string, shape: readonly number[], scale = 1, type = bench.device.elementType) => {
+    const count = shape.reduce((total, size) => total * size, 1);
+    const values = held(type, random.normals(count, scale));
+    return { tensor: bench.tensor(name, shape, values, type), values };
+  };
+}
+
+describeBackends(
+  'every op',
+  (device, kind, dtype) => {
+    const isCpu = kind === 'cpu';
+
+    // Aligned and not, one tile and several, fewer and more than a tile's steps of k, sums over many rows.
+    const products = [
+      { N: 1, C: 8, O: 8 },
+      { N: 7, C: 37, O: 24 },
+      { N: 64, C: 80, O: 320 },
+      { N: 129, C: 72, O: 200 },
+      { N: 257, C: 384, O: 136 },
+      ...(isCpu
+        ? []
+        : [
+            { N: 1000, C: 768, O: 776 },
+            { N: 4097, C: 128, O: 64 },
+            { N: 2, C: 64, O: 50304 },
+          ]),
+    ];
+    it.each(products)('matmul, N $N C $C O $O', ({ N, C, O }) => {
+      using bench = new TensorBench(device());
+      device().reserveWorkspace(matmul.matmulScratch(device(), { N, C, O }));
+      const input = inputsOf(bench, N + C + O);
+      const [x, w, b] = [input('in', [N, C]), input('weight', [O, C], 0.2), input('bias', [O])];
+      const [dout, residual, pre] = [input('dout', [N, O]), input('residual', [N, O]), input('pre', [N, C])];
+      // fp32 sums of K terms; tf32 cuts inputs to 10 bits of mantissa.
+      const bounds = { fp32: 1e-6 * Math.sqrt(Math.max(C, O, N)) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
+
+      const linear = formulas.product(x.values, w.values, { N, K: C, O }, 'nt').map((v, i) => v + b.values[i % O]!);
+      const out = bench.tensor('out', [N, O]);
+      matmul.matmulForward(device(), { out, input: x.tensor, weight: w.tensor, bias: b.tensor });
+      expectNear('out', dtype, out, linear, bounds);
+
+      const [gelu, kept] = [bench.tensor('gelu', [N, O]), bench.tensor('pre', [N, O])];
+      matmul.matmulGeluForward(device(), { out: gelu, pre: kept, input: x.tensor, weight: w.tensor, bias: b.tensor });
+      expectNear('pre', dtype, kept, linear, bounds);
+      // tanh in one instruction: 2^-11.
+      expectNear('gelu', dtype, gelu, linear.map(formulas.gelu), { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 });
+
+      const added = bench.tensor('out', [N, O]);
+      matmul.matmulResidualForward(device(), {
+        out: added,
+        input: x.tensor,
+        weight: w.tensor,
+        bias: b.tensor,
+        residual: residual.tensor,
+      });
+      expectNear('residual', dtype, added, plus(linear, residual.values), bounds);
+
+      const dx = formulas.product(dout.values, w.values, { N, K: O, O: C }, 'nn');
+      const dinput = bench.tensor('din', [N, C]);
+      matmul.matmulBackwardInput(device(), { dinput, dout: dout.tensor, weight: w.tensor });
+      expectNear('din', dtype, dinput, dx, bounds);
+      const through = dx.map((value, index) => value * formulas.geluDerivative(pre.values[index]!));
+      const dgelu = bench.tensor('din', [N, C]);
+      matmul.matmulGeluBackwardInput(device(), { dinput: dgelu, dout: dout.tensor, weight: w.tensor, pre: pre.tensor });
+      expectNear('din through gelu', dtype, dgelu, through, { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 });
+
+      const dw = formulas.product(dout.values, x.values, { N: O, K: N, O: C }, 'tn');
+      const db = new Float64Array(O);
+      dout.values.forEach((value, index) => {
+        db[index % O]! += value;
+      });
+      const before = input('dweight', [O, C], 1, device().gradientType);
+      const beforeBias = input('dbias', [O], 1, 'fp32');
+      const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, input: x.tensor };
+      matmul.matmulBackwardWeight(device(), { ...op, accumulate: true });
+      expectNear('dweight +=', dtype, before.tensor, plus(dw, before.values), bounds);
+      expectNear('dbias +=', dtype, beforeBias.tensor, plus(db, beforeBias.values), { fp32: 1e-5, bf16: 1e-5 });
+      matmul.matmulBackwardWeight(device(), { ...op, accumulate: false });
+      expectNear('dweight =', dtype, before.tensor, dw, bounds);
+      expectNear('dbias =', dtype, beforeBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
+      bench.checkGuards();
+    });
+
+    it.each([
+      { N: 7, C: 64 },
+      { N: 5, C: 37 },
+      { N: 130, C: 768 },
+      { N: 33, C: 1600 },
+      { N: 3, C: 2400 },
+      { N: 3000, C: 384 },
+    ])('layernorm, N $N C $C', ({ N, C }) => {
+      using bench = new TensorBench(device());
+      device().reserveWorkspace(layernormScratch(device(), { N, C }));
+      const input = inputsOf(bench, N + C);
+      const [x, w, b] = [input('in', [N, C], 3), input('weight', [C]), input('bias', [C])];
+      const [dout, dresidual] = [input('dout', [N, C]), input('dresidual', [N, C])];
+      const wanted = formulas.layernorm(x.values, w.values, b.values, dout.values, { N, C });
+      const out = bench.tensor('out', [N, C]);
+      const [mean, rstd] = [bench.floats('mean', [N]), bench.floats('rstd', [N])];
+      layernormForward(device(), { out, mean, rstd, input: x.tensor, weight: w.tensor, bias: b.tensor });
+      expectNear('out', dtype, out, wanted.out, { fp32: 1e-6, bf16: 2e-3 });
+      expectNear('mean', dtype, mean, wanted.mean, { fp32: 1e-5, bf16: 1e-5 });
+      expectNear('rstd', dtype, rstd, wanted.rstd, { fp32: 1e-5, bf16: 1e-5 });
+      const beside = { input: x.tensor, weight: w.tensor, mean, rstd, dout: dout.tensor };
+      const dinput = bench.tensor('din', [N, C]);
+      const [dweight, dbias] = [bench.floats('dweight', [C]), bench.floats('dbias', [C])];
+      layernormBackward(device(), { ...beside, dinput, dweight, dbias, dresidual: null, accumulate: false });
+      expectNear('din', dtype, dinput, wanted.din, { fp32: 2e-6, bf16: 2e-3 });
+      expectNear('dweight', dtype, dweight, wanted.dweight, { fp32: 1e-5, bf16: 1e-5 });
+      expectNear('dbias', dtype, dbias, wanted.dbias, { fp32: 1e-5, bf16: 1e-5 });
+      const inPlace = dresidual.tensor;
+      layernormBackward(device(), { ...beside, dinput: inPlace, dweight, dbias, dresidual: inPlace, accumulate: true });
+      expectNear('din in place', dtype, inPlace, plus(wanted.din, dresidual.values), { fp32: 2e-6, bf16: 2e-3 });
+      expectNear(
+        'dweight +=',
+        dtype,
+        dweight,
+        wanted.dweight.map((value) => 2 * value),
+        { fp32: 1e-5, bf16: 1e-5 },
+      );
+      bench.checkGuards();
+    });
+
+    const lengths = isCpu ? [1, 7, 129] : [1, 7, 64, 127, 129, 1000, 1024];
+    const heads = isCpu ? [64] : [20, 32, 64, 80, 96, 128];
+    it.each(lengths.flatMap((T) => heads.map((HS) => ({ T, HS }))))('attention, T $T, head size $HS', ({ T, HS }) => {
+      using bench = new TensorBench(device());
+      const sizes = { B: T < 200 ? 2 : 1, T, NH: T < 200 ? 3 : 1, C: HS * (T < 200 ? 3 : 1) };
+      const { B, C, NH } = sizes;
+      device().reserveWorkspace(attentionScratch(device(), sizes));
+      const input = inputsOf(bench, T + HS);
+      const [qkv, dout] = [input('qkv', [B, T, 3 * C]), input('dout', [B, T, C])];
+      const wanted = formulas.attention(qkv.values, dout.values, sizes);
+      const [out, lse] = [bench.tensor('out', [B, T, C]), bench.floats('lse', [B, NH, T])];
+      attentionForward(device(), { out, lse, qkv: qkv.tensor });
+      // P is rounded to bf16 before it meets v.
+      expectNear('out', dtype, out, wanted.out, { fp32: 2e-6, bf16: 4e-3 });
+      const lseError = floats(lse).reduce((worst, value, i) => Math.max(worst, Math.abs(value - wanted.lse[i]!)), 0);
+      expect(lseError, 'lse').toBeLessThan(dtype === 'bf16' ? 1e-4 : 1e-5);
+      const dqkv = bench.tensor('dqkv', [B, T, 3 * C]);
+      attentionBackward(device(), { dqkv, dout: dout.tensor, out, qkv: qkv.tensor, lse });
+      // P and dS are rounded, and D is made from the rounded out.
+      const gradients = floats(dqkv);
+      ['dq', 'dk', 'dv'].forEach((name, part) => {
+        const pick = (from: ArrayLike<number>) =>
+          Float64Array.from({ length: B * T * C }, (_, i) => from[Math.floor(i / C) * 3 * C + part * C + (i % C)]!);
+        const [actual, exact] = [pick(gradients), pick(wanted.dqkv)];
+        const bound = dtype === 'bf16' ? 8e-3 : 5e-6;
+        // With a single position nothing competes: dq and dk are zero, up to the rounding of D.
+        const scale = T === 1 && part < 2 ? 1 : Math.sqrt(exact.reduce((sum, value) => sum + value * value, 0));
+        const error = Math.sqrt(actual.reduce((sum, value, i) => sum + (value - exact[i]!) ** 2, 0)) / scale;
+        expect(error <= (T === 1 && dtype === 'bf16' ? 0.1 : bound), `${name}: ${error}, bound ${bound}`).toBe(true);
+      });
+      bench.checkGuards();
+    });
+
+    it.each([1, 91, 4096, 100_003])('gelu and residual, %i elements', (count) => {
+      using bench = new TensorBench(device());
+      const input = inputsOf(bench, count);
+      const [x, y] = [input('x', [count], 2), input('y', [count])];
+      const out = bench.tensor('out', [count]);
+      geluForward(device(), { out, input: x.tensor });
+      expectNear('gelu', dtype, out, Float64Array.from(x.values, formulas.gelu), { fp32: 1e-6, bf16: 3e-3 });
+      geluBackward(device(), { dinput: out, dout: y.tensor, input: x.tensor });
+      const derivative = Float64Array.from(x.values, (value, i) => formulas.geluDerivative(value) * y.values[i]!);
+      expectNear('gelu backward', dtype, out, derivative, { fp32: 1e-6, bf16: 3e-3 });
+      residualForward(device(), { out, a: x.tensor, b: y.tensor });
+      expectNear('residual', dtype, out, plus(x.values, y.values), { fp32: 1e-7, bf16: 2e-3 });
+      bench.checkGuards();
+    });
+
+    it.each([
+      { N: 9, V: 53, Vp: 64 },
+      { N: 4, V: 50257, Vp: 50304 },
+      { N: 3, V: 1001, Vp: 1001 },
+    ])('cross-entropy, V $V of $Vp', ({ N, V, Vp }) => {
+      using bench = new TensorBench(device());
+      const logits = inputsOf(bench, V)('logits', [N, Vp], 4);
+      const targets = new Random(N).integers(N, V);
+      const wanted = formulas.crossEntropy(logits.values, targets, { V, Vp, dloss: 0.25 });
+      const losses = bench.floats('losses', [N]);
+      const ids = bench.tensor('targets', [N], targets, 'int32');
+      const op = { losses, logits: logits.tensor, targets: ids, vocabulary: V, dloss: 0.25 };
+      crossEntropy(device(), { ...op, dlogits: null });
+      for (const [i, loss] of floats(losses).entries()) {
+        expect(Math.abs(loss - wanted.losses[i]!), `loss ${i}`).toBeLessThan(1e-5);
+      }
+      const dlogits = bench.tensor('dlogits', [N, Vp]);
+      crossEntropy(device(), { ...op, dlogits });
+      expectNear('dlogits', dtype, dlogits, wanted.dlogits, { fp32: 1e-5, bf16: 2e-3 });
+      crossEntropy(device(), { ...op, dlogits: logits.tensor });
+      expect(floats(logits.tensor)).toEqual(floats(dlogits));
+      bench.checkGuards();
+    });
+
+    it.each([
+      { B: 2, T: 9, C: 37, below: 50 },
+      { B: 4, T: 1000, C: 64, below: 7 },
+      { B: 3, T: 700, C: 96, below: 5000 },
+      { B: 1, T: 2100, C: 32, below: 1 },
+    ])('embedding, $B x $T tokens of $below kinds', ({ B, T, C, below }) => {
+      using bench = new TensorBench(device());
+      const V = 5000;
+      device().reserveWorkspace(embeddingScratch(device(), { B, T, C, V }));
+      const input = inputsOf(bench, T);
+      const [wte, wpe, dout] = [input('wte', [V, C]), input('wpe', [T, C]), input('dout', [B, T, C])];
+      const ids = new Random(below).integers(B * T, below);
+      const tokens = bench.tensor('tokens', [B, T], ids, 'int32');
+      const out = bench.tensor('out', [B, T, C]);
+      embeddingForward(device(), { out, tokens, wte: wte.tensor, wpe: wpe.tensor, vocabulary: V });
+      const wanted = Float64Array.from({ length: B * T * C }, (_, i) => {
+        const row = Math.floor(i / C);
+        return wte.values[ids[row]! * C + (i % C)]! + wpe.values[(row % T) * C + (i % C)]!;
+      });
+      expectNear('out', dtype, out, wanted, { fp32: 1e-7, bf16: 2e-3 });
+
+      const [dwte, dwpe] = [
+        input('dwte', [V, C], 1, device().gradientType),
+        input('dwpe', [T, C], 1, device().gradientType),
+      ];
+      const [word, position] = [Float64Array.from(dwte.values), Float64Array.from(dwpe.values)];
+      dout.values.forEach((value, i) => {
+        const row = Math.floor(i / C);
+        word[ids[row]! * C + (i % C)]! += value;
+        position[(row % T) * C + (i % C)]! += value;
+      });
+      const op = { dwte: dwte.tensor, dwpe: dwpe.tensor, dout: dout.tensor, tokens, vocabulary: V };
+      embeddingBackward(device(), { ...op, accumulate: true });
+      expectNear('dwte', dtype, dwte.tensor, word, { fp32: 1e-6, bf16: 2e-3 });
+      expectNear('dwpe', dtype, dwpe.tensor, position, { fp32: 1e-6, bf16: 2e-3 });
+      bench.checkGuards();
+    });
+
+    it('adamw and global norm', () => {
+      using bench = new TensorBench(device());
+      const count = 100_003;
+      device().reserveWorkspace(globalNormScratch(device(), { matrixCount: count, vectorCount: 77 }));
+      const input = inputsOf(bench, 5);
+      const gradient = input('gradient', [count], 1, device().gradientType);
+      const vectors = input('vectors', [77], 1, 'fp32');
+      const master = input('master', [count], 1, 'fp32');
+      const [m, v] = [input('m', [count], 0.1, 'fp32'), input('v', [count], 0.1, 'fp32')];
+      v.tensor.write(v.values.map(Math.abs));
+      const weight = dtype === 'bf16' ? bench.tensor('weight', [count]) : master.tensor;
+      const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
+      block.set([1e-2, 0.1, 0.05]);
+      const step = bench.floats('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
+
+      globalNorm(device(), { step, matrices: gradient.tensor, vectors: vectors.tensor, maxNorm: 1 });
+      const squares = (values: Float32Array) => values.reduce((sum, value) => sum + value * value, 0);
+      const norm = Math.sqrt(squares(gradient.values) + squares(vectors.values));
+      const results = floats(step);
+      expect(Math.abs(results[GPT2_STEP.GPT2_STEP_NORM]! / norm - 1)).toBeLessThan(1e-6);
+      expect(Math.abs(results[GPT2_STEP.GPT2_STEP_CLIP]! * norm - 1)).toBeLessThan(1e-6);
+
+      adamw(device(), {
+        ...{ weight, master: master.tensor, m: m.tensor, v: v.tensor, gradient: gradient.tensor, step },
+        ...{ beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 },
+      });
+      const first = Float64Array.from(m.values, (value, i) => 0.9 * value + (0.1 * gradient.values[i]!) / norm);
+      const second = Float64Array.from(
+        v.values,
+        (value, i) => 0.95 * Math.abs(value) + 0.05 * (gradient.values[i]! / norm) ** 2,
+      );
+      const updated = Float64Array.from(
+        master.values,
+        (value, i) => value - 1e-2 * (first[i]! / 0.1 / (Math.sqrt(second[i]! / 0.05) + 1e-8) + 0.1 * value),
+      );
+      expectNear('m', dtype, m.tensor, first, { fp32: 1e-6, bf16: 1e-6 });
+      expectNear('v', dtype, v.tensor, second, { fp32: 1e-6, bf16: 1e-6 });
+      expectNear('master', dtype, master.tensor, updated, { fp32: 1e-6, bf16: 1e-6 });
+      if (dtype === 'bf16') expect(weight.read()).toEqual(toBf16(floats(master.tensor)));
+      bench.checkGuards();
+    });
+  },
+  { dtypes },
+);
