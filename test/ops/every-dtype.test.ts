@@ -1,5 +1,5 @@
 // Every op in every library and dtype against its formula in double, computed from the inputs as the device holds them, at
-// sizes with ragged edges. The measure is the relative Frobenius error. A result stored in bf16 is off by 1.7e-3 at most from
+// sizes with ragged edges. The measure is the relative Frobenius error. A result stored in bf16 is off by about 1.7e-3 from
 // its one rounding; bounds over 2e-3 say what else is rounded on the way.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
@@ -24,7 +24,9 @@ const dtypes = ['fp32', 'tf32', 'bf16'] as const;
 type Bounds = { fp32: number; tf32?: number; bf16: number };
 
 function expectNear(name: string, dtype: Dtype, actual: Tensor, wanted: ArrayLike<number>, bounds: Bounds): void {
-  const bound = dtype === 'tf32' ? (bounds.tf32 ?? bounds.fp32) : bounds[dtype];
+  // The mean square of a few roundings scatters: by a third for 64 elements, where the largest count most.
+  const scatter = dtype === 'bf16' ? 1 + 4 / Math.sqrt(wanted.length) : 1;
+  const bound = (dtype === 'tf32' ? (bounds.tf32 ?? bounds.fp32) : bounds[dtype]) * scatter;
   const values = floats(actual);
   const error = relativeError(values, wanted);
   // NaN must not slip through a comparison.
@@ -33,6 +35,7 @@ function expectNear(name: string, dtype: Dtype, actual: Tensor, wanted: ArrayLik
   );
 }
 
+const norm = (values: ArrayLike<number>) => Math.sqrt(Float64Array.from(values).reduce((sum, x) => sum + x * x, 0));
 const plus = (a: ArrayLike<number>, b: ArrayLike<number>) => Float64Array.from(a, (value, index) => value + b[index]!);
 
 /** Random inputs that are already what the device will hold. */
@@ -49,10 +52,12 @@ describeBackends(
   'every op',
   (device, kind, dtype) => {
     const isCpu = kind === 'cpu';
+    // In tf32 only matmuls differ from fp32.
+    const ifOwn = it.skipIf(dtype === 'tf32');
 
     // Aligned and not, one tile and several, fewer and more than a tile's steps of k, sums over many rows.
     const products = [
-      { N: 1, C: 8, O: 8 },
+      { N: 1, C: 64, O: 72 },
       { N: 7, C: 37, O: 24 },
       { N: 64, C: 80, O: 320 },
       { N: 129, C: 72, O: 200 },
@@ -121,7 +126,7 @@ describeBackends(
       bench.checkGuards();
     });
 
-    it.each([
+    ifOwn.each([
       { N: 7, C: 64 },
       { N: 5, C: 37 },
       { N: 130, C: 768 },
@@ -162,39 +167,43 @@ describeBackends(
     });
 
     const lengths = isCpu ? [1, 7, 129] : [1, 7, 64, 127, 129, 1000, 1024];
-    const heads = isCpu ? [64] : [20, 32, 64, 80, 96, 128];
-    it.each(lengths.flatMap((T) => heads.map((HS) => ({ T, HS }))))('attention, T $T, head size $HS', ({ T, HS }) => {
-      using bench = new TensorBench(device());
-      const sizes = { B: T < 200 ? 2 : 1, T, NH: T < 200 ? 3 : 1, C: HS * (T < 200 ? 3 : 1) };
-      const { B, C, NH } = sizes;
-      device().reserveWorkspace(attentionScratch(device(), sizes));
-      const input = inputsOf(bench, T + HS);
-      const [qkv, dout] = [input('qkv', [B, T, 3 * C]), input('dout', [B, T, C])];
-      const wanted = formulas.attention(qkv.values, dout.values, sizes);
-      const [out, lse] = [bench.tensor('out', [B, T, C]), bench.floats('lse', [B, NH, T])];
-      attentionForward(device(), { out, lse, qkv: qkv.tensor });
-      // P is rounded to bf16 before it meets v.
-      expectNear('out', dtype, out, wanted.out, { fp32: 2e-6, bf16: 4e-3 });
-      const lseError = floats(lse).reduce((worst, value, i) => Math.max(worst, Math.abs(value - wanted.lse[i]!)), 0);
-      expect(lseError, 'lse').toBeLessThan(dtype === 'bf16' ? 1e-4 : 1e-5);
-      const dqkv = bench.tensor('dqkv', [B, T, 3 * C]);
-      attentionBackward(device(), { dqkv, dout: dout.tensor, out, qkv: qkv.tensor, lse });
-      // P and dS are rounded, and D is made from the rounded out.
-      const gradients = floats(dqkv);
-      ['dq', 'dk', 'dv'].forEach((name, part) => {
-        const pick = (from: ArrayLike<number>) =>
-          Float64Array.from({ length: B * T * C }, (_, i) => from[Math.floor(i / C) * 3 * C + part * C + (i % C)]!);
-        const [actual, exact] = [pick(gradients), pick(wanted.dqkv)];
-        const bound = dtype === 'bf16' ? 8e-3 : 5e-6;
-        // With a single position nothing competes: dq and dk are zero, up to the rounding of D.
-        const scale = T === 1 && part < 2 ? 1 : Math.sqrt(exact.reduce((sum, value) => sum + value * value, 0));
-        const error = Math.sqrt(actual.reduce((sum, value, i) => sum + (value - exact[i]!) ** 2, 0)) / scale;
-        expect(error <= (T === 1 && dtype === 'bf16' ? 0.1 : bound), `${name}: ${error}, bound ${bound}`).toBe(true);
-      });
-      bench.checkGuards();
-    });
+    const heads = isCpu ? [64] : dtype === 'bf16' ? [20, 32, 64, 80, 96, 128] : [20, 64, 128];
+    ifOwn.each(lengths.flatMap((T) => heads.map((HS) => ({ T, HS }))))(
+      'attention, T $T, head size $HS',
+      ({ T, HS }) => {
+        using bench = new TensorBench(device());
+        const sizes = { B: T < 200 ? 2 : 1, T, NH: T < 200 ? 3 : 1, C: HS * (T < 200 ? 3 : 1) };
+        const { B, C, NH } = sizes;
+        device().reserveWorkspace(attentionScratch(device(), sizes));
+        const input = inputsOf(bench, T + HS);
+        const [qkv, dout] = [input('qkv', [B, T, 3 * C]), input('dout', [B, T, C])];
+        const wanted = formulas.attention(qkv.values, dout.values, sizes);
+        const [out, lse] = [bench.tensor('out', [B, T, C]), bench.floats('lse', [B, NH, T])];
+        attentionForward(device(), { out, lse, qkv: qkv.tensor });
+        // P is rounded to bf16 before it meets v.
+        expectNear('out', dtype, out, wanted.out, { fp32: 2e-6, bf16: 4e-3 });
+        const lseError = floats(lse).reduce((worst, value, i) => Math.max(worst, Math.abs(value - wanted.lse[i]!)), 0);
+        expect(lseError, 'lse').toBeLessThan(dtype === 'bf16' ? 1e-4 : 1e-5);
+        const dqkv = bench.tensor('dqkv', [B, T, 3 * C]);
+        attentionBackward(device(), { dqkv, dout: dout.tensor, out, qkv: qkv.tensor, lse });
+        // P and dS are rounded, and D is made from the rounded out.
+        const gradients = floats(dqkv);
+        ['dq', 'dk', 'dv'].forEach((name, part) => {
+          const pick = (from: ArrayLike<number>) =>
+            Float64Array.from({ length: B * T * C }, (_, i) => from[Math.floor(i / C) * 3 * C + part * C + (i % C)]!);
+          const [actual, exact] = [pick(gradients), pick(wanted.dqkv)];
+          // With a single position nothing competes and dq and dk are zero: the measure is dv, which is of the size that
+          // they cancel from.
+          const scale = T === 1 ? norm(wanted.dqkv) : norm(exact);
+          const error = norm(actual.map((value, i) => value - exact[i]!)) / scale;
+          const bound = dtype === 'bf16' ? 8e-3 : 5e-6;
+          expect(error <= bound, `${name}: ${error}, bound ${bound}`).toBe(true);
+        });
+        bench.checkGuards();
+      },
+    );
 
-    it.each([1, 91, 4096, 100_003])('gelu and residual, %i elements', (count) => {
+    ifOwn.each([1, 91, 4096, 100_003])('gelu and residual, %i elements', (count) => {
       using bench = new TensorBench(device());
       const input = inputsOf(bench, count);
       const [x, y] = [input('x', [count], 2), input('y', [count])];
@@ -209,7 +218,7 @@ describeBackends(
       bench.checkGuards();
     });
 
-    it.each([
+    ifOwn.each([
       { N: 9, V: 53, Vp: 64 },
       { N: 4, V: 50257, Vp: 50304 },
       { N: 3, V: 1001, Vp: 1001 },
@@ -233,7 +242,7 @@ describeBackends(
       bench.checkGuards();
     });
 
-    it.each([
+    ifOwn.each([
       { B: 2, T: 9, C: 37, below: 50 },
       { B: 4, T: 1000, C: 64, below: 7 },
       { B: 3, T: 700, C: 96, below: 5000 },
@@ -271,7 +280,7 @@ describeBackends(
       bench.checkGuards();
     });
 
-    it('adamw and global norm', () => {
+    ifOwn('adamw and global norm', () => {
       using bench = new TensorBench(device());
       const count = 100_003;
       device().reserveWorkspace(globalNormScratch(device(), { matrixCount: count, vectorCount: 77 }));

@@ -9,16 +9,18 @@ const guardCount = 64;
 /** Exact in every type. */
 const guardValue = 12352;
 
-/** A source of numbers that is the same at every run: a linear congruential generator (Knuth's MMIX constants). */
+/** A source of numbers that is the same at every run: splitmix (Steele, Lea and Flood 2014) cut to 32 bits. */
 export class Random {
-  #state: bigint;
+  #state: number;
   constructor(seed: number) {
-    this.#state = BigInt(seed) * 2654435761n + 1n;
+    this.#state = Math.imul(seed, 0x9e3779b1) | 0;
   }
   /** From [0, 1). */
   uniform(): number {
-    this.#state = BigInt.asUintN(64, this.#state * 6364136223846793005n + 1442695040888963407n);
-    return Number(this.#state >> 40n) / 2 ** 24;
+    this.#state = (this.#state + 0x9e3779b9) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 8) / 2 ** 24;
   }
   /** Roughly normal: the sum of twelve uniforms less six. */
   normals(count: number, scale = 1): Float32Array {
