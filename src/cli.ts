@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Command name to command. The only file that sets the exit code and listens for signals; each command is in commands/.
 import { Command, CommanderError } from 'commander';
+import { benchCommand } from './commands/bench.ts';
 import { compareCommand } from './commands/compare.ts';
 import { preproCommand } from './commands/prepro.ts';
 import { sampleCommand } from './commands/sample.ts';
@@ -40,7 +41,7 @@ function program(): Command {
     .description('GPT-2 training from TypeScript')
     .showSuggestionAfterError(true)
     .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
-  const commands = [preproCommand(), trainCommand(interruption), sampleCommand(), compareCommand()];
+  const commands = [preproCommand(), trainCommand(interruption), sampleCommand(), compareCommand(), benchCommand()];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands]) {
     command.exitOverride().option('--verbose', 'show where an error comes from');

@@ -1,5 +1,7 @@
 // The public API. Commands use this and nothing beneath it.
 export { type Batch, type Loader, openLoader } from './batches/loader.ts';
+export type { BenchReport } from './bench/bench.ts';
+export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';

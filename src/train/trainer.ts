@@ -39,6 +39,8 @@ export interface StepResult {
 
 /** A step that was issued. */
 export interface BegunStep {
+  /** How long the program was busy issuing it. */
+  readonly hostMilliseconds: number;
   /** Waits until the step is done, without blocking the event loop. */
   finished(): Promise<StepResult>;
 }
@@ -125,6 +127,7 @@ export class Trainer {
     const slot = this.#slots[this.#begun++ % this.#slots.length]!;
     if (slot.isBusy) await device.reached(slot.event);
     slot.isBusy = true;
+    const started = performance.now();
 
     slot.values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
     slot.values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = 1 - beta1 ** (index + 1);
@@ -150,7 +153,7 @@ export class Trainer {
       slot.isBusy = false;
       return { loss: slot.results[0]!, norm: slot.results[1]! };
     };
-    return { finished };
+    return { hostMilliseconds: performance.now() - started, finished };
   }
 }
 

@@ -8,18 +8,20 @@ import { Device, type Dtype } from '../../src/native/device.ts';
 import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 
+// Racecheck follows every access to shared memory: small enough that it ends within a minute.
 const shapes: (ModelConfig & { B: number; T: number })[] = [
-  // Tensor-core kernels, several tiles, ragged ends.
-  { layers: 2, channels: 192, heads: 3, context: 160, vocabularySize: 331, B: 2, T: 150 },
-  // A head size of two groups' bounds, one position.
-  { layers: 1, channels: 160, heads: 2, context: 64, vocabularySize: 300, B: 3, T: 33 },
+  // Tensor-core kernels: two tiles a side, ragged ends, the head size of GPT-2.
+  { layers: 1, channels: 192, heads: 3, context: 160, vocabularySize: 131, B: 1, T: 150 },
+  // The other form of attention's tensor-core kernels.
+  { layers: 1, channels: 160, heads: 2, context: 40, vocabularySize: 61, B: 2, T: 33 },
   // Nothing divisible: the kernels for any size.
   { layers: 1, channels: 37 * 2, heads: 2, context: 16, vocabularySize: 61, B: 2, T: 9 },
 ];
 
 for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
+  // Of the first shape both ways of keeping gradients and of issuing, of the others one.
   for (const accumulation of [1, 2]) {
-    for (const { B, T, ...config } of shapes) {
+    for (const { B, T, ...config } of accumulation === 1 ? shapes : shapes.slice(0, 1)) {
       using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, captures: accumulation === 1 });
       const model = createModel(device, config, { B, T, purpose: 'training' });
       const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
@@ -27,10 +29,8 @@ for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
       let next = 0;
       const tokens = () => Int32Array.from({ length: B * T }, () => (next = (next * 7 + 3) % config.vocabularySize));
       const batch = () => ({ inputs: tokens(), targets: tokens() });
-      for (let step = 0; step < 2; step++) {
-        const { loss, norm } = await trainer.step(step, 1e-3, batch);
-        if (!Number.isFinite(loss) || !Number.isFinite(norm)) throw new Error(`${dtype}: loss ${loss}, norm ${norm}`);
-      }
+      const { loss, norm } = await trainer.step(0, 1e-3, batch);
+      if (!Number.isFinite(loss) || !Number.isFinite(norm)) throw new Error(`${dtype}: loss ${loss}, norm ${norm}`);
       await meanLoss(model, { batch: B, sequence: T, batches: 1 }, batch);
       for await (const _ of generate(model, { prompt: [1, 2], tokens: 2, window: T, seed: 1, temperature: 1 })) {
         // Only that it runs.

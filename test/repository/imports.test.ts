@@ -10,6 +10,7 @@ const layers: readonly (readonly string[])[] = [
   ['cli.ts'],
   ['commands'],
   ['index.ts'],
+  ['bench'],
   ['train', 'compare', 'report', 'evaluate', 'sample'],
   ['runs'],
   ['checkpoint'],

@@ -1,0 +1,59 @@
+// What the bench command asks for, in the terms of training's options: fills in defaults, opens the data, measures.
+import { existsSync } from 'node:fs';
+import { openLoader } from '../batches/loader.ts';
+import { UsageError } from '../errors.ts';
+import { presetConfig, presetNames } from '../model/config.ts';
+import { selectDevice } from '../native/select-device.ts';
+import { findShards } from '../shards/find.ts';
+import type { TrainOptions } from '../train/option-table.ts';
+import { checkOptions } from '../train/options.ts';
+import { type BenchReport, bench } from './bench.ts';
+
+export interface BenchSettings {
+  /** Steps that are measured. */
+  readonly steps: number;
+  /** Seconds of steps before. */
+  readonly warmup: number;
+  /** Whether each op is timed by itself. */
+  readonly ops: boolean;
+  readonly onMeasuring?: () => void;
+}
+
+/**
+ * Measures what training with these options would do: model (a preset's name), data, batch, sequence, totalBatch, device,
+ * dtype, threads. Where the data folder is not there, tokens are random and `data` is undefined.
+ * @throws UsageError for options that cannot be, Gpt2Error if the device cannot be opened or has too little memory
+ */
+export async function benchTraining(
+  given: TrainOptions,
+  settings: BenchSettings,
+): Promise<{ report: BenchReport; data: string | undefined }> {
+  const { kind, index } = selectDevice(given.device ?? 'auto');
+  const options = checkOptions(given, kind);
+  const config = presetConfig(options.model);
+  if (!config) throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${options.model}`);
+  if (options.sequence > config.context) {
+    throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
+  }
+  const { batch, sequence, accumulation, seed, order } = options;
+  const data = existsSync(options.data) ? options.data : undefined;
+  const loader =
+    data === undefined
+      ? undefined
+      : openLoader({
+          shards: findShards(data, 'train'),
+          ...{ batch, sequence, order, seed, vocabularySize: config.vocabularySize },
+        });
+  const random = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
+  try {
+    const report = await bench({
+      device: { kind, index, dtype: options.dtype, threads: options.threads },
+      ...{ config, batch, sequence, accumulation },
+      ...settings,
+      nextBatch: loader ? () => loader.next() : () => ({ inputs: random(), targets: random() }),
+    });
+    return { report, data };
+  } finally {
+    loader?.close();
+  }
+}

@@ -1,0 +1,152 @@
+// Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
+import type { Batch } from '../batches/loader.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { initializeWeights } from '../model/initialize.ts';
+import { createModel } from '../model/model.ts';
+import { parameterCount } from '../model/parameters.ts';
+import { Device, type DeviceDescription, type DeviceOptions, type Dtype } from '../native/device.ts';
+import { checkMemory } from '../train/memory.ts';
+import { type BegunStep, Trainer } from '../train/trainer.ts';
+import { type OpTime, timeOps } from './op-times.ts';
+import { measurePeaks, type Peaks } from './peaks.ts';
+import { median, quantile } from './timing.ts';
+
+export interface BenchOptions {
+  readonly device: Omit<DeviceOptions, 'accumulates' | 'captures'>;
+  readonly config: ModelConfig;
+  /** Sequences in a micro-batch, tokens in a sequence, micro-batches in a step. */
+  readonly batch: number;
+  readonly sequence: number;
+  readonly accumulation: number;
+  /** Steps that are measured, after `warmup` seconds of steps. */
+  readonly steps: number;
+  readonly warmup: number;
+  /** Whether each op is timed by itself. */
+  readonly ops: boolean;
+  /** Micro-batches; its arrays may be reused. */
+  readonly nextBatch: () => Batch;
+  /** Called once the measured steps run, for readings of clocks. */
+  readonly onMeasuring?: () => void;
+}
+
+export interface StepTimes {
+  readonly tokensPerStep: number;
+  readonly tokensPerSecond: { readonly median: number; readonly p95: number };
+  readonly ms: { readonly median: number; readonly p95: number; readonly least: number; readonly most: number };
+  /** Milliseconds of a step in which the program issues work; median. On the CPU that is all of it. */
+  readonly hostMs: number;
+  readonly loss: number;
+}
+
+export interface MemoryUse {
+  /** Bytes planned, by kind. */
+  readonly planned: Readonly<Record<string, number>>;
+  readonly plannedTotal: number;
+  /** What the driver counts as used since the context was opened, after all steps. */
+  readonly used: number;
+  /** Used when the context had just been opened: its own share and other programs'. */
+  readonly before: number;
+}
+
+export interface BenchReport {
+  readonly device: DeviceDescription;
+  readonly dtype: Dtype;
+  readonly config: ModelConfig;
+  readonly parameters: number;
+  readonly batch: number;
+  readonly sequence: number;
+  readonly accumulation: number;
+  readonly step: StepTimes;
+  /** Operations of a token, forward and backward; see `flopsPerToken`. */
+  readonly flopsPerToken: number;
+  readonly peaks: Peaks;
+  readonly ops: readonly OpTime[];
+  readonly memory: MemoryUse;
+}
+
+/**
+ * Operations that a token costs in training: 6 for each weight that it is multiplied by (2 forward, 4 backward; Kaplan et al.
+ * 2020), which leaves out wpe and counts wte as the head, and 6 * T * C a layer for causal attention's products.
+ */
+export function flopsPerToken({ layers, channels, vocabularySize }: ModelConfig, sequence: number): number {
+  const weights = 12 * layers * channels ** 2 + vocabularySize * channels;
+  return 6 * weights + 6 * layers * sequence * channels;
+}
+
+/** Measures as the options say. @throws Gpt2Error if the device cannot be opened or has too little memory */
+export async function bench(options: BenchOptions): Promise<BenchReport> {
+  const { config, batch, sequence, accumulation } = options;
+  using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
+  const opened = device.memory();
+  checkMemory(device, config, { B: batch, T: sequence });
+  const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
+  const trainer = new Trainer(model, { batch, sequence, accumulation, weightDecay: 0.1, gradientClip: 1 });
+  initializeWeights(model, 42);
+  const step = await timeSteps(trainer, options);
+  const planned = Object.fromEntries(device.allocated);
+  const memory = {
+    planned,
+    plannedTotal: Object.values(planned).reduce((sum, bytes) => sum + bytes, 0),
+    used: opened.available - device.memory().available,
+    before: opened.total - opened.available,
+  };
+  const ops = options.ops ? await timeOps(trainer) : [];
+  return {
+    device: device.description,
+    dtype: device.dtype,
+    config,
+    parameters: parameterCount(config),
+    batch,
+    sequence,
+    accumulation,
+    step,
+    flopsPerToken: flopsPerToken(config, sequence),
+    memory,
+    ops,
+    peaks: await peaksOf(options),
+  };
+}
+
+/** In a context of its own, after the model's memory was given back. */
+async function peaksOf({ device: options }: BenchOptions): Promise<Peaks> {
+  using device = Device.open(options);
+  return await measurePeaks(device);
+}
+
+async function timeSteps(trainer: Trainer, options: BenchOptions): Promise<StepTimes> {
+  const { steps, warmup, nextBatch, batch, sequence, accumulation } = options;
+  const ms: number[] = [];
+  const host: number[] = [];
+  let loss = Number.NaN;
+  let before: BegunStep | undefined;
+  let lastEnd = 0;
+  const started = performance.now();
+  let measureFrom: number | undefined;
+  for (let index = 0; measureFrom === undefined || index < measureFrom + steps + 1; index++) {
+    if (measureFrom === undefined && index >= 2 && performance.now() - started >= warmup * 1000) {
+      measureFrom = index;
+      options.onMeasuring?.();
+    }
+    const begun = await trainer.begin(index, 1e-4, nextBatch);
+    if (before) {
+      loss = (await before.finished()).loss;
+      const now = performance.now();
+      // The step that ended here was issued one turn ago.
+      if (measureFrom !== undefined && index > measureFrom) {
+        ms.push(now - lastEnd);
+        host.push(begun.hostMilliseconds);
+      }
+      lastEnd = now;
+    }
+    before = begun;
+  }
+  await before!.finished();
+  const tokens = batch * sequence * accumulation;
+  return {
+    tokensPerStep: tokens,
+    tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
+    ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
+    hostMs: median(host),
+    loss,
+  };
+}

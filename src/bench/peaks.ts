@@ -1,0 +1,50 @@
+// What this device reaches at best in two things that everything else is measured by: copying, and a large matmul of ours.
+import { allocateTensor, type Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import { matmulForward, matmulScratch } from '../ops/matmul.ts';
+import { timeOnDevice } from './timing.ts';
+
+export interface Peaks {
+  /** Bytes read and written per second by a copy on the device. */
+  readonly copyBytesPerSecond: number;
+  /** Operations per second of the library's own matmul of square matrices of random numbers. */
+  readonly matmulFlopsPerSecond: number;
+  /** Size of those matrices. */
+  readonly matmulSize: number;
+}
+
+export async function measurePeaks(device: Device): Promise<Peaks> {
+  const isGpu = device.description.library === 'cuda';
+  const least = isGpu ? 20 : 5;
+
+  const bytes = isGpu ? 2 ** 30 : 2 ** 26;
+  const [a, b] = [device.allocate(bytes, 'copied'), device.allocate(bytes, 'copied')];
+  const copy = () => device.call('copyOnDevice', { destination: b.pointer, source: a.pointer, bytes });
+  const copyTime = await timeOnDevice(device, copy, least);
+  for (const buffer of [a, b]) buffer.close();
+
+  const size = isGpu ? 8192 : 1024;
+  const matrices = ['out', 'in', 'weight'].map((name) =>
+    allocateTensor(device, name, device.elementType, [size, size]),
+  );
+  const [out, input, weight] = matrices as [Tensor, Tensor, Tensor];
+  fillRandom(input);
+  fillRandom(weight);
+  device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size }));
+  const matmulTime = await timeOnDevice(device, () => matmulForward(device, { out, input, weight, bias: null }), least);
+  for (const { buffer } of matrices) buffer.close();
+  return {
+    copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
+    matmulFlopsPerSecond: (2 * size ** 3 * 1000) / matmulTime,
+    matmulSize: size,
+  };
+}
+
+/** Roughly normal numbers: products run slower on random data than on zeros. */
+function fillRandom(tensor: Tensor): void {
+  const part = Math.min(tensor.count, 2 ** 20);
+  const values = Float32Array.from({ length: part }, () => Math.random() + Math.random() + Math.random() - 1.5);
+  const bits = new Uint32Array(values.buffer);
+  const host = tensor.type === 'bf16' ? Uint16Array.from(bits, (word) => word >>> 16) : values;
+  for (let at = 0; at < tensor.count; at += part) tensor.write(host.subarray(0, Math.min(part, tensor.count - at)), at);
+}

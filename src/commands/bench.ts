@@ -1,0 +1,167 @@
+// `bench`: measures training on this machine's device and prints the table; --out writes everything as JSON.
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command, Option } from 'commander';
+import {
+  type BenchReport,
+  benchTraining,
+  type OptionName,
+  type OptionRow,
+  optionTable,
+  readOption,
+  type TrainOptions,
+} from '../index.ts';
+import { formatBytes } from './progress.ts';
+
+/** Options of train that mean the same here. */
+const shared = ['model', 'data', 'batch', 'sequence', 'totalBatch', 'device', 'dtype', 'threads'] as const;
+
+/** Dense bf16 rates of data sheets, by a word of the device's name. */
+const dataSheetFlops: Record<string, number> = { H100: 989e12, H200: 989e12, A100: 312e12 };
+
+export function benchCommand(): Command {
+  const command = new Command('bench').description('Measure training on this device: step, ops, memory').addHelpText(
+    'after',
+    `
+Examples:
+  npm run bench                                     the device's default model and batch
+  npm run bench -- --batch 64 --out benchmarks/x.json
+`,
+  );
+  for (const name of shared) {
+    const row: OptionRow = optionTable[name];
+    const shown = row.default === undefined ? row.defaultText : String(row.default);
+    const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
+    command.addOption(new Option(`${row.flag} <${row.argument}>`, help).argParser((text) => readOption(name, text)));
+  }
+  const count = (text: string) => readOption('steps', text) as number;
+  command
+    .addOption(new Option('--steps <N>', 'steps that are measured').argParser(count).default(50))
+    .addOption(new Option('--warmup-seconds <S>', 'seconds of steps before').argParser(count).default(10))
+    .option('--no-ops', 'leave out the times of single ops')
+    .option('--no-start', 'leave out the time from the start of the program to its first step')
+    .option('--out <file>', 'write everything measured as JSON');
+  return command.action(async (flags: Record<string, unknown>) => {
+    const options: Record<string, unknown> = {};
+    for (const name of shared) {
+      const key = optionTable[name].flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+      if (flags[key] !== undefined) options[name as OptionName] = flags[key];
+    }
+    let clocks: string | null = null;
+    const { report, data } = await benchTraining(options as TrainOptions, {
+      steps: flags.steps as number,
+      warmup: flags.warmupSeconds as number,
+      ops: flags.ops !== false,
+      onMeasuring: () => {
+        clocks = readClocks();
+      },
+    });
+    const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options as TrainOptions, report) : null;
+    const all = {
+      command: `gpt2 ${process.argv.slice(2).join(' ')}`,
+      date: new Date().toISOString(),
+      node: process.version,
+      data: data ?? 'random tokens',
+      clocks,
+      firstStepMs,
+      ...report,
+    };
+    process.stdout.write(`${table(all)}\n`);
+    if (flags.out) writeFileSync(flags.out as string, `${JSON.stringify(all, undefined, 2)}\n`);
+  });
+}
+
+/** What the driver's tool says of the first GPU's clocks and power while it works; null without the tool. */
+function readClocks(): string | null {
+  const query = 'name,driver_version,clocks.sm,clocks.mem,power.draw,clocks_throttle_reasons.active';
+  const { status, stdout } = spawnSync('nvidia-smi', [`--query-gpu=${query}`, '--format=csv,noheader'], {
+    encoding: 'utf8',
+  });
+  return status === 0 ? (stdout.split('\n')[0] ?? null) : null;
+}
+
+/** Milliseconds from starting `train` as a process of its own to the end of its first step; the better of two. */
+async function timeToFirstStep(options: TrainOptions, report: BenchReport): Promise<number> {
+  const flags = shared.flatMap((name) => {
+    const value = options[name];
+    return value === undefined ? [] : [optionTable[name].flag, String(value)];
+  });
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
+  const once = (): Promise<number> =>
+    new Promise((done, failed) => {
+      const started = performance.now();
+      const train = ['train', ...flags, '--steps', '1000', '--val-every', '0', '--sample-every', '0', '--json'];
+      const child = spawn(
+        process.execPath,
+        [...process.execArgv, process.argv[1]!, ...train, '--out', join(folder, 'run'), '--overwrite'],
+        { stdio: ['ignore', 'pipe', 'inherit'] },
+      );
+      let text = '';
+      child.stdout.on('data', (part: Buffer) => {
+        text += part;
+        if (!text.includes('"event":"train"')) return;
+        done(performance.now() - started);
+        child.kill('SIGKILL');
+      });
+      child.on('error', failed);
+      child.on('exit', (code) => failed(new Error(`train ended with exit code ${code} before its first step`)));
+    });
+  try {
+    const first = await once();
+    return Math.min(first, report.step.ms.median > 20_000 ? first : await once());
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+type Measured = BenchReport & { command: string; clocks: string | null; data: string; firstStepMs: number | null };
+
+function table(all: Measured): string {
+  const { device, step, peaks, memory, ops } = all;
+  const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
+  const sheet = Object.entries(dataSheetFlops).find(([word]) => all.dtype === 'bf16' && device.device.includes(word));
+  const [name] = [`${all.config.layers} layers, ${all.config.channels} channels`];
+  const unplanned = memory.used - memory.plannedTotal;
+  const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)}%`;
+  const lines = [
+    `${name}, ${all.parameters.toLocaleString('en-US')} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
+    ...(all.clocks ? [`while measuring: ${all.clocks}`] : []),
+    '',
+    `tokens/s      ${Math.round(step.tokensPerSecond.median).toLocaleString('en-US')} (median; ${Math.round(step.tokensPerSecond.p95).toLocaleString('en-US')} at the 95th percentile of step times)`,
+    `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
+    `host          ${step.hostMs.toFixed(3)} ms a step issuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
+    `rate          ${flops.toFixed(1)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
+    ...(sheet
+      ? [`MFU           ${percent(flops * 1e12, sheet[1])} of the data sheet's ${sheet[1] / 1e12} TFLOP/s`]
+      : []),
+    `limits        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; own matmul of ${peaks.matmulSize}^3 ${(peaks.matmulFlopsPerSecond / 1e12).toFixed(1)} TFLOP/s`,
+    ...(all.firstStepMs === null
+      ? []
+      : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
+    `memory        planned ${formatBytes(memory.plannedTotal)}, driver counts ${formatBytes(memory.used)} (${percent(unplanned, memory.plannedTotal)} more); before: ${formatBytes(memory.before)}`,
+    ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(22)}${formatBytes(bytes)}`),
+  ];
+  if (ops.length === 0) return lines.join('\n');
+  lines.push('', 'op                               calls         ms      total   share   TFLOP/s     GB/s  of limit');
+  for (const { name: op, calls, ms, flops: work, bytes } of ops) {
+    const least = Math.max(work / peaks.matmulFlopsPerSecond, bytes / peaks.copyBytesPerSecond) * 1000;
+    lines.push(
+      [
+        op.padEnd(32),
+        String(calls).padStart(6),
+        ms.toFixed(4).padStart(11),
+        (ms * calls).toFixed(3).padStart(11),
+        percent(ms * calls, step.ms.median).padStart(8),
+        (work > 0 ? (work / ms / 1e9).toFixed(0) : '').padStart(10),
+        (bytes / ms / 1e6).toFixed(0).padStart(9),
+        percent(least, ms).padStart(10),
+      ].join(''),
+    );
+  }
+  const sum = ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
+  lines.push(`${'sum'.padEnd(32)}${sum.toFixed(3).padStart(28)}${percent(sum, step.ms.median).padStart(8)}`);
+  lines.push("limit: the longer of operations at the own matmul's rate and bytes at the copy's, each byte moved once");
+  return lines.join('\n');
+}
