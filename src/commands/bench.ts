@@ -154,7 +154,7 @@ function table(all: Measured): string {
         ms.toFixed(4).padStart(11),
         (ms * calls).toFixed(3).padStart(11),
         percent(ms * calls, step.ms.median).padStart(8),
-        (work > 0 ? (work / ms / 1e9).toFixed(0) : '').padStart(10),
+        (work > 0 ? (work / ms / 1e9).toPrecision(3) : '').padStart(10),
         (bytes / ms / 1e6).toFixed(0).padStart(9),
         percent(least, ms).padStart(10),
       ].join(''),

@@ -1,0 +1,78 @@
+// The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
+import { readFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { bench, flopsPerToken } from '../../src/bench/bench.ts';
+import { median, quantile } from '../../src/bench/timing.ts';
+import { presetConfig } from '../../src/model/config.ts';
+import { Workplace } from '../support/cli.ts';
+import { Random } from '../support/tensors.ts';
+
+it('medians and quantiles are values that were measured', () => {
+  expect(median([5, 1, 3])).toBe(3);
+  expect(quantile([4, 3, 2, 1], 0.95)).toBe(4);
+  expect(
+    quantile(
+      Array.from({ length: 100 }, (_, i) => i + 1),
+      0.95,
+    ),
+  ).toBe(95);
+});
+
+it('operations of a token: 6 for each weight of a product, and causal attention', () => {
+  // d12: 12 layers of 12 * 768^2 weights and the head's 50257 * 768; attention 6 * 12 * 1024 * 768.
+  expect(flopsPerToken(presetConfig('d12')!, 1024)).toBe(6 * (84_934_656 + 38_597_376) + 56_623_104);
+});
+
+it('measures every op of a tiny step', async () => {
+  const config = { layers: 2, channels: 32, heads: 2, context: 64, vocabularySize: 100 };
+  const random = new Random(1);
+  const [batch, sequence, accumulation] = [2, 16, 3];
+  let batches = 0;
+  const report = await bench({
+    device: { kind: 'cpu' },
+    ...{ config, batch, sequence, accumulation },
+    steps: 4,
+    warmup: 0,
+    ops: true,
+    nextBatch: () => {
+      batches++;
+      return { inputs: random.integers(32, 100), targets: random.integers(32, 100) };
+    },
+  });
+  // Two steps to warm up, one whose end starts the clock, and the measured ones.
+  expect(batches).toBe((2 + 1 + 4) * accumulation);
+  expect(report.step.tokensPerStep).toBe(96);
+  expect(Number.isFinite(report.step.loss)).toBe(true);
+  expect(report.step.ms.least).toBeLessThanOrEqual(report.step.ms.median);
+  expect(report.ops.length).toBe(25);
+  for (const { name, ms, calls, bytes } of report.ops) {
+    expect(ms, name).toBeGreaterThan(0);
+    expect(bytes, name).toBeGreaterThan(0);
+    expect(Number.isInteger(calls), name).toBe(true);
+  }
+  const op = (wanted: string) => report.ops.find(({ name }) => name === wanted)!;
+  expect(op('qkv forward')).toMatchObject({
+    calls: 6,
+    flops: 2 * 32 * 32 * 96,
+    bytes: 4 * (32 * 96 + 32 * 32 + 96 * 32),
+  });
+  expect(op('layernorm forward').calls).toBe(5 * 3);
+  expect(op('head forward').flops).toBe(2 * 32 * 32 * 128);
+  expect(op('adamw').calls).toBe(1);
+  expect(report.memory.plannedTotal).toBe(Object.values(report.memory.planned).reduce((sum, bytes) => sum + bytes, 0));
+});
+
+it('the command prints the table and writes the same as JSON', () => {
+  using place = new Workplace();
+  place.data();
+  const flags =
+    '--device cpu --model d6 --batch 1 --seq 8 --steps 2 --warmup-seconds 1 --data data --no-ops --no-start';
+  const { code, stdout, stderr } = place.run(['bench', ...flags.split(' '), '--out', 'bench.json']);
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^tokens\/s +[\d,]+ \(median/m);
+  const written = JSON.parse(readFileSync(place.path('bench.json'), 'utf8')) as Record<string, unknown>;
+  for (const key of ['command', 'date', 'device', 'step', 'peaks', 'memory', 'ops', 'flopsPerToken']) {
+    expect(written, key).toHaveProperty(key);
+  }
+  expect(place.run(['bench', '--model', 'nonsense']).code).toBe(2);
+});
