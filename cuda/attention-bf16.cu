@@ -6,8 +6,8 @@
 // (HS up to 64): each fragment read from shared memory then serves 32 lines, which is what keeps it off the limit of shared
 // memory's bandwidth. Lines in shared memory are padded by 16 bytes: an odd number of 16-byte chunks, so ldmatrix has no
 // bank conflicts at any head size that is a multiple of 16.
-#include "attention.cuh"
 #include "common/mma.cuh"
+#include "common/tensor-cores.h"
 
 namespace gpt2 {
 
@@ -574,17 +574,15 @@ void with_head_size(int HS, Body body) {
 
 }  // namespace
 
-bool takes_bf16_attention(const CudaContext &context, int HS) {
-  return context.dtype == GPT2_BF16 && (HS == 32 || HS == 64 || HS == 80 || HS == 96 || HS == 128);
-}
+bool portable::takes_head_size(int HS) { return HS == 32 || HS == 64 || HS == 80 || HS == 96 || HS == 128; }
 
-void bf16_attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
+void portable::attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
                             const AttentionSizes &sizes) {
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_head_size(sizes.HS, [&](auto HS) { forward<HS>(context, out, lse, qkv, sizes, scale); });
 }
 
-void bf16_attention_backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
+void portable::attention_backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
                              const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_head_size(sizes.HS,

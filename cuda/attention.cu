@@ -2,6 +2,7 @@
 // any head size up to 256, fp32 sums, tiles of 32 queries by 32 keys in shared memory, in the same flash form.
 #include "attention.cuh"
 
+#include "common/tensor-cores.h"
 #include "runtime/checks.h"
 #include "runtime/ops.h"
 
@@ -247,8 +248,8 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
                            int NH) {
   CudaContext &own = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
-  if (takes_bf16_attention(own, sizes.HS) && on_16_bytes(out, qkv)) {
-    bf16_attention_forward(own, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
+  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(sizes.HS) && on_16_bytes(out, qkv)) {
+    own.kernels->attention_forward(own, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_forward");
   }
   const int shared = 3 * tile * (sizes.HS + 1) * 4;
@@ -279,9 +280,9 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
   const AttentionSizes sizes{B, T, C, NH, C / NH};
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
   float *D = Scratch(own.workspace).take<float>(lines);
-  if (takes_bf16_attention(own, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
-    bf16_attention_backward(own, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
-                            static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);
+  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
+    own.kernels->attention_backward(own, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
+                                    static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_backward");
   }
   const int shared = 4 * tile * (sizes.HS + 1) * 4;

@@ -22,12 +22,4 @@ struct AttentionSizes {
 
 constexpr float log2e = 1.4426950408889634f;
 
-// Whether the tensor-core kernels have this head size.
-bool takes_bf16_attention(const CudaContext &context, int HS);
-
-void bf16_attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-// D = [B,NH,T] in scratch.
-void bf16_attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
-                             const bf16 *qkv, const float *lse, const AttentionSizes &);
-
 }  // namespace gpt2

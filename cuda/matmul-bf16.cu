@@ -10,7 +10,7 @@
 // The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
 // kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.
 #include "common/mma.cuh"
-#include "matmul.cuh"
+#include "common/tensor-cores.h"
 
 namespace gpt2 {
 
@@ -383,11 +383,7 @@ int splits_of(const CudaContext &context, int N, int C, int O) {
 
 }  // namespace
 
-bool takes_bf16(const CudaContext &context, int, int C, int O) {
-  return context.dtype == GPT2_BF16 && C % 8 == 0 && O % 8 == 0;
-}
-
-void bf16_forward(const CudaContext &context, Epilogue epilogue, const Product &product,
+void portable::matmul_forward(const CudaContext &context, Epilogue epilogue, const Product &product,
                   const Outputs<bf16, bf16> &outputs) {
   if (epilogue == Epilogue::gelu) return launch_best<true, true, Epilogue::gelu>(context, product, outputs, nullptr, 1);
   if (epilogue == Epilogue::residual) {
@@ -396,7 +392,7 @@ void bf16_forward(const CudaContext &context, Epilogue epilogue, const Product &
   launch_best<true, true, Epilogue::bias>(context, product, outputs, nullptr, 1);
 }
 
-void bf16_backward_input(const CudaContext &context, Epilogue epilogue, const Product &product,
+void portable::matmul_backward_input(const CudaContext &context, Epilogue epilogue, const Product &product,
                          const Outputs<bf16, bf16> &outputs) {
   if (epilogue == Epilogue::gelu_backward) {
     return launch_best<true, false, Epilogue::gelu_backward>(context, product, outputs, nullptr, 1);
@@ -404,7 +400,7 @@ void bf16_backward_input(const CudaContext &context, Epilogue epilogue, const Pr
   launch_best<true, false, Epilogue::bias>(context, product, outputs, nullptr, 1);
 }
 
-int64_t bf16_weight_scratch(const CudaContext &context, int N, int C, int O) {
+int64_t portable::matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O) {
   const int splits = splits_of(context, N, C, O);
   Scratch scratch;
   scratch.take<float>(static_cast<int64_t>(splits) * O);
@@ -412,7 +408,7 @@ int64_t bf16_weight_scratch(const CudaContext &context, int N, int C, int O) {
   return scratch.bytes();
 }
 
-void bf16_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
+void portable::matmul_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
                           bool accumulate, void *memory) {
   const int splits = splits_of(context, product.K, product.N, product.M);
   Scratch scratch(memory);

@@ -1,5 +1,5 @@
 // The linear layer's directions, each as one product (matmul.cuh), by the kernel that takes its dtype and sizes.
-#include "matmul.cuh"
+#include "common/tensor-cores.h"
 
 #include "common/partial-sums.cuh"
 #include "runtime/ops.h"
@@ -30,6 +30,11 @@ __global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, co
   partial[static_cast<int64_t>(blockIdx.y) * O + column] = sum;
 }
 
+// Whether the tensor-core kernels take it: bf16, lines of whole 16-byte vectors.
+bool takes_tensor_cores(const CudaContext &context, int C, int O) {
+  return context.dtype == GPT2_BF16 && C % 8 == 0 && O % 8 == 0;
+}
+
 int parts_of(int N) {
   const int64_t groups = ceil_divide(N, warps * 4);
   return static_cast<int>(groups < most_parts ? groups : most_parts);
@@ -45,8 +50,8 @@ int forward(gpt2_context &context, const char *function, Epilogue epilogue, void
             const void *weight, const void *bias, const void *residual, int N, int C, int O) {
   CudaContext &own = cuda(context);
   const Product product{in, weight, true, true, N, O, C, C, C};
-  if (takes_bf16(own, N, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
-    bf16_forward(own, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
+  if (takes_tensor_cores(own, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
+    own.kernels->matmul_forward(own, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
   } else {
     with_element_type(own, [&](auto element) {
       any_product(own, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
@@ -59,8 +64,8 @@ int backward_input(gpt2_context &context, const char *function, Epilogue epilogu
                    const void *weight, void *pre, int N, int C, int O) {
   CudaContext &own = cuda(context);
   const Product product{dout, weight, true, false, N, C, O, O, C};
-  if (takes_bf16(own, N, C, O) && on_16_bytes(din, dout, weight, pre)) {
-    bf16_backward_input(own, epilogue, product, outputs_of<bf16>(din, pre, nullptr, nullptr));
+  if (takes_tensor_cores(own, C, O) && on_16_bytes(din, dout, weight, pre)) {
+    own.kernels->matmul_backward_input(own, epilogue, product, outputs_of<bf16>(din, pre, nullptr, nullptr));
   } else {
     with_element_type(own, [&](auto element) {
       any_product(own, epilogue, product, outputs_of<decltype(element)>(din, pre, nullptr, nullptr));
@@ -102,8 +107,8 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
                                 int N, int C, int O, bool accumulate) {
   CudaContext &own = cuda(context);
   const Product product{dout, in, false, false, O, C, N, O, C};
-  if (takes_bf16(own, N, C, O) && on_16_bytes(dweight, dout, in)) {
-    bf16_backward_weight(own, product, dweight, dbias, accumulate, own.workspace);
+  if (takes_tensor_cores(own, C, O) && on_16_bytes(dweight, dout, in)) {
+    own.kernels->matmul_backward_weight(own, product, dweight, dbias, accumulate, own.workspace);
     return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
   }
   with_element_type(own, [&](auto element) {
@@ -132,7 +137,9 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
 int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O) {
   Scratch sums;
   sums.take<float>(static_cast<int64_t>(parts_of(N)) * O);
-  const int64_t bytes = takes_bf16(cuda(context), N, C, O) ? bf16_weight_scratch(cuda(context), N, C, O) : 0;
+  const CudaContext &own = cuda(context);
+  if (!takes_tensor_cores(own, C, O)) return sums.bytes();
+  const int64_t bytes = own.kernels->matmul_backward_weight_scratch(own, N, C, O);
   return bytes > sums.bytes() ? bytes : sums.bytes();
 }
 

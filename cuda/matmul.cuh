@@ -68,23 +68,13 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
   store(outputs.out + at, result);
 }
 
-// The products that the kernels are made for; see matmul-bf16.cu (tensor cores) and matmul-fp32.cu (any size, fp32 and tf32).
+// A product, for the kernels of matmul-bf16.cu (tensor cores) and matmul-fp32.cu (any size, fp32 and tf32).
 struct Product {
   const void *a, *b;
   bool a_is_k_major, b_is_k_major;
   int M, N, K;
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
-
-// Whether the tensor-core kernel takes it: bf16, lines of whole 16-byte vectors.
-bool takes_bf16(const CudaContext &context, int N, int C, int O);
-
-void bf16_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-void bf16_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-// Also dbias (=|+=) the sums of a over k, unless it is NULL. `scratch` as bf16_weight_scratch says.
-void bf16_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
-                          void *scratch);
-int64_t bf16_weight_scratch(const CudaContext &, int N, int C, int O);
 
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);

@@ -7,6 +7,12 @@
 
 namespace gpt2 {
 
+struct TensorCoreKernels;  // common/tensor-cores.h
+
+// The table for this GPU, or the one that GPT2_KERNELS names; NULL with the reason in `why` if there is none such.
+const TensorCoreKernels *choose_kernels(std::string &why);
+const char *name_of(const TensorCoreKernels &);
+
 struct CudaContext : gpt2_context {
   ~CudaContext() override;
 
@@ -14,6 +20,7 @@ struct CudaContext : gpt2_context {
   int dtype = GPT2_FP32;
   bool accumulates = false;
   cudaStream_t stream = nullptr;
+  const TensorCoreKernels *kernels = nullptr;
   int multiprocessors = 0;
   // Bytes of shared memory that one block may ask for.
   int shared_limit = 0;

@@ -85,6 +85,9 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
                     properties.name + "); run `npm run build:cuda` on this machine");
   }
   GPT2_TRY(*context, function, found);
+  std::string why;
+  context->kernels = gpt2::choose_kernels(why);
+  if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;
   context->dtype = dtype;
@@ -95,7 +98,7 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   int driver = 0;
   cudaDriverGetVersion(&driver);
   context->description = "{\"library\":\"cuda\",\"device\":\"" + std::string(properties.name) +
-                         "\",\"codePath\":\"portable\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\"," +
+                         "\",\"codePath\":\"" + gpt2::name_of(*context->kernels) + "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\"," +
                          "\"bf16\"],\"computeCapability\":\"" + capability + "\",\"multiprocessors\":" +
                          std::to_string(properties.multiProcessorCount) + ",\"driver\":\"" + version_text(driver) + "\"}";
   return GPT2_OK;

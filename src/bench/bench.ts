@@ -75,6 +75,13 @@ export function flopsPerToken({ layers, channels, vocabularySize }: ModelConfig,
 
 /** Measures as the options say. @throws Gpt2Error if the device cannot be opened or has too little memory */
 export async function bench(options: BenchOptions): Promise<BenchReport> {
+  const training = await measureTraining(options);
+  // The model's memory is free again: the limits are measured on large arrays.
+  using device = Device.open(options.device);
+  return { ...training, peaks: await measurePeaks(device) };
+}
+
+async function measureTraining(options: BenchOptions): Promise<Omit<BenchReport, 'peaks'>> {
   const { config, batch, sequence, accumulation } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
@@ -90,7 +97,6 @@ export async function bench(options: BenchOptions): Promise<BenchReport> {
     used: opened.available - device.memory().available,
     before: opened.total - opened.available,
   };
-  const ops = options.ops ? await timeOps(trainer) : [];
   return {
     device: device.description,
     dtype: device.dtype,
@@ -102,15 +108,8 @@ export async function bench(options: BenchOptions): Promise<BenchReport> {
     step,
     flopsPerToken: flopsPerToken(config, sequence),
     memory,
-    ops,
-    peaks: await peaksOf(options),
+    ops: options.ops ? await timeOps(trainer) : [],
   };
-}
-
-/** In a context of its own, after the model's memory was given back. */
-async function peaksOf({ device: options }: BenchOptions): Promise<Peaks> {
-  using device = Device.open(options);
-  return await measurePeaks(device);
 }
 
 async function timeSteps(trainer: Trainer, options: BenchOptions): Promise<StepTimes> {

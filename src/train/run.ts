@@ -32,7 +32,7 @@ export interface RunDescription {
   readonly startStep: number;
   /** Device memory held. */
   readonly memoryBytes: number;
-  /** "cpu avx512 fp32, 4 threads" */
+  /** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
   readonly device: string;
   readonly out: string;
 }
@@ -122,7 +122,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         : RunLog.create(out, { configuration, overwrite: options.overwrite }),
     );
 
-    const { library, codePath, threads } = device.description;
+    const { library, codePath, threads, device: name } = device.description;
     const parameters = parameterCount(config);
     const program = programVersion();
     const startStep = checkpoint?.manifest.step ?? 0;
@@ -158,7 +158,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         steps,
         startStep,
         memoryBytes: [...device.allocated.values()].reduce((sum, bytes) => sum + bytes, 0),
-        device: `${library} ${codePath} ${options.dtype}, ${threads} threads`,
+        device: `${library} ${codePath} ${options.dtype}, ${library === 'cpu' ? `${threads} threads` : name}`,
         out,
       },
       close,

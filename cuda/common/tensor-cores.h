@@ -1,0 +1,42 @@
+// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS forces
+// one). All take bf16; what they do not take (takes_* says) goes to the kernels for any size and dtype.
+#pragma once
+
+#include "../attention.cuh"
+#include "../matmul.cuh"
+
+namespace gpt2 {
+
+struct TensorCoreKernels {
+  const char *name;
+
+  void (*matmul_forward)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+  void (*matmul_backward_input)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+  // Also dbias (=|+=) the sums of a over k, unless it is NULL.
+  void (*matmul_backward_weight)(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
+                                 void *scratch);
+  int64_t (*matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
+
+  bool (*takes_head_size)(int HS);
+  void (*attention_forward)(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
+  // D = [B,NH,T] in scratch.
+  void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
+                             const bf16 *qkv, const float *lse, const AttentionSizes &);
+};
+
+// From sm_80 on: mma.sync and cp.async.
+namespace portable {
+
+void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
+                            void *scratch);
+int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
+bool takes_head_size(int HS);
+void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
+void attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv,
+                        const float *lse, const AttentionSizes &);
+
+}  // namespace portable
+
+}  // namespace gpt2
