@@ -71,7 +71,6 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kern
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * warps + warp; row < N;
        row += static_cast<int64_t>(gridDim.x) * warps) {
     const float m = mean[row], r = rstd[row];
-    // Everything is asked for before anything is used.
     Pack<T, V> dy[PACKS], x[PACKS], residual[PACKS];
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
@@ -79,7 +78,6 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kern
       if (column < C) {
         dy[p] = *reinterpret_cast<const Pack<T, V> *>(dout + row * C + column);
         x[p] = *reinterpret_cast<const Pack<T, V> *>(in + row * C + column);
-        if (dresidual) residual[p] = *reinterpret_cast<const Pack<T, V> *>(dresidual + row * C + column);
       }
     }
     float sum = 0, product = 0;
@@ -98,6 +96,12 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kern
           product += d * w[j] * norm;
         }
       }
+    }
+    // On its way while the sums are.
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+      const int column = (p * 32 + lane) * V;
+      if (dresidual && column < C) residual[p] = *reinterpret_cast<const Pack<T, V> *>(dresidual + row * C + column);
     }
     sum = warp_sum(sum) / C;
     product = warp_sum(product) / C;
