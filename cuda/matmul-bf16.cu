@@ -1,11 +1,12 @@
 // Products of bf16 on tensor cores, sm_80 and later, sums in fp32.
 //
-// A block computes a tile of 128 x 128 (or 128 x 256) results in steps of 64 in k; each warp has 64 x 64 of it in registers
-// (128 accumulators a lane), so that a fragment from shared memory serves four multiplications. Operand tiles come by
-// cp.async through a ring of STAGES buffers. Shared memory holds them as they lie in memory, K-major or MN-major, in 16-byte
+// A block of 4 warps computes a tile of 128 x 128 results in steps of 64 in k; each warp has 64 x 64 of it in registers (128
+// accumulators a lane), so that a fragment from shared memory serves four multiplications or eight. Operand tiles come by
+// cp.async through a ring of three stages. Shared memory holds them as they lie in memory, K-major or MN-major, in 16-byte
 // chunks XORed with the line's index, so that both the copies in and ldmatrix (plain, or .trans for MN-major: no transposed
-// copies anywhere) are free of bank conflicts. Two blocks of 128 x 128 share an SM where its memory allows: the
-// epilogue of one hides behind the products of the other.
+// copies anywhere) are free of bank conflicts. Two blocks share an SM where its memory allows: the epilogue of one hides
+// behind the products of the other. Tiles of 128 x 256 with 8 warps and one block on an SM were within 5% on an H100, slower
+// where k is short and for weight gradients. The H100 runs these products at 330 to 390 TFLOP/s; mma.sync could give 650 there.
 //
 // The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
 // kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.
@@ -16,35 +17,32 @@ namespace gpt2 {
 
 namespace {
 
+constexpr int tile = 128;
 constexpr int step_k = 64;
-
-template <int BN>
-struct Config {
-  static constexpr int BM = 128;
-  static constexpr int warps_m = 2, warps_n = BN / 64;
-  static constexpr int threads = warps_m * warps_n * 32;
-  static constexpr int a_bytes = BM * step_k * 2;
-  static constexpr int stage_bytes = a_bytes + BN * step_k * 2;
-};
+constexpr int stages = 3;
+constexpr int threads = 128;
+constexpr int tile_bytes = tile * step_k * 2;
+constexpr int stage_bytes = 2 * tile_bytes;
+constexpr int shared_bytes = stages * stage_bytes;
 
 // The epilogue's staging: 16 rows of a warp's 64 columns, padded against bank conflicts.
 constexpr int staging_stride = 72;
 
-template <int LINES, bool K_MAJOR>
+template <bool K_MAJOR>
 struct Tile {
+  static constexpr int line_bytes = K_MAJOR ? step_k * 2 : tile * 2;
+
   // Where the 16-byte chunk lies: K-major, chunk of 8 k's in line mn; MN-major, chunk of 8 mn's in line k.
   __device__ static uint32_t offset(int line, int chunk) {
-    constexpr int line_bytes = K_MAJOR ? step_k * 2 : LINES * 2;
     return line * line_bytes + ((chunk ^ (line & 7)) << 4);
   }
 
   // A thread's part of copying tiles: the same chunk of every `lines_a_turn`-th line. What does not change from step to step
   // is computed once.
-  template <int THREADS>
   struct Copier {
-    static constexpr int chunks = K_MAJOR ? step_k / 8 : LINES / 8;
-    static constexpr int lines_a_turn = THREADS / chunks;
-    static constexpr int turns = (K_MAJOR ? LINES : step_k) / lines_a_turn;
+    static constexpr int chunks = line_bytes / 16;
+    static constexpr int lines_a_turn = threads / chunks;
+    static constexpr int turns = (K_MAJOR ? tile : step_k) / lines_a_turn;
     static_assert(lines_a_turn % 8 == 0, "the swizzle must be the same for all of a thread's lines");
 
     const bf16 *operand, *source;  // source moves on with every copy
@@ -71,14 +69,13 @@ struct Tile {
         step_stride = step_k * ld;
         valid_turns = mn0 + column < mn_end ? ~0u : 0u;
       }
-      whole = mn0 + LINES <= mn_end;
+      whole = mn0 + tile <= mn_end;
     }
 
     // Copies the next step's tile, whose first k is `k0`.
     __device__ __forceinline__ void copy(uint32_t shared, int k0) {
       const bf16 *from = source;
       source += step_stride;
-      constexpr int line_bytes = K_MAJOR ? step_k * 2 : LINES * 2;
       // Nearly every tile is whole; its copies need no checks.
       if (whole && k0 + step_k <= k_end) {
 #pragma unroll
@@ -137,38 +134,36 @@ __device__ __forceinline__ void tile_of_block(const Arguments &arguments, int &m
   n = block % in_group / height;
 }
 
-template <int BN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
-__global__ void __launch_bounds__(Config<BN>::threads)
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+__global__ void __launch_bounds__(threads)
     product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums) {
-  using C = Config<BN>;
-  using TileA = Tile<C::BM, A_K_MAJOR>;
-  using TileB = Tile<BN, B_K_MAJOR>;
+  using TileA = Tile<A_K_MAJOR>;
+  using TileB = Tile<B_K_MAJOR>;
   extern __shared__ __align__(128) unsigned char shared_memory[];
   const uint32_t shared = shared_address(shared_memory);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int warp_m = warp / C::warps_n * 64, warp_n = warp % C::warps_n * 64;
+  const int warp_m = warp / 2 * 64, warp_n = warp % 2 * 64;
 
   int tile_m, tile_n;
   tile_of_block(arguments, tile_m, tile_n);
-  const int m0 = tile_m * C::BM, n0 = tile_n * BN;
+  const int m0 = tile_m * tile, n0 = tile_n * tile;
   const int first_step = blockIdx.z * arguments.steps_a_split;
   const int steps = min(arguments.steps_a_split, static_cast<int>((arguments.K + step_k - 1) / step_k) - first_step);
 
-  typename TileA::template Copier<C::threads> copier_a(arguments.a, arguments.lda, m0, arguments.M,
-                                                             first_step * step_k, arguments.K);
-  typename TileB::template Copier<C::threads> copier_b(arguments.b, arguments.ldb, n0, arguments.N,
-                                                             first_step * step_k, arguments.K);
+  const int first_k = first_step * step_k;
+  typename TileA::Copier copier_a(arguments.a, arguments.lda, m0, arguments.M, first_k, arguments.K);
+  typename TileB::Copier copier_b(arguments.b, arguments.ldb, n0, arguments.N, first_k, arguments.K);
   // The ring's stages that are being filled and read; `filled` counts the steps copied or under way.
   uint32_t fill = shared, read = shared;
   int filled = 0;
   const auto next_stage = [&](uint32_t stage) {
-    return stage + C::stage_bytes == shared + STAGES * C::stage_bytes ? shared : stage + C::stage_bytes;
+    return stage + stage_bytes == shared + shared_bytes ? shared : stage + stage_bytes;
   };
   const auto copy_a = [&] {
-    if (filled < steps) copier_a.copy(fill, (first_step + filled) * step_k);
+    if (filled < steps) copier_a.copy(fill, first_k + filled * step_k);
   };
   const auto copy_b = [&] {
-    if (filled < steps) copier_b.copy(fill + C::a_bytes, (first_step + filled) * step_k);
+    if (filled < steps) copier_b.copy(fill + tile_bytes, first_k + filled * step_k);
     commit_copies();
     filled++;
     fill = next_stage(fill);
@@ -183,8 +178,8 @@ __global__ void __launch_bounds__(Config<BN>::threads)
 
   // What the epilogue reads comes into L2 meanwhile: in lines of 128 bytes.
   if (const auto *source = Extra<E, bf16, O, 4>::source(outputs)) {
-    constexpr int elements = 128 / sizeof(*source), lines_a_row = BN / elements;
-    for (int i = threadIdx.x; i < C::BM * lines_a_row; i += C::threads) {
+    constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
+    for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {
       const int row = m0 + i / lines_a_row, first = n0 + i % lines_a_row * elements;
       if (row < arguments.M && first < arguments.N) {
         prefetch_l2(source + static_cast<int64_t>(row) * arguments.N + first);
@@ -197,15 +192,15 @@ __global__ void __launch_bounds__(Config<BN>::threads)
 #pragma unroll
     for (int i = 0; i < 4; i++) TileA::load_a(a[buffer][i], stage, warp_m + i * 16, k);
 #pragma unroll
-    for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage + C::a_bytes, warp_n + i * 16, k);
+    for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage + tile_bytes, warp_n + i * 16, k);
   };
 
 #pragma unroll
-  for (int step = 0; step < STAGES - 1; step++) {
+  for (int step = 0; step < stages - 1; step++) {
     copy_a();
     copy_b();
   }
-  wait_copies<STAGES - 2>();
+  wait_copies<stages - 2>();
   __syncthreads();
   load_fragments(0, read, 0);
   for (int step = 0; step < steps; step++) {
@@ -216,7 +211,7 @@ __global__ void __launch_bounds__(Config<BN>::threads)
         load_fragments(buffer ^ 1, read, k + 16);
       } else if (step + 1 < steps) {
         // The next step's first fragments, before this step's last products: neither the barrier nor the load is waited for.
-        wait_copies<STAGES - 2>();
+        wait_copies<stages - 2>();
         __syncthreads();
         read = next_stage(read);
         load_fragments(buffer ^ 1, read, 0);
@@ -295,31 +290,24 @@ __global__ void __launch_bounds__(Config<BN>::threads)
   }
 }
 
-template <int BN, int STAGES, bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
-void launch(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums,
-            int splits) {
-  using C = Config<BN>;
-  Arguments arguments{static_cast<const bf16 *>(product.a),
-                      static_cast<const bf16 *>(product.b),
-                      product.lda,
-                      product.ldb,
-                      product.M,
-                      product.N,
-                      product.K,
-                      static_cast<int>(ceil_divide(product.M, C::BM)),
-                      static_cast<int>(ceil_divide(product.N, BN)),
-                      static_cast<int>(ceil_divide(ceil_divide(product.K, step_k), splits))};
-  constexpr int shared = STAGES * C::stage_bytes;
-  auto *kernel = product_kernel<BN, STAGES, A_K_MAJOR, B_K_MAJOR, E, O>;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  const dim3 grid(static_cast<unsigned>(arguments.tiles_m * arguments.tiles_n), 1, static_cast<unsigned>(splits));
-  kernel<<<grid, C::threads, shared, context.stream>>>(arguments, outputs, sums);
-}
-
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
-void launch_best(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums,
-                 int splits) {
-  launch<128, 3, A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, sums, splits);
+void launch(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs, float *sums = nullptr,
+            int splits = 1) {
+  const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
+  const Arguments arguments{static_cast<const bf16 *>(product.a),
+                            static_cast<const bf16 *>(product.b),
+                            product.lda,
+                            product.ldb,
+                            product.M,
+                            product.N,
+                            product.K,
+                            static_cast<int>(tiles_m),
+                            static_cast<int>(tiles_n),
+                            static_cast<int>(ceil_divide(ceil_divide(product.K, step_k), splits))};
+  auto *kernel = product_kernel<A_K_MAJOR, B_K_MAJOR, E, O>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const dim3 grid(static_cast<unsigned>(tiles_m * tiles_n), 1, static_cast<unsigned>(splits));
+  kernel<<<grid, threads, shared_bytes, context.stream>>>(arguments, outputs, sums);
 }
 
 // dweight (=|+=) sum over splits, 4 neighbours a thread.
@@ -353,16 +341,17 @@ __global__ void __launch_bounds__(256) add_bias_splits_kernel(float *dbias, cons
   dbias[at] = sum;
 }
 
-// Blocks that run at a time.
+// Blocks that run at a time: two on an SM if their shared memory fits (and 1 KB of the system's for each), else one.
 int slots_of(const CudaContext &context) {
-  const int a_multiprocessor = context.shared_per_multiprocessor / (3 * Config<128>::stage_bytes + 1024);
-  return context.multiprocessors * (a_multiprocessor < 1 ? 1 : a_multiprocessor < 2 ? a_multiprocessor : 2);
+  const bool two = context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);
+  return context.multiprocessors * (two ? 2 : 1);
 }
 
 // How many parts the weight gradient's k is cut into: the least time by a model of whole waves of blocks, plus the traffic
-// of the partial sums. Microseconds: 1.2 for a step of two blocks on an SM, 6 steps for a block's begin and end, 2 TB/s for partial sums.
+// of the partial sums. In microseconds on an H100: 1.2 for a step of two blocks on an SM, as much as 6 steps for a block's
+// begin and end, 2 TB/s for partial sums.
 int splits_of(const CudaContext &context, int N, int C, int O) {
-  const int64_t tiles = ceil_divide(O, 128) * ceil_divide(C, 128);
+  const int64_t tiles = ceil_divide(O, tile) * ceil_divide(C, tile);
   const int64_t steps = ceil_divide(N, step_k);
   const int slots = slots_of(context);
   int best = 1;
@@ -384,20 +373,18 @@ int splits_of(const CudaContext &context, int N, int C, int O) {
 }  // namespace
 
 void portable::matmul_forward(const CudaContext &context, Epilogue epilogue, const Product &product,
-                  const Outputs<bf16, bf16> &outputs) {
-  if (epilogue == Epilogue::gelu) return launch_best<true, true, Epilogue::gelu>(context, product, outputs, nullptr, 1);
-  if (epilogue == Epilogue::residual) {
-    return launch_best<true, true, Epilogue::residual>(context, product, outputs, nullptr, 1);
-  }
-  launch_best<true, true, Epilogue::bias>(context, product, outputs, nullptr, 1);
+                              const Outputs<bf16, bf16> &outputs) {
+  if (epilogue == Epilogue::gelu) return launch<true, true, Epilogue::gelu>(context, product, outputs);
+  if (epilogue == Epilogue::residual) return launch<true, true, Epilogue::residual>(context, product, outputs);
+  launch<true, true, Epilogue::bias>(context, product, outputs);
 }
 
 void portable::matmul_backward_input(const CudaContext &context, Epilogue epilogue, const Product &product,
-                         const Outputs<bf16, bf16> &outputs) {
+                                     const Outputs<bf16, bf16> &outputs) {
   if (epilogue == Epilogue::gelu_backward) {
-    return launch_best<true, false, Epilogue::gelu_backward>(context, product, outputs, nullptr, 1);
+    return launch<true, false, Epilogue::gelu_backward>(context, product, outputs);
   }
-  launch_best<true, false, Epilogue::bias>(context, product, outputs, nullptr, 1);
+  launch<true, false, Epilogue::bias>(context, product, outputs);
 }
 
 int64_t portable::matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O) {
@@ -409,7 +396,7 @@ int64_t portable::matmul_backward_weight_scratch(const CudaContext &context, int
 }
 
 void portable::matmul_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
-                          bool accumulate, void *memory) {
+                                      bool accumulate, void *memory) {
   const int splits = splits_of(context, product.K, product.N, product.M);
   Scratch scratch(memory);
   float *bias_partial = scratch.take<float>(static_cast<int64_t>(splits) * product.M);
@@ -418,13 +405,13 @@ void portable::matmul_backward_weight(const CudaContext &context, const Product 
     using G = decltype(gradient);
     if (splits == 1) {
       const Outputs<bf16, G> outputs{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate};
-      launch_best<false, false, Epilogue::gradient>(context, product, outputs, sums, 1);
+      launch<false, false, Epilogue::gradient>(context, product, outputs, sums, 1);
       return;
     }
     const int64_t count = static_cast<int64_t>(product.M) * product.N;
     auto *partial = scratch.take<float>(splits * count);
     const Outputs<bf16, float> outputs{partial, nullptr, nullptr, nullptr, false};
-    launch_best<false, false, Epilogue::gradient>(context, product, outputs, sums, splits);
+    launch<false, false, Epilogue::gradient>(context, product, outputs, sums, splits);
     add_splits_kernel<<<static_cast<unsigned>(ceil_divide(count, 4 * 256)), 256, 0, context.stream>>>(
         static_cast<G *>(dweight), partial, count, splits, accumulate);
   });

@@ -94,17 +94,22 @@ __device__ __forceinline__ float tanh_for(float x) {
   return y;
 }
 
+// tanh's argument is x (gelu_scale + gelu_cubic x^2).
 constexpr float gelu_scale = 0.7978845608028654f;  // sqrt(2/pi)
+constexpr float gelu_cubic = 0.044715f * gelu_scale;
 
 template <class T>
 __device__ __forceinline__ float gelu(float x) {
-  return 0.5f * x * (1.0f + tanh_for<T>(gelu_scale * (x + 0.044715f * x * x * x)));
+  const float t = tanh_for<T>(x * fmaf(gelu_cubic, x * x, gelu_scale));
+  return fmaf(0.5f * x, t, 0.5f * x);
 }
 
 template <class T>
 __device__ __forceinline__ float gelu_derivative(float x) {
-  const float t = tanh_for<T>(gelu_scale * (x + 0.044715f * x * x * x));
-  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * gelu_scale * (1.0f + 3.0f * 0.044715f * x * x);
+  const float square = x * x;
+  const float t = tanh_for<T>(x * fmaf(gelu_cubic, square, gelu_scale));
+  const float slope = x * fmaf(1.5f * gelu_cubic, square, 0.5f * gelu_scale);
+  return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
 // Calls `body` with a value of the context's element type: float, or bf16.
