@@ -1,5 +1,5 @@
-// Each op of a training step by itself, on the step's own tensors: how long it takes, how often the step calls it, and the
-// operations and bytes that it cannot do without.
+// Each op of a training step by itself, on the step's own tensors, layer after layer: how long it takes, how often the step
+// calls it, and the operations and bytes that it cannot do without. Gradients are overwritten, as in a first micro-batch.
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import { adamw } from '../ops/adamw.ts';
@@ -38,14 +38,17 @@ export async function timeOps(trainer: Trainer): Promise<OpTime[]> {
   const { device } = trainer.model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
-  for (const { name, calls, flops = 0, moves, run } of casesOf(trainer)) {
-    const ms = await timeOnDevice(device, run, least);
+  // Layer after layer, as in a step: one layer's tensors again and again might stay in a cache.
+  const layers = Array.from({ length: trainer.model.config.layers }, (_, layer) => casesOf(trainer, layer));
+  for (const [index, { name, calls, flops = 0, moves }] of layers[0]!.entries()) {
+    let next = 0;
+    const ms = await timeOnDevice(device, () => layers[next++ % layers.length]![index]!.run(), least);
     times.push({ name, calls, ms, flops, bytes: moves.reduce((sum, tensor) => sum + tensor.bytes, 0) });
   }
   return times;
 }
 
-function casesOf({ model, gradients, m, v, options }: Trainer): Case[] {
+function casesOf({ model, gradients, m, v, options }: Trainer, index: number): Case[] {
   const { device, config, weights, masters } = model;
   const { batch: B, sequence: T, accumulation } = options;
   const { channels: C, layers: L, heads: NH, vocabularySize: vocabulary } = config;
@@ -53,7 +56,7 @@ function casesOf({ model, gradients, m, v, options }: Trainer): Case[] {
   if (!batch.backward) throw new Error('ops are timed on a model made for training');
   const { tokens, targets, embedded, lnf, lnfMean, lnfRstd, losses } = batch.model;
   const { dresidual, dbranch, dqkv, dfc } = batch.backward;
-  const [layer, w, d] = [batch.layers[0]!, weights.layer(0), gradients.layer(0)];
+  const [layer, w, d] = [batch.layers[index]!, weights.layer(index), gradients.layer(index)];
   const [wte, wpe] = [weights.get('wte'), weights.get('wpe')];
   const N = B * T;
   const [rows, padded] = batch.model.logits.shape as [number, number];
@@ -62,6 +65,7 @@ function casesOf({ model, gradients, m, v, options }: Trainer): Case[] {
     const width = tensor.count / N;
     return tensor.view(width === 1 ? [rows] : [rows, width]);
   };
+  const kinds = ['matrices', 'vectors'] as const;
   const inLayers = L * accumulation;
   const inChunks = (N / rows) * accumulation;
   const product = (O: number, K: number, n = N) => 2 * n * O * K;
@@ -287,24 +291,27 @@ function casesOf({ model, gradients, m, v, options }: Trainer): Case[] {
       name: 'adamw',
       calls: 1,
       // Gradient read; moments and masters read and written; weights written where they are not the masters.
-      moves: [
-        gradients.matrices,
-        ...[m, v, masters].flatMap(({ matrices }) => [matrices, matrices]),
-        ...(weights === masters ? [] : [weights.matrices]),
-      ],
-      run: () =>
-        adamw(device, {
-          weight: weights.matrices,
-          master: masters.matrices,
-          m: m.matrices,
-          v: v.matrices,
-          gradient: gradients.matrices,
-          step,
-          beta1: 0.9,
-          beta2: 0.95,
-          eps: 1e-8,
-          weightDecay: 0.1,
-        }),
+      moves: kinds.flatMap((kind) => [
+        gradients[kind],
+        ...[m, v, masters].flatMap((arena) => [arena[kind], arena[kind]]),
+        ...(weights === masters ? [] : [weights[kind]]),
+      ]),
+      run: () => {
+        for (const kind of kinds) {
+          adamw(device, {
+            weight: weights[kind],
+            master: masters[kind],
+            m: m[kind],
+            v: v[kind],
+            gradient: gradients[kind],
+            step,
+            beta1: 0.9,
+            beta2: 0.95,
+            eps: 1e-8,
+            weightDecay: kind === 'matrices' ? 0.1 : 0,
+          });
+        }
+      },
     },
   ];
 }

@@ -9,21 +9,28 @@ export function quantile(values: readonly number[], q: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
-/** Milliseconds that `run` takes on the device, issued back to back for at least `least` ms; the median of five such rounds. */
+/**
+ * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. Where the
+ * device records, a round is one graph, so that no time of the host is in it.
+ */
 export async function timeOnDevice(device: Device, run: () => void, least: number): Promise<number> {
   const [from, to] = [device.createEvent(), device.createEvent()];
-  const round = async (repeats: number): Promise<number> => {
-    device.record(from);
-    for (let repeat = 0; repeat < repeats; repeat++) run();
-    device.record(to);
-    await device.reached(to);
-    return device.elapsed(from, to) / repeats;
+  const rounds = async (repeats: number): Promise<number> => {
+    const program = device.program(() => {
+      for (let repeat = 0; repeat < repeats; repeat++) run();
+    });
+    // The first round pays for loading kernels and the graph.
+    program.run();
+    const times: number[] = [];
+    for (let round = 0; round < 5; round++) {
+      device.record(from);
+      program.run();
+      device.record(to);
+      await device.reached(to);
+      times.push(device.elapsed(from, to) / repeats);
+    }
+    return median(times);
   };
-  // The first call pays for loading the kernel.
-  run();
-  const once = await round(1);
-  const repeats = Math.min(1000, Math.max(1, Math.ceil(least / Math.max(once, 1e-3))));
-  const rounds: number[] = [];
-  for (let index = 0; index < 5; index++) rounds.push(await round(repeats));
-  return median(rounds);
+  const once = await rounds(1);
+  return await rounds(Math.min(1000, Math.max(1, Math.ceil(least / Math.max(once, 1e-3)))));
 }
