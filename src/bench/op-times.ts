@@ -38,8 +38,11 @@ export async function timeOps(trainer: Trainer): Promise<OpTime[]> {
   const { device } = trainer.model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
+  const step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
+  // Learning rate and corrections.
+  step.write(Float32Array.from([1e-4, 1, 1]));
   // Layer after layer, as in a step: one layer's tensors again and again might stay in a cache.
-  const layers = Array.from({ length: trainer.model.config.layers }, (_, layer) => casesOf(trainer, layer));
+  const layers = Array.from({ length: trainer.model.config.layers }, (_, layer) => casesOf(trainer, layer, step));
   for (const [index, { name, calls, flops = 0, moves }] of layers[0]!.entries()) {
     let next = 0;
     const ms = await timeOnDevice(device, () => layers[next++ % layers.length]![index]!.run(), least);
@@ -48,7 +51,7 @@ export async function timeOps(trainer: Trainer): Promise<OpTime[]> {
   return times;
 }
 
-function casesOf({ model, gradients, m, v, options }: Trainer, index: number): Case[] {
+function casesOf({ model, gradients, m, v, options }: Trainer, index: number, step: Tensor): Case[] {
   const { device, config, weights, masters } = model;
   const { batch: B, sequence: T, accumulation } = options;
   const { channels: C, layers: L, heads: NH, vocabularySize: vocabulary } = config;
@@ -72,9 +75,6 @@ function casesOf({ model, gradients, m, v, options }: Trainer, index: number): C
   // Causal: half of the scores.
   const attentionProducts = (count: number) => count * B * NH * T * T * (C / NH);
   const apart = dqkv.view([B, T, C]);
-  const step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
-  // Learning rate and corrections.
-  step.write(Float32Array.from([1e-4, 1, 1]));
 
   const linear = (
     name: string,
