@@ -11,14 +11,20 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 
 /**
  * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. Where the
- * device records, a round is one graph, so that no time of the host is in it.
+ * device records, a round is one graph, so that no time of the host is in it; `records: false` issues it instead.
  */
-export async function timeOnDevice(device: Device, run: () => void, least: number): Promise<number> {
+export async function timeOnDevice(
+  device: Device,
+  run: () => void,
+  least: number,
+  { records = true }: { records?: boolean } = {},
+): Promise<number> {
   const [from, to] = [device.createEvent(), device.createEvent()];
   const rounds = async (repeats: number): Promise<number> => {
-    const program = device.program(() => {
+    const issue = () => {
       for (let repeat = 0; repeat < repeats; repeat++) run();
-    });
+    };
+    const program = records ? device.program(issue) : { run: issue };
     // The first round pays for loading kernels and the graph.
     program.run();
     const times: number[] = [];
