@@ -112,9 +112,9 @@ __global__ void __launch_bounds__(threads)
   constexpr int buffer_bytes = 2 * S::keys * S::line_bytes;  // k, then v
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The last queries, which see the most keys, go first.
-  const int first = (gridDim.x - 1 - blockIdx.x) * S::lines;
-  const int b = blockIdx.y / sizes.NH, head = blockIdx.y % sizes.NH;
-  const bf16 *q = qkv + sizes.qkv_at(b, head);
+  const HeadBlock own(sizes, S::lines);
+  const int first = (own.blocks - 1 - own.block) * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const int T = sizes.T;
   const int blocks = (min(first + S::lines, T) + S::keys - 1) / S::keys;
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(threads)
       const float total = quad_sum(sum[g][half]);
       const int row = line + lane / 4 + half * 8;
       if (lane % 4 == 0 && row < T) {
-        lse[static_cast<int64_t>(blockIdx.y) * T + row] = maximum[g][half] * scale + logf(total);
+        lse[own.statistics + row] = maximum[g][half] * scale + logf(total);
       }
       const float share = 1.0f / total;
 #pragma unroll
@@ -247,7 +247,7 @@ __global__ void __launch_bounds__(threads)
         result[g][j][half * 2 + 1] *= share;
       }
     }
-    store_lines<HS>(out + sizes.out_at(b, head), sizes.C, line, T, q_shared,
+    store_lines<HS>(out + sizes.out_at(own.b, own.head), sizes.C, line, T, q_shared,
                     q_memory + (warp_line + g * 16) * S::stride, result[g]);
   }
 }
@@ -265,9 +265,9 @@ __global__ void __launch_bounds__(threads)
   const uint32_t kv_shared = dout_shared + S::lines * S::line_bytes;
   constexpr int buffer_bytes = 2 * S::others * S::line_bytes;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int first = (gridDim.x - 1 - blockIdx.x) * S::lines;
-  const int b = blockIdx.y / sizes.NH, head = blockIdx.y % sizes.NH;
-  const bf16 *q = qkv + sizes.qkv_at(b, head);
+  const HeadBlock own(sizes, S::lines);
+  const int first = (own.blocks - 1 - own.block) * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
   const int T = sizes.T;
   const int blocks = (min(first + S::lines, T) + S::others - 1) / S::others;
@@ -278,14 +278,14 @@ __global__ void __launch_bounds__(threads)
     copy_lines<HS, S::others>(buffer + buffer_bytes / 2, v, sizes.stride(), block * S::others, T);
   };
   copy_lines<HS, S::lines>(q_shared, q, sizes.stride(), first, T);
-  copy_lines<HS, S::lines>(dout_shared, dout + sizes.out_at(b, head), sizes.C, first, T);
+  copy_lines<HS, S::lines>(dout_shared, dout + sizes.out_at(own.b, own.head), sizes.C, first, T);
   copy_block(0);
   commit_copies();
 
   const float scale_log2 = scale * log2e;
   const int warp_line = warp * 16 * S::groups;
-  const float *lse_line = lse + static_cast<int64_t>(blockIdx.y) * T;
-  float *D_line = D + static_cast<int64_t>(blockIdx.y) * T;
+  const float *lse_line = lse + own.statistics;
+  float *D_line = D + own.statistics;
   float lse_log2[S::groups][2], own_D[S::groups][2];
   // A quad of lanes takes the line that its fragments hold.
 #pragma unroll
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(threads)
       const int row = first + warp_line + g * 16 + lane / 4 + half * 8;
       float sum = 0;
       if (row < T) {
-        const int64_t at = sizes.out_at(b, head) + static_cast<int64_t>(row) * sizes.C;
+        const int64_t at = sizes.out_at(own.b, own.head) + static_cast<int64_t>(row) * sizes.C;
 #pragma unroll
         for (int chunk = 0; chunk < HS / 8; chunk += 4) {
           if (chunk + lane % 4 < HS / 8) {
@@ -394,7 +394,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int i = 0; i < 4; i++) result[g][j][i] *= scale;
     }
-    store_lines<HS>(dqkv + sizes.qkv_at(b, head), sizes.stride(), first + warp_line + g * 16, T, q_shared,
+    store_lines<HS>(dqkv + sizes.qkv_at(own.b, own.head), sizes.stride(), first + warp_line + g * 16, T, q_shared,
                     q_memory + (warp_line + g * 16) * S::stride, result[g]);
   }
 }
@@ -414,15 +414,15 @@ __global__ void __launch_bounds__(threads)
   __shared__ float lse_log2[2][S::others], other_D[2][S::others];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // The first keys, which the most queries see, go first.
-  const int first = blockIdx.x * S::lines;
-  const int b = blockIdx.y / sizes.NH, head = blockIdx.y % sizes.NH;
-  const bf16 *q = qkv + sizes.qkv_at(b, head);
+  const HeadBlock own(sizes, S::lines);
+  const int first = own.block * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
   const bf16 *k = q + sizes.C, *v = k + sizes.C;
-  const bf16 *gradient = dout + sizes.out_at(b, head);
+  const bf16 *gradient = dout + sizes.out_at(own.b, own.head);
   const int T = sizes.T;
   const int first_block = first / S::others, blocks = (T + S::others - 1) / S::others;
-  const float *lse_line = lse + static_cast<int64_t>(blockIdx.y) * T;
-  const float *D_line = D + static_cast<int64_t>(blockIdx.y) * T;
+  const float *lse_line = lse + own.statistics;
+  const float *D_line = D + own.statistics;
 
   const auto copy_block = [&](int block) {
     const uint32_t buffer = other_shared + block % 2 * buffer_bytes;
@@ -531,10 +531,10 @@ __global__ void __launch_bounds__(threads)
       for (int i = 0; i < 4; i++) dkey[g][j][i] *= scale;
     }
     const int line = first + warp_line + g * 16;
-    bf16 *own = k_memory + (warp_line + g * 16) * S::stride;
-    bf16 *dk = dqkv + sizes.qkv_at(b, head) + sizes.C;
-    store_lines<HS>(dk, sizes.stride(), line, T, k_shared, own, dkey[g]);
-    store_lines<HS>(dk + sizes.C, sizes.stride(), line, T, k_shared, own, dvalue[g]);
+    bf16 *lines = k_memory + (warp_line + g * 16) * S::stride;
+    bf16 *dk = dqkv + sizes.qkv_at(own.b, own.head) + sizes.C;
+    store_lines<HS>(dk, sizes.stride(), line, T, k_shared, lines, dkey[g]);
+    store_lines<HS>(dk + sizes.C, sizes.stride(), line, T, k_shared, lines, dvalue[g]);
   }
 }
 
@@ -544,7 +544,7 @@ void forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
   using S = Shape<HS>;
   constexpr int shared = (S::lines + 4 * S::keys) * S::line_bytes;
   cudaFuncSetAttribute(forward_kernel<HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  const dim3 grid(static_cast<unsigned>(ceil_divide(sizes.T, S::lines)), static_cast<unsigned>(sizes.B * sizes.NH));
+  const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, S::lines) * sizes.B * sizes.NH);
   forward_kernel<HS><<<grid, threads, shared, context.stream>>>(out, lse, qkv, sizes, scale);
 }
 
@@ -555,7 +555,7 @@ void backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout
   constexpr int shared = (2 * S::lines + 4 * S::others) * S::line_bytes;
   cudaFuncSetAttribute(backward_queries_kernel<HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   cudaFuncSetAttribute(backward_keys_kernel<HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-  const dim3 grid(static_cast<unsigned>(ceil_divide(sizes.T, S::lines)), static_cast<unsigned>(sizes.B * sizes.NH));
+  const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, S::lines) * sizes.B * sizes.NH);
   backward_queries_kernel<HS><<<grid, threads, shared, context.stream>>>(dqkv, D, dout, out, qkv, lse, sizes, scale);
   backward_keys_kernel<HS><<<grid, threads, shared, context.stream>>>(dqkv, D, dout, qkv, lse, sizes, scale);
 }

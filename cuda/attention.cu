@@ -82,9 +82,9 @@ __global__ void __launch_bounds__(threads)
   __shared__ float score[tile][tile + 1];
   const int HS = sizes.HS, t = sizes.T;
   float *q_tile = memory, *k_tile = q_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const int first = blockIdx.x * tile;
-  const int b = blockIdx.y / sizes.NH, head = blockIdx.y % sizes.NH;
-  const T *q = qkv + sizes.qkv_at(b, head), *k = q + sizes.C, *v = k + sizes.C;
+  const HeadBlock own(sizes, tile);
+  const int first = own.block * tile;
+  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
   Line<COLUMNS> result;
   const int row = first + result.line;
@@ -101,12 +101,12 @@ __global__ void __launch_bounds__(threads)
     }
     __syncthreads();
     // The 8 threads of a line go over its 32 scores together.
-    float own[tile / 8], top = maximum;
+    float mine[tile / 8], top = maximum;
 #pragma unroll
     for (int i = 0; i < tile / 8; i++) {
       const int key = result.begin + i * 8;
-      own[i] = key0 + key <= row ? score[result.line][key] : -INFINITY;
-      top = fmaxf(top, own[i]);
+      mine[i] = key0 + key <= row ? score[result.line][key] : -INFINITY;
+      top = fmaxf(top, mine[i]);
     }
 #pragma unroll
     for (int offset = 4; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, offset));
@@ -115,9 +115,9 @@ __global__ void __launch_bounds__(threads)
     float total = 0;
 #pragma unroll
     for (int i = 0; i < tile / 8; i++) {
-      own[i] = expf(own[i] - top);
-      total += own[i];
-      score[result.line][result.begin + i * 8] = own[i];
+      mine[i] = expf(mine[i] - top);
+      total += mine[i];
+      score[result.line][result.begin + i * 8] = mine[i];
     }
     sum = sum * shrink + sum_of_8(total);
     __syncwarp();
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(threads)
     for (int c = 0; c < COLUMNS; c++) result.values[c] *= shrink;
     result.add_weighted(score[result.line], 1, v_tile, HS);
   }
-  result.write(out + sizes.out_at(b, head), sizes.C, first, t, HS, 1.0f / sum);
-  if (result.begin == 0 && row < t) lse[static_cast<int64_t>(blockIdx.y) * t + row] = maximum + logf(sum);
+  result.write(out + sizes.out_at(own.b, own.head), sizes.C, first, t, HS, 1.0f / sum);
+  if (result.begin == 0 && row < t) lse[own.statistics + row] = maximum + logf(sum);
 }
 
 // P and dS of a tile, from Q K^T and dout V^T; zero where a query does not see a key.
@@ -171,12 +171,11 @@ __global__ void __launch_bounds__(threads)
   const int HS = sizes.HS, t = sizes.T;
   float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
   float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const int first = blockIdx.x * tile;
-  const int b = blockIdx.y / sizes.NH, head = blockIdx.y % sizes.NH;
-  const int64_t statistics = static_cast<int64_t>(blockIdx.y) * t;
-  const T *q = qkv + sizes.qkv_at(b, head), *k = q + sizes.C, *v = k + sizes.C;
+  const HeadBlock own(sizes, tile);
+  const int first = own.block * tile;
+  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(q_tile, q, sizes.stride(), first, t, HS);
-  copy_tile(dout_tile, dout + sizes.out_at(b, head), sizes.C, first, t, HS);
+  copy_tile(dout_tile, dout + sizes.out_at(own.b, own.head), sizes.C, first, t, HS);
   Line<COLUMNS> result;
   for (int key0 = 0; key0 < min(first + tile, t); key0 += tile) {
     __syncthreads();
@@ -186,11 +185,11 @@ __global__ void __launch_bounds__(threads)
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + statistics, D + statistics, first, key0, t, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + own.statistics, D + own.statistics, first, key0, t, scale);
     __syncthreads();
     result.add_weighted(dscore[result.line], 1, k_tile, HS);
   }
-  result.write(dqkv + sizes.qkv_at(b, head), sizes.stride(), first, t, HS, scale);
+  result.write(dqkv + sizes.qkv_at(own.b, own.head), sizes.stride(), first, t, HS, scale);
 }
 
 template <class T, int COLUMNS>
@@ -202,27 +201,26 @@ __global__ void __launch_bounds__(threads)
   const int HS = sizes.HS, t = sizes.T;
   float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
   float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
-  const int first = blockIdx.x * tile;
-  const int b = blockIdx.y / sizes.NH, head = blockIdx.y % sizes.NH;
-  const int64_t statistics = static_cast<int64_t>(blockIdx.y) * t;
-  const T *q = qkv + sizes.qkv_at(b, head), *k = q + sizes.C, *v = k + sizes.C;
+  const HeadBlock own(sizes, tile);
+  const int first = own.block * tile;
+  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
   copy_tile(k_tile, k, sizes.stride(), first, t, HS);
   copy_tile(v_tile, v, sizes.stride(), first, t, HS);
   Line<COLUMNS> dkey, dvalue;
   for (int query0 = first; query0 < t; query0 += tile) {
     __syncthreads();
     copy_tile(q_tile, q, sizes.stride(), query0, t, HS);
-    copy_tile(dout_tile, dout + sizes.out_at(b, head), sizes.C, query0, t, HS);
+    copy_tile(dout_tile, dout + sizes.out_at(own.b, own.head), sizes.C, query0, t, HS);
     __syncthreads();
     Cell scores, dshares;
     scores.add_products(q_tile, k_tile, HS);
     dshares.add_products(dout_tile, v_tile, HS);
-    shares_of_tile(share, dscore, scores, dshares, lse + statistics, D + statistics, query0, first, t, scale);
+    shares_of_tile(share, dscore, scores, dshares, lse + own.statistics, D + own.statistics, query0, first, t, scale);
     __syncthreads();
     dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
     dkey.add_weighted(&dscore[0][dkey.line], tile + 1, q_tile, HS);
   }
-  T *dk = dqkv + sizes.qkv_at(b, head) + sizes.C;
+  T *dk = dqkv + sizes.qkv_at(own.b, own.head) + sizes.C;
   dkey.write(dk, sizes.stride(), first, t, HS, scale);
   dvalue.write(dk + sizes.C, sizes.stride(), first, t, HS, 1.0f);
 }
@@ -254,7 +252,7 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
   }
   const int shared = 3 * tile * (sizes.HS + 1) * 4;
   if (const int status = check_head_size(context, "gpt2_attention_forward", sizes.HS, shared)) return status;
-  const dim3 grid(static_cast<unsigned>(ceil_divide(T, tile)), static_cast<unsigned>(B * NH));
+  const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_element_type(own, [&](auto element) {
     using E = decltype(element);
@@ -287,7 +285,7 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
   }
   const int shared = 4 * tile * (sizes.HS + 1) * 4;
   if (const int status = check_head_size(context, "gpt2_attention_backward", sizes.HS, shared)) return status;
-  const dim3 grid(static_cast<unsigned>(ceil_divide(T, tile)), static_cast<unsigned>(B * NH));
+  const auto grid = static_cast<unsigned>(ceil_divide(T, tile) * B * NH);
   const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
   with_element_type(own, [&](auto element) {
     using E = decltype(element);

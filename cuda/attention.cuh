@@ -20,6 +20,23 @@ struct AttentionSizes {
   __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
 };
 
+// A grid has one dimension: the blocks of a head are neighbours, so that they share its keys and values in L2, and there may
+// be more heads than a grid's second dimension holds.
+struct HeadBlock {
+  int block, blocks;  // of the head, each `lines` long
+  int b, head;
+  int64_t statistics;  // where the head's [T] of lse and D begin
+
+  __device__ HeadBlock(const AttentionSizes &sizes, int lines) {
+    blocks = (sizes.T + lines - 1) / lines;
+    block = blockIdx.x % blocks;
+    const int index = blockIdx.x / blocks;
+    b = index / sizes.NH;
+    head = index % sizes.NH;
+    statistics = static_cast<int64_t>(index) * sizes.T;
+  }
+};
+
 constexpr float log2e = 1.4426950408889634f;
 
 }  // namespace gpt2

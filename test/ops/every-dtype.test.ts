@@ -203,6 +203,25 @@ describeBackends(
       },
     );
 
+    it.skipIf(isCpu || dtype === 'tf32')('attention of more heads than a grid is high', () => {
+      using bench = new TensorBench(device());
+      const sizes = { B: 4400, T: 2, C: 15 * 32, NH: 15 };
+      device().reserveWorkspace(attentionScratch(device(), sizes));
+      const { tensor: qkv, values } = inputsOf(bench, 3)('qkv', [4400, 2, 3 * 480]);
+      const [out, lse] = [bench.tensor('out', [4400, 2, 480]), bench.floats('lse', [4400, 15, 2])];
+      attentionForward(device(), { out, lse, qkv });
+      // The first position sees itself alone: it takes its own value.
+      const results = floats(out);
+      for (const b of [0, 2000, 4399]) {
+        const own = values.subarray(b * 2 * 1440 + 960, b * 2 * 1440 + 1440);
+        expect(results.subarray(b * 960, b * 960 + 480)).toEqual(own);
+      }
+      const dqkv = bench.tensor('dqkv', [4400, 2, 1440]);
+      attentionBackward(device(), { dqkv, dout: out, out, qkv, lse });
+      expect(floats(dqkv).every(Number.isFinite)).toBe(true);
+      bench.checkGuards();
+    });
+
     ifOwn.each([1, 91, 4096, 100_003])('gelu and residual, %i elements', (count) => {
       using bench = new TensorBench(device());
       const input = inputsOf(bench, count);
