@@ -1,5 +1,6 @@
 // Every op in every library and dtype against its formula in double, computed from the inputs as the device holds them, at
-// sizes with ragged edges. The measure is the relative Frobenius error. A result stored in bf16 is off by about 1.7e-3 from
+// sizes with ragged edges. The measure is the relative Frobenius error, in which one wrong element among many would hide, so
+// that the worst element is held as well. A result stored in bf16 is off by about 1.7e-3 from
 // its one rounding; bounds over 2e-3 say what else is rounded on the way.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
@@ -16,7 +17,7 @@ import * as matmul from '../../src/ops/matmul.ts';
 import { residualForward } from '../../src/ops/residual.ts';
 import { describeBackends } from '../support/backends.ts';
 import * as formulas from '../support/formulas.ts';
-import { floats, held, Random, relativeError, TensorBench, toBf16 } from '../support/tensors.ts';
+import { floats, held, Random, relativeError, TensorBench, toBf16, worstError } from '../support/tensors.ts';
 
 const dtypes = ['fp32', 'tf32', 'bf16'] as const;
 
@@ -33,6 +34,9 @@ function expectNear(name: string, dtype: Dtype, actual: Tensor, wanted: ArrayLik
   expect(error <= bound && values.length === wanted.length, `${name}: relative error ${error}, bound ${bound}`).toBe(
     true,
   );
+  // Against the largest element: a rounding is 2^-8 of an element at most, 2.3 times its mean; twice that for two in a row.
+  const worst = worstError(values, wanted);
+  expect(worst <= 5 * bound, `${name}: worst element ${worst}, bound ${5 * bound}`).toBe(true);
 }
 
 const norm = (values: ArrayLike<number>) => Math.sqrt(Float64Array.from(values).reduce((sum, x) => sum + x * x, 0));
@@ -296,6 +300,25 @@ describeBackends(
       embeddingBackward(device(), { ...op, accumulate: true });
       expectNear('dwte', dtype, dwte.tensor, word, { fp32: 1e-6, bf16: 2e-3 });
       expectNear('dwpe', dtype, dwpe.tensor, position, { fp32: 1e-6, bf16: 2e-3 });
+      bench.checkGuards();
+    });
+
+    it.skipIf(isCpu || dtype === 'tf32')('a token or target that does not exist gives NaN', () => {
+      using bench = new TensorBench(device());
+      const tokens = bench.tensor('tokens', [1, 4], [3, -1, 99, 7], 'int32');
+      const [wte, wpe] = [
+        bench.tensor('wte', [16, 8], new Float32Array(128)),
+        bench.tensor('wpe', [4, 8], new Float32Array(32)),
+      ];
+      const out = bench.tensor('out', [1, 4, 8]);
+      embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 10 });
+      const rows = floats(out);
+      expect(Array.from({ length: 4 }, (_, row) => Number.isNaN(rows[row * 8]))).toEqual([false, true, true, false]);
+      const logits = bench.tensor('logits', [4, 16], new Float32Array(64));
+      const [losses, dlogits] = [bench.floats('losses', [4]), bench.tensor('dlogits', [4, 16])];
+      const targets = tokens.view([4]);
+      crossEntropy(device(), { losses, dlogits, logits, targets, vocabulary: 10, dloss: 1 });
+      expect([...floats(losses)].map(Number.isNaN)).toEqual([false, true, true, false]);
       bench.checkGuards();
     });
 
