@@ -201,8 +201,6 @@ export class Device {
   async finished(): Promise<void> {
     this.#event ??= this.createEvent();
     this.record(this.#event);
-    // This turn also lets signals and timers through on a device that works synchronously.
-    await setImmediate();
     await this.reached(this.#event);
   }
 
@@ -222,6 +220,9 @@ export class Device {
 
   /** Waits until all work before a recorded event has finished. The event loop goes on; it looks every millisecond. */
   async reached(event: Pointer): Promise<void> {
+    // A turn even if the event was reached long ago: on a device that is synchronous, or faster than the host, a loop over
+    // steps would else never let signals and timers through.
+    await setImmediate();
     const reached = new Int32Array(1);
     for (;;) {
       this.call('eventQuery', { event, reached });

@@ -125,8 +125,7 @@ export class Trainer {
     const { device, activations } = this.model;
     const { tokens, targets } = activations.at(B, T).model;
     const slot = this.#slots[this.#begun++ % this.#slots.length]!;
-    if (slot.isBusy) await device.reached(slot.event);
-    slot.isBusy = true;
+    await slot.settle?.();
     const started = performance.now();
 
     slot.values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
@@ -148,11 +147,17 @@ export class Trainer {
       bytes: slot.results.byteLength,
     });
     device.record(slot.event);
+    // Whoever comes first, the caller or the next step in this slot, keeps the result.
+    let result: StepResult | undefined;
     const finished = async (): Promise<StepResult> => {
-      await device.reached(slot.event);
-      slot.isBusy = false;
-      return { loss: slot.results[0]!, norm: slot.results[1]! };
+      if (!result) await device.reached(slot.event);
+      if (!result) {
+        result = { loss: slot.results[0]!, norm: slot.results[1]! };
+        slot.settle = undefined;
+      }
+      return result;
     };
+    slot.settle = finished;
     return { hostMilliseconds: performance.now() - started, finished };
   }
 }
@@ -169,7 +174,8 @@ class Slot {
   readonly values: Float32Array;
   /** Loss and norm. */
   readonly results: Float32Array;
-  isBusy = false;
+  /** Reads the result of the step that has the slot; undefined once that is done. */
+  settle: (() => Promise<unknown>) | undefined;
   readonly #device: Device;
 
   /** @param tokens of all micro-batches */

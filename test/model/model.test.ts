@@ -89,6 +89,21 @@ describeBackends('model', (_, kind) => {
     }
   });
 
+  it('steps begun ahead keep their results, read late and in any order', async () => {
+    using device = Device.open({ kind });
+    const options = { batch: B, sequence: T, accumulation: 1, weightDecay: 0.1, gradientClip: 1 };
+    const one = new Trainer(recordedModel(device), options);
+    const wanted = [];
+    for (let index = 0; index < 5; index++) wanted.push(await one.step(index, 1e-3, () => recordedBatch));
+    const ahead = new Trainer(recordedModel(device), options);
+    const begun = [];
+    for (let index = 0; index < 5; index++) begun.push(await ahead.begin(index, 1e-3, () => recordedBatch));
+    const results = [];
+    for (const step of begun.reverse()) results.unshift(await step.finished());
+    expect(results).toEqual(wanted);
+    expect(await begun[2]!.finished()).toEqual(wanted[2]);
+  });
+
   it('has zero padding rows that stay zero', async () => {
     using device = Device.open({ kind });
     const model = drawnModel(device);

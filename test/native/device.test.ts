@@ -71,6 +71,17 @@ describeBackends('device', (_, kind) => {
     expect(() => new Tensor(tensor.buffer, 'big', 'fp32', [16])).toThrow('does not fit');
   });
 
+  it('waiting lets the event loop turn, even for what was reached long ago', async () => {
+    using device = Device.open({ kind });
+    const event = device.createEvent();
+    device.record(event);
+    device.call('synchronize', {});
+    let turns = 0;
+    setImmediate(() => turns++);
+    await device.reached(event);
+    expect(turns).toBe(1);
+  });
+
   it('use after close throws', () => {
     const device = Device.open({ kind });
     const tensor = allocateTensor(device, 'x', 'fp32', [4]);
