@@ -21,8 +21,9 @@ export interface BenchSettings {
 
 /**
  * Measures what training with these options would do: model (a preset's name), data, batch, sequence, totalBatch, device,
- * dtype, threads. Where the data folder is not there, tokens are random and `data` is undefined.
- * @throws UsageError for options that cannot be, Gpt2Error if the device cannot be opened or has too little memory
+ * dtype, threads. Where no data folder is given and the default one is not there, tokens are random and `data` is undefined.
+ * @throws UsageError for options that cannot be, Gpt2Error for a data folder that cannot be read, a device that cannot be
+ * opened or has too little memory
  */
 export async function benchTraining(
   given: TrainOptions,
@@ -36,7 +37,7 @@ export async function benchTraining(
     throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
   }
   const { batch, sequence, accumulation, seed, order } = options;
-  const data = existsSync(options.data) ? options.data : undefined;
+  const data = given.data ?? (existsSync(options.data) ? options.data : undefined);
   const loader =
     data === undefined
       ? undefined

@@ -74,5 +74,16 @@ it('the command prints the table and writes the same as JSON', () => {
   for (const key of ['command', 'date', 'device', 'step', 'peaks', 'memory', 'ops', 'flopsPerToken']) {
     expect(written, key).toHaveProperty(key);
   }
-  expect(place.run(['bench', '--model', 'nonsense']).code).toBe(2);
+});
+
+it.each([
+  [['--model', 'nonsense'], 2, '--model takes'],
+  [['--data', 'nowhere'], 1, 'there is no data in nowhere'],
+  [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json lies in a folder that is not there'],
+])('refuses %j before it measures', (args, code, message) => {
+  using place = new Workplace();
+  const result = place.run(['bench', '--device', 'cpu', ...args]);
+  expect(result.code).toBe(code);
+  expect(result.stderr).toContain(message);
+  expect(result.stderr.trim().split('\n').length).toBe(1);
 });
