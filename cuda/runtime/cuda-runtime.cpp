@@ -104,8 +104,8 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   return GPT2_OK;
 }
 
-int copy_now(gpt2_context *context, const char *function, void *destination, const void *source, int64_t bytes,
-             cudaMemcpyKind kind, bool wait) {
+int copy(gpt2_context *context, const char *function, void *destination, const void *source, int64_t bytes,
+         cudaMemcpyKind kind, bool wait) {
   Check check(context, function);
   check.that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes));
   if (bytes > 0) check.tensors({{"destination", destination}, {"source", source}});
@@ -189,19 +189,19 @@ int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) 
 }
 
 int gpt2_copy_to_device(gpt2_context *context, void *destination, const void *source, int64_t bytes) {
-  return copy_now(context, __func__, destination, source, bytes, cudaMemcpyHostToDevice, true);
+  return copy(context, __func__, destination, source, bytes, cudaMemcpyHostToDevice, true);
 }
 int gpt2_copy_to_host(gpt2_context *context, void *destination, const void *source, int64_t bytes) {
-  return copy_now(context, __func__, destination, source, bytes, cudaMemcpyDeviceToHost, true);
+  return copy(context, __func__, destination, source, bytes, cudaMemcpyDeviceToHost, true);
 }
 int gpt2_copy_to_device_async(gpt2_context *context, void *destination, const void *pinned, int64_t bytes) {
-  return copy_now(context, __func__, destination, pinned, bytes, cudaMemcpyHostToDevice, false);
+  return copy(context, __func__, destination, pinned, bytes, cudaMemcpyHostToDevice, false);
 }
 int gpt2_copy_to_host_async(gpt2_context *context, void *pinned, const void *source, int64_t bytes) {
-  return copy_now(context, __func__, pinned, source, bytes, cudaMemcpyDeviceToHost, false);
+  return copy(context, __func__, pinned, source, bytes, cudaMemcpyDeviceToHost, false);
 }
 int gpt2_copy_on_device(gpt2_context *context, void *destination, const void *source, int64_t bytes) {
-  return copy_now(context, __func__, destination, source, bytes, cudaMemcpyDeviceToDevice, false);
+  return copy(context, __func__, destination, source, bytes, cudaMemcpyDeviceToDevice, false);
 }
 
 int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes) {

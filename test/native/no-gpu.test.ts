@@ -21,7 +21,7 @@ function hasGpu(): boolean {
 const train = ['train', '--device', 'cuda', '--data', 'data', '--steps', '1', '--out', 'run'];
 
 describe('a machine without a GPU', () => {
-  it.skipIf(isBuilt)('is told how to build the library', () => {
+  it.skipIf(isBuilt)('is told how to build the library (where it is not built)', () => {
     using place = new Workplace();
     place.data();
     const { code, stderr } = place.run(train);
@@ -29,26 +29,29 @@ describe('a machine without a GPU', () => {
     expect(stderr).toMatch(/^the cuda library is not built: there is no .*; run `npm run build:cuda`\n$/);
   });
 
-  it.skipIf(!isBuilt || hasGpu())('is told that there is no driver, or no device', () => {
-    using place = new Workplace();
-    place.data();
-    const { code, stderr } = place.run(train);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^gpt2_context_create: no (NVIDIA driver|CUDA device) is .*\n$/);
-    // Left to itself the program takes the CPU.
-    const auto = place.run([
-      ...train.map((word) => (word === 'cuda' ? 'auto' : word)),
-      '--model',
-      'd6',
-      '--layers',
-      '1',
-    ]);
-    expect(auto.code, auto.stderr).toBe(0);
-    expect(auto.stdout).toContain('on cpu');
-  });
+  it.skipIf(!isBuilt || hasGpu())(
+    'is told that there is no driver, or no device (needs the CUDA library, and no GPU)',
+    () => {
+      using place = new Workplace();
+      place.data();
+      const { code, stderr } = place.run(train);
+      expect(code).toBe(1);
+      expect(stderr).toMatch(/^gpt2_context_create: no (NVIDIA driver|CUDA device) is .*\n$/);
+      // Left to itself the program takes the CPU.
+      const auto = place.run([
+        ...train.map((word) => (word === 'cuda' ? 'auto' : word)),
+        '--model',
+        'd6',
+        '--layers',
+        '1',
+      ]);
+      expect(auto.code, auto.stderr).toBe(0);
+      expect(auto.stdout).toContain('on cpu');
+    },
+  );
 
   // The CUDA runtime in the library opens libcuda.so.1 by name; one that says it is of another time stands in for it.
-  it.skipIf(!isBuilt || !hasCompiler)('is told that its driver is too old', () => {
+  it.skipIf(!isBuilt || !hasCompiler)('is told that its driver is too old (needs the CUDA library and cc)', () => {
     using place = new Workplace();
     place.data();
     const source = place.path('driver.c');
