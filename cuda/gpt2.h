@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 2
+#define GPT2_ABI_VERSION 3
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -270,6 +270,17 @@ GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void 
  *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N] */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
+
+/* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
+ * over the first V outputs, din and dweight the gradients of dloss * sum of losses. What `logits` holds afterwards is the
+ * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds a loss past 77 at 77
+ * (natural log).
+ *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C] (weight-gradient dtype) or NULL, logits = [N,Vp],
+ *   in [N,C], weight [Vp,C], targets [N] */
+GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits,
+                             const void *in, const void *weight, const int32_t *targets, int32_t N, int32_t C,
+                             int32_t V, int32_t Vp, float dloss, int32_t accumulate);
+GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp);
 
 /* step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
  *   step (accumulate) [GPT2_STEP_SIZE], losses [N] */

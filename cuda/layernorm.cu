@@ -1,6 +1,7 @@
 // Layer normalisation. A warp takes a row and holds it in registers: one read and one write of the row in forward (two-pass
 // variance); in backward three reads and one write. Backward's grid is as large as the GPU, each warp walks over rows, and
 // its lanes keep the sums of dweight and dbias for their columns; blocks leave partial sums that a second kernel adds in order.
+#include "common/mma.cuh"
 #include "common/partial-sums.cuh"
 #include "runtime/ops.h"
 
@@ -16,6 +17,7 @@ constexpr float eps = 1e-5f;
 template <class T, int V, int PACKS>
 __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, float *rstd, const T *in,
                                                           const T *weight, const T *bias, int N, int C) {
+  wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
@@ -61,30 +63,52 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
   }
 }
 
-// Two blocks on an SM where a lane's sums leave room for it.
-template <class T, int V, int PACKS>
-__global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kernel(T *din, float *partial, const T *dout, const T *dresidual,
-                                                           const T *in, const T *weight, const float *mean,
-                                                           const float *rstd, int N, int C) {
+// Of ROWS rows of dout, in and dresidual for each warp.
+template <int PACKS, int ROWS>
+constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
+
+// Two blocks on an SM where a lane's sums leave room for it. Rows come by cp.async, each lane's 16-byte packs into places of its
+// own: what is on its way takes no registers, and no thread waits for another. ROWS is 2, the row that is worked on and the
+// next, or 1 where shared memory holds no more.
+template <class T, int V, int PACKS, int ROWS>
+__global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
+    backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
+                    const float *mean, const float *rstd, int N, int C) {
+  wait_for_previous_kernel();
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  float dweight[PACKS][V] = {}, dbias[PACKS][V] = {};
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * warps + warp; row < N;
-       row += static_cast<int64_t>(gridDim.x) * warps) {
-    const float m = mean[row], r = rstd[row];
-    Pack<T, V> dy[PACKS], x[PACKS], residual[PACKS];
+  extern __shared__ __align__(16) unsigned char memory[];
+  using Packs = Pack<T, V>;
+  auto *own = reinterpret_cast<Packs *>(memory) + warp * (ROWS * 3 * PACKS * 32) + lane;
+  const auto place = [&](int stage, int tensor, int p) { return own + ((stage * 3 + tensor) * PACKS + p) * 32; };
+  const auto copy = [&](int64_t row, int stage) {
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
-      if (column < C) {
-        dy[p] = *reinterpret_cast<const Pack<T, V> *>(dout + row * C + column);
-        x[p] = *reinterpret_cast<const Pack<T, V> *>(in + row * C + column);
+      if (row < N && column < C) {
+        copy_async(shared_address(place(stage, 0, p)), dout + row * C + column, true);
+        copy_async(shared_address(place(stage, 1, p)), in + row * C + column, true);
+        if (dresidual) copy_async(shared_address(place(stage, 2, p)), dresidual + row * C + column, true);
       }
     }
+    commit_copies();
+  };
+
+  float dweight[PACKS][V] = {}, dbias[PACKS][V] = {};
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * warps + warp, step = static_cast<int64_t>(gridDim.x) * warps;
+  int stage = 0;
+  if (ROWS == 2) copy(first, 0);
+  for (int64_t row = first; row < N; row += step) {
+    copy(ROWS == 2 ? row + step : row, ROWS == 2 ? stage ^ 1 : 0);
+    const float m = mean[row], r = rstd[row];
+    wait_copies<ROWS - 1>();
+    Packs dy[PACKS], x[PACKS];
     float sum = 0, product = 0;
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
       const int column = (p * 32 + lane) * V;
       if (column < C) {
+        dy[p] = *place(stage, 0, p);
+        x[p] = *place(stage, 1, p);
         float w[V];
         load(w, weight + column);
 #pragma unroll
@@ -97,12 +121,6 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kern
         }
       }
     }
-    // On its way while the sums are.
-#pragma unroll
-    for (int p = 0; p < PACKS; p++) {
-      const int column = (p * 32 + lane) * V;
-      if (dresidual && column < C) residual[p] = *reinterpret_cast<const Pack<T, V> *>(dresidual + row * C + column);
-    }
     sum = warp_sum(sum) / C;
     product = warp_sum(product) / C;
 #pragma unroll
@@ -111,35 +129,41 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1) backward_kern
       if (column < C) {
         float w[V];
         load(w, weight + column);
+        Packs residual;
+        if (dresidual) residual = *place(stage, 2, p);
 #pragma unroll
         for (int j = 0; j < V; j++) {
           const float norm = (to_float(x[p].values[j]) - m) * r;
           const float gradient = r * (to_float(dy[p].values[j]) * w[j] - sum - norm * product);
-          w[j] = gradient + (dresidual ? to_float(residual[p].values[j]) : 0.0f);
+          w[j] = gradient + (dresidual ? to_float(residual.values[j]) : 0.0f);
         }
         store(din + row * C + column, w);
       }
     }
+    if (ROWS == 2) stage ^= 1;
   }
-  // The block's warps, one after the other, add theirs to [2, C] in shared memory.
-  extern __shared__ float sums[];
+  wait_copies<0>();
+  __syncthreads();
+  // The block's warps, one after the other, add theirs in shared memory; lanes lie side by side there, so that none waits for
+  // another's bank.
+  auto *sums = reinterpret_cast<float *>(memory);
+  constexpr int lines = PACKS * V;  // of 32 lanes, for dweight, and as many for dbias
   for (int turn = 0; turn < warps; turn++) {
     if (warp == turn) {
 #pragma unroll
-      for (int p = 0; p < PACKS; p++) {
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-          const int column = (p * 32 + lane) * V + j;
-          if (column < C) {
-            sums[column] = dweight[p][j] + (turn > 0 ? sums[column] : 0.0f);
-            sums[C + column] = dbias[p][j] + (turn > 0 ? sums[C + column] : 0.0f);
-          }
-        }
+      for (int i = 0; i < lines; i++) {
+        float &weight_sum = sums[i * 32 + lane], &bias_sum = sums[(lines + i) * 32 + lane];
+        weight_sum = dweight[i / V][i % V] + (turn > 0 ? weight_sum : 0.0f);
+        bias_sum = dbias[i / V][i % V] + (turn > 0 ? bias_sum : 0.0f);
       }
     }
     __syncthreads();
   }
-  for (int i = threadIdx.x; i < 2 * C; i += threads) partial[static_cast<int64_t>(blockIdx.x) * 2 * C + i] = sums[i];
+  for (int i = threadIdx.x; i < 2 * C; i += threads) {
+    const int column = i < C ? i : i - C, pack = column / V;
+    const int line = (i < C ? 0 : lines) + pack / 32 * V + column % V;
+    partial[static_cast<int64_t>(blockIdx.x) * 2 * C + i] = sums[line * 32 + pack % 32];
+  }
 }
 
 // For rows of any length: re-reads instead of holding the row.
@@ -213,10 +237,12 @@ __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial,
   partial[(static_cast<int64_t>(blockIdx.y) * 2 + warp) * C + column] = total;
 }
 
-// Parts that backward's sums are taken in.
-int parts_of(const CudaContext &context, int N) {
-  const int64_t most = static_cast<int64_t>(context.multiprocessors) * 2;
-  return static_cast<int>(ceil_divide(N, warps) < most ? ceil_divide(N, warps) : most);
+// Parts that backward's sums are taken in: as many as blocks run at a time, or a few rows for each warp where there are
+// too few rows for that.
+int parts_of(const CudaContext &context, int N, int C) {
+  const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
+  const int64_t needed = ceil_divide(N, warps * 4);
+  return static_cast<int>(needed < most ? needed : most);
 }
 
 // Calls `body` with the number of packs that a lane needs for C columns, as a constant; false if no kernel holds such rows.
@@ -236,7 +262,7 @@ using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2
 
 int64_t ops::layernorm_scratch(const gpt2_context &context, int N, int C) {
   Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N)) * 2 * C);
+  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N, C)) * 2 * C);
   return scratch.bytes();
 }
 
@@ -251,7 +277,8 @@ int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float 
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
     const bool done = C % V == 0 && on_16_bytes(y, x, w, b) &&
                       with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        forward_kernel<T, V, packs><<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
+                        launch_overlapping(own, forward_kernel<T, V, packs>, blocks, threads, 0, y, mean, rstd, x, w, b,
+                                           N, C);
                       });
     if (!done) forward_any_kernel<<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
   });
@@ -262,7 +289,7 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
                             const void *dresidual, const void *in, const void *weight, const float *mean,
                             const float *rstd, int N, int C, bool accumulate) {
   CudaContext &own = cuda(context);
-  const int parts = parts_of(own, N);
+  const int parts = parts_of(own, N, C);
   float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * 2 * C);
   with_element_type(own, [&](auto element) {
     using T = decltype(element);
@@ -272,8 +299,16 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight);
     const bool done = C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
                       with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        backward_kernel<T, V, packs><<<parts, threads, 2 * C * sizeof(float), own.stream>>>(
-                            dx, partial, dy, residual, x, w, mean, rstd, N, C);
+                        const auto launch = [&](auto *kernel, int shared) {
+                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+                          launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd,
+                                             N, C);
+                        };
+                        if (backward_shared_bytes<packs, 2> <= own.shared_limit) {
+                          launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>);
+                        } else {
+                          launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
+                        }
                       });
     if (!done) {
       // The parameters first: din may take dout's place.
@@ -283,8 +318,7 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
           dx, dy, residual, x, w, mean, rstd, N, C);
     }
   });
-  launch_add_partials(own, dweight, partial, parts, C, 2 * C, accumulate);
-  launch_add_partials(own, dbias, partial + C, parts, C, 2 * C, accumulate);
+  launch_add_partials(own, dweight, dbias, partial, parts, C, accumulate);
   return GPT2_LAUNCHED(context, "gpt2_layernorm_backward");
 }
 

@@ -11,6 +11,7 @@
 // The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
 // kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.
 #include "common/mma.cuh"
+#include "common/partial-sums.cuh"
 #include "common/tensor-cores.h"
 
 namespace gpt2 {
@@ -310,37 +311,6 @@ void launch(const CudaContext &context, const Product &product, const Outputs<bf
   kernel<<<grid, threads, shared_bytes, context.stream>>>(arguments, outputs, sums);
 }
 
-// dweight (=|+=) sum over splits, 4 neighbours a thread.
-template <class O>
-__global__ void __launch_bounds__(256) add_splits_kernel(O *dweight, const float *partial, int64_t count, int splits,
-                                                         bool accumulate) {
-  const int64_t at = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) * 4;
-  if (at >= count) return;
-  float sum[4] = {};
-  for (int split = 0; split < splits; split++) {
-    float part[4];
-    load(part, partial + split * count + at);
-#pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] += part[i];
-  }
-  if (accumulate) {
-    float old[4];
-    load(old, static_cast<const O *>(dweight) + at);
-#pragma unroll
-    for (int i = 0; i < 4; i++) sum[i] += old[i];
-  }
-  store(dweight + at, sum);
-}
-
-__global__ void __launch_bounds__(256) add_bias_splits_kernel(float *dbias, const float *partial, int count, int splits,
-                                                              bool accumulate) {
-  const int at = blockIdx.x * 256 + threadIdx.x;
-  if (at >= count) return;
-  float sum = accumulate ? dbias[at] : 0.0f;
-  for (int split = 0; split < splits; split++) sum += partial[static_cast<int64_t>(split) * count + at];
-  dbias[at] = sum;
-}
-
 // Blocks that run at a time: two on an SM if their shared memory fits (and 1 KB of the system's for each), else one.
 int slots_of(const CudaContext &context) {
   const bool two = context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);
@@ -412,13 +382,9 @@ void portable::matmul_backward_weight(const CudaContext &context, const Product 
     auto *partial = scratch.take<float>(splits * count);
     const Outputs<bf16, float> outputs{partial, nullptr, nullptr, nullptr, false};
     launch<false, false, Epilogue::gradient>(context, product, outputs, sums, splits);
-    add_splits_kernel<<<static_cast<unsigned>(ceil_divide(count, 4 * 256)), 256, 0, context.stream>>>(
-        static_cast<G *>(dweight), partial, count, splits, accumulate);
+    launch_add_parts(context, static_cast<G *>(dweight), partial, splits, count, accumulate);
   });
-  if (dbias) {
-    add_bias_splits_kernel<<<static_cast<unsigned>(ceil_divide(product.M, 256)), 256, 0, context.stream>>>(
-        dbias, bias_partial, product.M, splits, accumulate);
-  }
+  if (dbias) launch_add_parts(context, dbias, bias_partial, splits, product.M, accumulate);
 }
 
 }  // namespace gpt2

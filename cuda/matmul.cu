@@ -118,7 +118,7 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
       float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * O);
       const dim3 grid(static_cast<unsigned>(ceil_divide(O, 32)), static_cast<unsigned>(parts));
       column_sums_kernel<<<grid, threads, 0, own.stream>>>(partial, static_cast<const T *>(dout), N, O);
-      launch_add_partials(own, dbias, partial, parts, O, O, accumulate);
+      launch_add_partials(own, dbias, nullptr, partial, parts, O, accumulate);
     }
     if constexpr (sizeof(T) == 2) {
       with_gradient_type(own, [&](auto gradient) {

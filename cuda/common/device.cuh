@@ -112,6 +112,32 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
+// Kernels that launch_overlapping starts call this before they touch memory: what went before is then done and visible. Their
+// blocks are on the SMs by then, as far as there is room, with their barriers and tables set up; and so may the next
+// kernel's be while this one runs.
+__device__ __forceinline__ void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Launches a kernel that begins with wait_for_previous_kernel().
+template <class... Parameters, class... Arguments>
+void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads, int shared,
+                        Arguments... arguments) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.stream = context.stream;
+  config.attrs = &attribute;
+  config.numAttrs = context.overlaps ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+}
+
 // Calls `body` with a value of the context's element type: float, or bf16.
 template <class Body>
 auto with_element_type(const CudaContext &context, Body body) {

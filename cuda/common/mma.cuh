@@ -67,4 +67,8 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   return bits;
 }
 
+__device__ __forceinline__ float2 unpack_bf16(uint32_t pair) {
+  return make_float2(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
+}
+
 }  // namespace gpt2

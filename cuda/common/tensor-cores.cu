@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <vector>
 
 namespace gpt2 {
 
@@ -17,14 +19,42 @@ const TensorCoreKernels portable_kernels{
     portable::takes_head_size,
     portable::attention_forward,
     portable::attention_backward,
+    nullptr,
+    nullptr,
 };
+
+#ifdef GPT2_SM90
+const TensorCoreKernels sm90_kernels{
+    "sm90",
+    sm90::matmul_forward,
+    sm90::matmul_backward_input,
+    sm90::matmul_backward_weight,
+    sm90::matmul_backward_weight_scratch,
+    portable::takes_head_size,
+    sm90::attention_forward,
+    sm90::attention_backward,
+    sm90::classifier,
+    sm90::classifier_scratch,
+};
+#endif
 
 }  // namespace
 
-const TensorCoreKernels *choose_kernels(std::string &why) {
+const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why) {
+  // The best first.
+  std::vector<const TensorCoreKernels *> tables;
+#ifdef GPT2_SM90
+  if (gpu.major == 9 && gpu.minor == 0) tables.push_back(&sm90_kernels);
+#endif
+  tables.push_back(&portable_kernels);
   const char *wanted = std::getenv("GPT2_KERNELS");
-  if (!wanted || !*wanted || std::strcmp(wanted, portable_kernels.name) == 0) return &portable_kernels;
-  why = std::string("expected GPT2_KERNELS to be one of ") + portable_kernels.name + " on this GPU, got " + wanted;
+  if (!wanted || !*wanted) return tables.front();
+  std::string names;
+  for (const TensorCoreKernels *table : tables) {
+    if (std::strcmp(wanted, table->name) == 0) return table;
+    names += (names.empty() ? "" : " or ") + std::string(table->name);
+  }
+  why = "expected GPT2_KERNELS to be " + names + " on " + gpu.name + ", got " + wanted;
   return nullptr;
 }
 

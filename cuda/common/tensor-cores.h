@@ -22,6 +22,12 @@ struct TensorCoreKernels {
   // D = [B,NH,T] in scratch.
   void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
+
+  // gpt2_classifier without a pass over the logits; NULL: by the ops it consists of. C and Vp are multiples of 8.
+  void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
+                     const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+                     bool accumulate, void *scratch);
+  int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp);
 };
 
 // From sm_80 on: mma.sync and cp.async.
@@ -38,5 +44,24 @@ void attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *d
                         const float *lse, const AttentionSizes &);
 
 }  // namespace portable
+
+// From sm90/: wgmma and TMA, compute capability 9.0 alone. Head sizes other than 64 go to the portable kernels.
+namespace sm90 {
+
+void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
+void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
+                            void *scratch);
+int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
+int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O, bool has_bias);
+void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
+void attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv,
+                        const float *lse, const AttentionSizes &);
+void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
+                const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,
+                void *scratch);
+int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp);
+
+}  // namespace sm90
 
 }  // namespace gpt2

@@ -137,6 +137,17 @@ int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const voi
   return GPT2_OK;
 }
 
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
+               const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate) {
+  Check check(&context, "gpt2_classifier");
+  if (check.below("targets", targets, N, V).failed()) return check.status();
+  return classifier_in_parts(context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss, accumulate);
+}
+
+int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp) {
+  return classifier_in_parts_scratch(context, N, C, Vp);
+}
+
 int loss_sum(gpt2_context &, float *step, const float *losses, int N, float scale, bool accumulate) {
   double sum = 0;
   for (int n = 0; n < N; n++) sum += losses[n];

@@ -208,6 +208,27 @@ int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, cons
   return ops::cross_entropy(*context, losses, dlogits, logits, targets, N, V, Vp, dloss);
 }
 
+int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits, const void *in,
+                    const void *weight, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss,
+                    int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
+      .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}})
+      .that(V <= Vp, "V of at most Vp, got " + std::to_string(V) + " and " + std::to_string(Vp));
+  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp));
+  if (check.failed()) return check.status();
+  return ops::classifier(*context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
+                         accumulate != 0);
+}
+
+int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).tensors({{"bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::classifier_scratch(*context, N, C, Vp);
+  return GPT2_OK;
+}
+
 int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}}).tensors({{"step", step}, {"losses", losses}});

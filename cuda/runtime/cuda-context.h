@@ -10,7 +10,7 @@ namespace gpt2 {
 struct TensorCoreKernels;  // common/tensor-cores.h
 
 // The table for this GPU, or the one that GPT2_KERNELS names; NULL with the reason in `why` if there is none such.
-const TensorCoreKernels *choose_kernels(std::string &why);
+const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
 struct CudaContext : gpt2_context {
@@ -22,6 +22,9 @@ struct CudaContext : gpt2_context {
   cudaStream_t stream = nullptr;
   const TensorCoreKernels *kernels = nullptr;
   int multiprocessors = 0;
+  // Whether kernels may begin while the one before them ends (programmatic dependent launch): where the code
+  // that runs was made for compute capability 9.0 or later.
+  bool overlaps = false;
   // Bytes of shared memory that one block may ask for.
   int shared_limit = 0;
   // Bytes of shared memory that an SM has for all its blocks.

@@ -86,13 +86,14 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   }
   GPT2_TRY(*context, function, found);
   std::string why;
-  context->kernels = gpt2::choose_kernels(why);
+  context->kernels = gpt2::choose_kernels(properties, why);
   if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
   context->device = device;
   context->dtype = dtype;
   context->accumulates = accumulates;
   context->multiprocessors = properties.multiProcessorCount;
+  context->overlaps = attributes.ptxVersion >= 90;
   context->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
   context->shared_per_multiprocessor = static_cast<int>(properties.sharedMemPerMultiprocessor);
   int driver = 0;

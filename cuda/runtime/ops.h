@@ -44,6 +44,14 @@ int residual_forward(gpt2_context &, void *out, const void *a, const void *b, in
 
 int cross_entropy(gpt2_context &, float *losses, void *dlogits, const void *logits, const int32_t *targets, int N,
                   int V, int Vp, float dloss);
+int classifier(gpt2_context &, float *losses, void *din, void *dweight, void *logits, const void *in, const void *weight,
+               const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate);
+int64_t classifier_scratch(const gpt2_context &, int N, int C, int Vp);
+// By matmul and cross-entropy (classifier.cpp).
+int classifier_in_parts(gpt2_context &, float *losses, void *din, void *dweight, void *logits, const void *in,
+                        const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+                        bool accumulate);
+int64_t classifier_in_parts_scratch(const gpt2_context &, int N, int C, int Vp);
 int loss_sum(gpt2_context &, float *step, const float *losses, int N, float scale, bool accumulate);
 
 int global_norm(gpt2_context &, float *step, const void *matrices, const float *vectors, int64_t matrix_count,

@@ -4,7 +4,8 @@ import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import { adamw } from '../ops/adamw.ts';
 import { attentionBackward, attentionForward } from '../ops/attention.ts';
-import { crossEntropy, lossSum } from '../ops/cross-entropy.ts';
+import { classifier } from '../ops/classifier.ts';
+import { lossSum } from '../ops/cross-entropy.ts';
 import { embeddingBackward, embeddingForward } from '../ops/embedding.ts';
 import { globalNorm } from '../ops/global-norm.ts';
 import { layernormBackward, layernormForward } from '../ops/layernorm.ts';
@@ -172,44 +173,21 @@ function casesOf({ model, gradients, m, v, options }: Trainer, index: number, st
       [layer.residual2],
     ),
     {
-      name: 'head forward',
+      name: 'classifier',
       calls: inChunks,
-      flops: product(padded, C, rows),
-      moves: [logits, chunk(lnf), wte],
-      run: () => matmul.matmulForward(device, { out: logits, input: chunk(lnf), weight: wte, bias: null }),
-    },
-    {
-      name: 'cross-entropy',
-      calls: inChunks,
-      moves: [logits, logits],
+      flops: 3 * product(padded, C, rows),
+      moves: [logits, logits, logits, chunk(lnf), chunk(lnf), chunk(dbranch), wte, wte, gradients.get('wte')],
       run: () =>
-        crossEntropy(device, {
+        classifier(device, {
           losses: chunk(losses),
-          dlogits: logits,
+          dinput: chunk(dbranch),
+          dweight: gradients.get('wte'),
           logits,
+          input: chunk(lnf),
+          weight: wte,
           targets: chunk(targets),
           vocabulary,
           dloss: 1 / N,
-        }),
-    },
-    {
-      name: 'head backward input',
-      calls: inChunks,
-      flops: product(padded, C, rows),
-      moves: [chunk(dbranch), logits, wte],
-      run: () => matmul.matmulBackwardInput(device, { dinput: chunk(dbranch), dout: logits, weight: wte }),
-    },
-    {
-      name: 'head backward weight',
-      calls: inChunks,
-      flops: product(padded, C, rows),
-      moves: [gradients.get('wte'), logits, chunk(lnf)],
-      run: () =>
-        matmul.matmulBackwardWeight(device, {
-          dweight: gradients.get('wte'),
-          dbias: null,
-          dout: logits,
-          input: chunk(lnf),
           accumulate: false,
         }),
     },

@@ -9,12 +9,12 @@ export type Purpose = 'training' | 'inference';
 
 /**
  * Rows of logits held at a time; the head goes over its tokens in chunks of this size. On the GPU each chunk reads and
- * writes all of wte's gradient once more and has to fill every multiprocessor, so chunks are large: 1.65 GB at GPT-2's
- * vocabulary.
+ * writes all of wte's gradient once more and has to fill every multiprocessor, so chunks are large: 3.3 GB at GPT-2's
+ * vocabulary in bf16.
  */
 export function headChunk({ description, elementType }: DeviceTraits): number {
   if (description.library === 'cpu') return 1024;
-  return elementType === 'bf16' ? 16384 : 8192;
+  return elementType === 'bf16' ? 32768 : 8192;
 }
 
 /** What sizes depend on besides the model. */

@@ -2,8 +2,8 @@
 // never lie in memory as a whole. In training each chunk's backward follows at once, while its logits are there.
 
 import type { Tensor } from '../native/buffer.ts';
-import { crossEntropy } from '../ops/cross-entropy.ts';
-import { matmulBackwardInput, matmulBackwardWeight, matmulForward } from '../ops/matmul.ts';
+import { classifier } from '../ops/classifier.ts';
+import { matmulForward } from '../ops/matmul.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 import type { ParameterArena } from './parameters.ts';
@@ -33,14 +33,17 @@ function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
 export function headForward({ device, config, weights }: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
   for (const { lnf, logits, rows } of chunks(batch)) {
-    matmulForward(device, { out: logits, input: lnf, weight: weights.get('wte'), bias: null });
-    crossEntropy(device, {
+    classifier(device, {
       losses: rows(losses),
-      dlogits: null,
+      dinput: null,
+      dweight: null,
       logits,
+      input: lnf,
+      weight: weights.get('wte'),
       targets: rows(targets),
       vocabulary: config.vocabularySize,
       dloss: 0,
+      accumulate: false,
     });
   }
 }
@@ -57,23 +60,17 @@ export function headForwardBackward(
 ): void {
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { losses, targets } = batch.model;
-  const wte = weights.get('wte');
   for (const { first, lnf, logits, rows } of chunks(batch)) {
-    matmulForward(device, { out: logits, input: lnf, weight: wte, bias: null });
-    crossEntropy(device, {
+    classifier(device, {
       losses: rows(losses),
-      dlogits: logits,
+      dinput: rows(batch.backward.dbranch),
+      dweight: gradients.get('wte'),
       logits,
+      input: lnf,
+      weight: weights.get('wte'),
       targets: rows(targets),
       vocabulary: config.vocabularySize,
       dloss,
-    });
-    matmulBackwardInput(device, { dinput: rows(batch.backward.dbranch), dout: logits, weight: wte });
-    matmulBackwardWeight(device, {
-      dweight: gradients.get('wte'),
-      dbias: null,
-      dout: logits,
-      input: lnf,
       accumulate: accumulate || !first,
     });
   }

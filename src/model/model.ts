@@ -2,6 +2,7 @@
 // functions over it (forward.ts, backward.ts); what training needs beside it is in src/train.
 import type { Device } from '../native/device.ts';
 import { attentionScratch } from '../ops/attention.ts';
+import { classifierScratch } from '../ops/classifier.ts';
 import { embeddingScratch } from '../ops/embedding.ts';
 import { layernormScratch } from '../ops/layernorm.ts';
 import { matmulScratch } from '../ops/matmul.ts';
@@ -50,7 +51,7 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
     matmulScratch(device, { N, C, O: C }),
     matmulScratch(device, { N, C, O: 4 * C }),
     matmulScratch(device, { N, C: 4 * C, O: C }),
-    matmulScratch(device, { N: Math.min(headChunk(device), N), C, O: padded }),
+    classifierScratch(device, { N: Math.min(headChunk(device), N), C, Vp: padded }),
   );
 }
 

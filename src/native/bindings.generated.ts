@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 2;
+export const abiVersion = 3;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -221,6 +221,16 @@ export interface Bindings {
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
+   * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
+   * over the first V outputs, din and dweight the gradients of dloss * sum of losses. What `logits` holds afterwards is the
+   * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds a loss past 77 at 77
+   * (natural log).
+   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C] (weight-gradient dtype) or NULL, logits = [N,Vp],
+   *   in [N,C], weight [Vp,C], targets [N]
+   */
+  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; accumulate: Int32 }): number;
+  classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32 }): number;
+  /**
    * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
    *   step (accumulate) [GPT2_STEP_SIZE], losses [N]
    */
@@ -296,6 +306,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   geluBackward: { symbol: 'gpt2_gelu_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'din', 'dout', 'in', 'count'] },
   residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
   crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
+  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'logits', 'in', 'weight', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'accumulate'] },
+  classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },

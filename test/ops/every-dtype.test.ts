@@ -8,6 +8,7 @@ import type { Tensor } from '../../src/native/buffer.ts';
 import type { Dtype } from '../../src/native/device.ts';
 import { adamw } from '../../src/ops/adamw.ts';
 import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
+import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
 import { crossEntropy } from '../../src/ops/cross-entropy.ts';
 import { embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/embedding.ts';
 import { geluBackward, geluForward } from '../../src/ops/gelu.ts';
@@ -128,6 +129,41 @@ describeBackends(
       bench.checkGuards();
     });
 
+    // More tiles of the weight than a GPU has SMs, and not a multiple of them: some are summed in parts, others whole.
+    it.skipIf(isCpu)('matmul backward of a large weight (CUDA only)', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [1000, 1032, 4360];
+      device().reserveWorkspace(matmul.matmulScratch(device(), { N, C, O }));
+      const input = inputsOf(bench, 11);
+      const [x, dout] = [input('in', [N, C]), input('dout', [N, O])];
+      const [before, beforeBias] = [input('dweight', [O, C], 1, device().gradientType), input('dbias', [O], 1, 'fp32')];
+      const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, input: x.tensor };
+      const db = new Float64Array(O);
+      dout.values.forEach((value, index) => {
+        db[index % O]! += value;
+      });
+      // Every 61st row of the weight, which is in each of its tiles.
+      const rows = Array.from({ length: Math.ceil(O / 61) }, (_, i) => i * 61);
+      const picked = Float64Array.from({ length: N * rows.length }, (_, i) => {
+        return dout.values[Math.floor(i / rows.length) * O + rows[i % rows.length]!]!;
+      });
+      const dw = formulas.product(picked, x.values, { N: rows.length, K: N, O: C }, 'tn');
+      const rowsOf = (values: ArrayLike<number>) =>
+        Float64Array.from({ length: rows.length * C }, (_, i) => values[rows[Math.floor(i / C)]! * C + (i % C)]!);
+      const bounds = { fp32: 1e-6 * Math.sqrt(N) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
+      const expectRows = (name: string, wanted: ArrayLike<number>) => {
+        const error = relativeError(rowsOf(floats(before.tensor)), wanted);
+        expect(error <= bounds[dtype], `${name}: relative error ${error}`).toBe(true);
+      };
+      matmul.matmulBackwardWeight(device(), { ...op, accumulate: true });
+      expectRows('dweight +=', plus(dw, rowsOf(before.values)));
+      expectNear('dbias +=', dtype, beforeBias.tensor, plus(db, beforeBias.values), { fp32: 1e-5, bf16: 1e-5 });
+      matmul.matmulBackwardWeight(device(), { ...op, accumulate: false });
+      expectRows('dweight =', dw);
+      expectNear('dbias =', dtype, beforeBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
+      bench.checkGuards();
+    });
+
     // In tf32 only matmuls differ from fp32.
     if (dtype === 'tf32') return;
 
@@ -205,6 +241,43 @@ describeBackends(
       bench.checkGuards();
     });
 
+    // With heads enough to fill a GPU, backward may go another way than with few.
+    const crowds = [
+      { B: 33, T: 129, NH: 3 },
+      { B: 16, T: 260, NH: 12 },
+      { B: 150, T: 1000, NH: 2 },
+    ];
+    it.skipIf(isCpu).each(crowds)('attention backward of many heads, $B x $NH, T $T (CUDA only)', ({ B, T, NH }) => {
+      using bench = new TensorBench(device());
+      const C = NH * 64;
+      const input = inputsOf(bench, B + T);
+      const [qkv, dout] = [input('qkv', [B, T, 3 * C]), input('dout', [B, T, C])];
+      const backwardOf = (sequences: number): Float32Array => {
+        const sizes = { B: sequences, T, C, NH };
+        device().reserveWorkspace(attentionScratch(device(), sizes));
+        const view = (tensor: Tensor, width: number) => tensor.view([sequences, T, width]);
+        const out = bench.tensor('out', [sequences, T, C]);
+        const lse = bench.floats('lse', [sequences, NH, T]);
+        const dqkv = bench.tensor('dqkv', [sequences, T, 3 * C]);
+        attentionForward(device(), { out, lse, qkv: view(qkv.tensor, 3 * C) });
+        const op = { dout: view(dout.tensor, C), out, qkv: view(qkv.tensor, 3 * C), lse };
+        attentionBackward(device(), { dqkv, ...op });
+        const first = floats(dqkv);
+        attentionBackward(device(), { dqkv, ...op });
+        expect(Buffer.compare(Buffer.from(first.buffer), Buffer.from(floats(dqkv).buffer)), 'twice the same').toBe(0);
+        return first;
+      };
+      // The last two sequences against the formula, the first two against a run of their own.
+      const all = backwardOf(B);
+      const last = <N extends formulas.Numbers>(values: N, width: number) => values.subarray((B - 2) * T * width) as N;
+      const wanted = formulas.attention(last(qkv.values, 3 * C), last(dout.values, C), { B: 2, T, C, NH });
+      const bound = dtype === 'bf16' ? 8e-3 : 5e-6;
+      expect(relativeError(last(all, 3 * C), wanted.dqkv)).toBeLessThan(bound);
+      const two = backwardOf(2);
+      expect(relativeError(all.subarray(0, two.length), two)).toBeLessThan(bound);
+      bench.checkGuards();
+    });
+
     it.skipIf(isCpu)('attention of more heads than a grid is high (CUDA only)', () => {
       using bench = new TensorBench(device());
       const sizes = { B: 4400, T: 2, C: 15 * 32, NH: 15 };
@@ -261,6 +334,80 @@ describeBackends(
       crossEntropy(device(), { ...op, dlogits: logits.tensor });
       expect(floats(logits.tensor)).toEqual(floats(dlogits));
       bench.checkGuards();
+    });
+
+    it.each([
+      { N: 5, C: 37, V: 77, Vp: 80, scale: 0.3 },
+      { N: 130, C: 64, V: 1000, Vp: 1024, scale: 0.3 },
+      // Losses of up to 40, and of 0: a target is one of the largest or of the smallest logits.
+      { N: 300, C: 128, V: 500, Vp: 512, scale: 1 },
+      ...(isCpu ? [] : [{ N: 257, C: 768, V: 5000, Vp: 5120, scale: 0.1 }]),
+    ])('classifier, N $N C $C V $V of $Vp', ({ N, C, V, Vp, scale }) => {
+      using bench = new TensorBench(device());
+      device().reserveWorkspace(classifierScratch(device(), { N, C, Vp }));
+      const input = inputsOf(bench, N + V);
+      const [x, w] = [input('in', [N, C]), input('weight', [Vp, C], scale)];
+      const targets = new Random(N).integers(N, V);
+      const dloss = 0.25;
+      const logits = formulas.product(x.values, w.values, { N, K: C, O: Vp }, 'nt');
+      const wanted = formulas.crossEntropy(logits, targets, { V, Vp, dloss });
+      const dx = formulas.product(wanted.dlogits, w.values, { N, K: Vp, O: C }, 'nn');
+      const dw = formulas.product(wanted.dlogits, x.values, { N: Vp, K: N, O: C }, 'tn');
+
+      const before = input('dweight', [Vp, C], 1, device().gradientType);
+      const [losses, dinput] = [bench.floats('losses', [N]), bench.tensor('din', [N, C])];
+      const op = {
+        losses,
+        logits: bench.tensor('logits', [N, Vp]),
+        input: x.tensor,
+        weight: w.tensor,
+        targets: bench.tensor('targets', [N], targets, 'int32'),
+        vocabulary: V,
+        dloss,
+      };
+      // Only the parts round logits to bf16: by 2^-9 of up to 64.
+      const inParts = dtype === 'bf16' && device().description.codePath === 'portable';
+      const lossBound = inParts || C % 8 !== 0 ? (dtype === 'bf16' ? 0.13 : 1e-4) : 1e-4;
+      const expectLosses = () => {
+        for (const [i, loss] of floats(losses).entries()) {
+          expect(Math.abs(loss - wanted.losses[i]!), `loss ${i}`).toBeLessThan(lossBound);
+        }
+      };
+      classifier(device(), { ...op, dinput: null, dweight: null, accumulate: false });
+      expectLosses();
+      losses.write(new Float32Array(N));
+      classifier(device(), { ...op, dinput, dweight: before.tensor, accumulate: true });
+      expectLosses();
+      // Rounded logits are off by as much as the scores are large.
+      const bounds = { fp32: 1e-5, bf16: inParts || C % 8 !== 0 ? 2e-2 : 3e-3 };
+      expectNear('din', dtype, dinput, dx, bounds);
+      expectNear('dweight +=', dtype, before.tensor, plus(dw, before.values), bounds);
+      classifier(device(), { ...op, dinput, dweight: before.tensor, accumulate: false });
+      expectNear('dweight =', dtype, before.tensor, dw, bounds);
+      bench.checkGuards();
+    });
+
+    it.skipIf(isCpu)('classifier: what cannot be is NaN, not a number (CUDA only)', () => {
+      using bench = new TensorBench(device());
+      const [N, C, Vp] = [4, 64, 128];
+      device().reserveWorkspace(classifierScratch(device(), { N, C, Vp }));
+      const random = new Random(5);
+      const values = random.normals(N * C);
+      values[2 * C + 5] = NaN;
+      const losses = bench.floats('losses', [N]);
+      classifier(device(), {
+        losses,
+        dinput: bench.tensor('din', [N, C]),
+        dweight: bench.tensor('dweight', [Vp, C], undefined, device().gradientType),
+        logits: bench.tensor('logits', [N, Vp]),
+        input: bench.tensor('in', [N, C], values),
+        weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
+        targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),
+        vocabulary: 100,
+        dloss: 1,
+        accumulate: false,
+      });
+      expect([...floats(losses)].map(Number.isNaN)).toEqual([false, true, true, false]);
     });
 
     it.each([

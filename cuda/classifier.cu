@@ -1,0 +1,36 @@
+// The last linear layer with its loss: by the kernels of this GPU's generation if they have it (bf16), else by its parts.
+#include "common/tensor-cores.h"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+// Rows are then on 16 bytes.
+bool has_own(const CudaContext &context, int C, int Vp) {
+  return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
+}
+
+}  // namespace
+
+int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
+                    const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+                    bool accumulate) {
+  CudaContext &own = cuda(context);
+  if (!has_own(own, C, Vp)) {
+    return classifier_in_parts(context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
+                               accumulate);
+  }
+  own.kernels->classifier(own, losses, static_cast<bf16 *>(din), dweight, static_cast<bf16 *>(logits),
+                          static_cast<const bf16 *>(in), static_cast<const bf16 *>(weight), targets, N, C, V, Vp, dloss,
+                          accumulate, own.workspace);
+  return GPT2_LAUNCHED(context, "gpt2_classifier");
+}
+
+int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp) {
+  const CudaContext &own = cuda(context);
+  if (!has_own(own, C, Vp)) return classifier_in_parts_scratch(context, N, C, Vp);
+  return own.kernels->classifier_scratch(own, N, C, Vp);
+}
+
+}  // namespace gpt2

@@ -1,0 +1,203 @@
+// Attention forward on Hopper, head size 64: FlashAttention's online softmax (Dao et al. 2022; Shah et al. 2024 for Hopper).
+//
+// A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: with
+// 160 registers a thread there is room for the scores of 64 x 128 (64), the result (32) and the probabilities as an operand
+// (32). A warpgroup's next scores are asked for before its last product with v has ended. The 192 queries of a tile are
+// counted from the end of the sequence (rounded up to 16 lines, what a warp stores: a box may not begin before the tensor),
+// so that the tile that is not full is the one with the fewest keys.
+#include "../common/tensor-cores.h"
+#include "attention.cuh"
+
+namespace gpt2 {
+
+namespace {
+
+using namespace sm90;
+
+constexpr int consumers = 3;
+constexpr int tile_lines = consumers * 64;
+constexpr int threads = (1 + consumers) * 128;
+constexpr int stages = 4;
+constexpr int stage_bytes = 2 * block_bytes;  // k, v
+constexpr int q_bytes = tile_lines * line_bytes;
+constexpr int staging_bytes = consumers * 64 * line_bytes;
+constexpr int shared_bytes = stages * stage_bytes + 2 * q_bytes + staging_bytes + 2048;
+
+__global__ void __launch_bounds__(threads, 1)
+    forward_kernel(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap kv_map,
+                   const __grid_constant__ CUtensorMap out_map, float *lse, const AttentionArguments arguments,
+                   float scale_log2) {
+  extern __shared__ unsigned char memory[];
+  const uint32_t ring = (shared_address(memory) + 1023) & ~1023u;
+  const uint32_t q_shared = ring + stages * stage_bytes;
+  const uint32_t staging = q_shared + 2 * q_bytes;
+  const uint32_t full = staging + staging_bytes, empty = full + stages * 8;
+  const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < stages; i++) {
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, consumers * 4);
+    }
+    for (int i = 0; i < 2; i++) {
+      barrier_init(q_full + i * 8, 1);
+      barrier_init(q_empty + i * 8, consumers * 4);
+    }
+    fence_barrier_init();
+    prefetch_map(q_map);
+    prefetch_map(kv_map);
+    prefetch_map(out_map);
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+
+  const int T = arguments.T, NH = arguments.NH;
+  // Where a tile of queries ends.
+  const auto end_of = [&](const HeadTile &unit) { return (T + 15) / 16 * 16 - unit.tile * tile_lines; };
+  HeadTile unit;
+  RingPosition<stages> at;
+  RingPosition<2> q_at;
+  if (warpgroup == 0) {
+    decrease_registers<32>();
+    if (warp != 0 || lane != 0) return;
+    for (int index = 0; tile_of(arguments, index, unit); index++) {
+      const int end = end_of(unit);
+      barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
+      barrier_expect(q_full + q_at.stage * 8, q_bytes);
+      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, unit.head, end - tile_lines, unit.b, q_full + q_at.stage * 8);
+      q_at.advance();
+      for (int key = 0; key < min(end, T); key += block_lines) {
+        const uint32_t k = ring + at.stage * stage_bytes, barrier = full + at.stage * 8;
+        barrier_wait(empty + at.stage * 8, at.parity ^ 1);
+        barrier_expect(barrier, stage_bytes);
+        load_box(k, kv_map, 0, NH + unit.head, key, unit.b, barrier);
+        load_box(k + block_bytes, kv_map, 0, 2 * NH + unit.head, key, unit.b, barrier);
+        at.advance();
+      }
+    }
+    return;
+  }
+
+  increase_registers<160>();
+  const int consumer = warpgroup - 1;
+  const uint32_t own_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
+  for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const int end = end_of(unit);
+    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; those before 0 do not exist
+    const int row = first + warp * 16 + lane / 4;        // and row + 8
+    float result[32] = {};
+    float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+    uint32_t previous = 0;
+    const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
+    barrier_wait(q_full + q_at.stage * 8, q_at.parity);
+    int key = 0;
+    for (; key < min(first + 64, T); key += block_lines) {
+      barrier_wait(full + at.stage * 8, at.parity);
+      const uint32_t shared = uniform(ring + at.stage * stage_bytes);
+      const Operand k = k_major(shared), v = mn_major<block_lines>(shared + block_bytes);
+      float score[64];
+      hold(score);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
+      wgmma_commit();
+      wgmma_wait<0>();
+      hold(score);
+      hold(result);
+      if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
+      if (key + block_lines - 1 > first) {
+#pragma unroll
+        for (int i = 0; i < 64; i++) {
+          if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = -INFINITY;
+        }
+      }
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        float most = largest[half];
+#pragma unroll
+        for (int i = half * 2; i < 64; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        const float offset = most * scale_log2;
+        const float factor = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
+        largest[half] = most;
+        float added = 0;
+#pragma unroll
+        for (int i = half * 2; i < 64; i += 4) {
+          score[i] = exp2_approximate(fmaf(score[i], scale_log2, -offset));
+          score[i + 1] = exp2_approximate(fmaf(score[i + 1], scale_log2, -offset));
+          added += score[i] + score[i + 1];
+        }
+        sum[half] = fmaf(sum[half], factor, added);
+#pragma unroll
+        for (int i = half * 2; i < 32; i += 4) {
+          result[i] *= factor;
+          result[i + 1] *= factor;
+        }
+      }
+      uint32_t share[block_lines / 16][4];
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
+      hold(result);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);
+      wgmma_commit();
+      previous = at.stage;
+      at.advance();
+    }
+    wgmma_wait<0>();
+    hold(result);
+    if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
+    // Keys that only the other warpgroups' queries see.
+    for (; key < min(end, T); key += block_lines) {
+      barrier_wait(full + at.stage * 8, at.parity);
+      if (lane == 0) barrier_arrive(empty + at.stage * 8);
+      at.advance();
+    }
+    __syncwarp();
+    if (lane == 0) {
+      barrier_arrive(q_empty + q_at.stage * 8);
+      wait_stores_read<0>();
+    }
+    __syncwarp();
+    q_at.advance();
+    if (first + warp * 16 < 0) continue;
+
+    float inverse[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      sum[half] += __shfl_xor_sync(0xffffffffu, sum[half], 1);
+      sum[half] += __shfl_xor_sync(0xffffffffu, sum[half], 2);
+      inverse[half] = 1.0f / sum[half];
+      const int own = row + half * 8;
+      if (lane % 4 == 0 && own < T) {
+        lse[unit.statistics + own] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+      }
+    }
+    store_lines(out_map, unit.head, first + warp * 16, unit.b, own_staging, result, inverse);
+    if (lane == 0) commit_stores();
+  }
+  if (lane == 0) wait_stores_read<0>();
+}
+
+}  // namespace
+
+void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
+                             const AttentionSizes &sizes) {
+  if (sizes.HS != head_size) return portable::attention_forward(context, out, lse, qkv, sizes);
+  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
+    return heads_map(tensor, heads, sizes.T, sizes.B, stride, lines);
+  };
+  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
+  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
+  cudaFuncSetAttribute(forward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
+  launch_overlapping(context, forward_kernel, blocks, threads, shared_bytes,
+      map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines), map(qkv, 3 * sizes.NH, sizes.stride(), block_lines),
+      map(out, sizes.NH, sizes.C, 16), lse, arguments, scale_log2);
+}
+
+}  // namespace gpt2

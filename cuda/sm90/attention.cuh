@@ -1,0 +1,72 @@
+// What the Hopper attention kernels share: head size 64, and in which order work is done.
+//
+// In each kernel one block stays on each SM: a producer warp brings tiles by TMA through a ring, warpgroups of 64 lines (queries
+// or keys) each multiply them by wgmma. A warpgroup's products and its exponentials take about the same time, so while one
+// computes exponentials the others multiply; they are ordered by nothing but the ring.
+#pragma once
+
+#include "../attention.cuh"
+#include "hopper.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+
+constexpr int head_size = 64;
+constexpr int line_bytes = head_size * 2;
+// Keys, or queries, that a step of the ring brings.
+constexpr int block_lines = 128;
+constexpr int block_bytes = block_lines * line_bytes;
+
+struct AttentionArguments {
+  int B, T, NH;
+  int tiles;  // of a head
+};
+
+// The index-th unit of work of a block, a tile of a head, or false. The tiles of a head go to neighbouring blocks at about the
+// same time, so that they find its keys and values in L2 (with groups of as many heads as blocks, forward read 503 MB of
+// memory where 302 MB are needed). Every other turn is dealt backwards: who had a long tile gets a short one.
+struct HeadTile {
+  int tile, b, head;
+  int64_t statistics;  // where the head's [T] of lse and D begin
+};
+
+__device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
+  const int blocks = gridDim.x, heads = arguments.B * arguments.NH;
+  const int64_t turn = static_cast<int64_t>(index) * blocks;
+  const int64_t place = turn + (index % 2 ? blocks - 1 - blockIdx.x : blockIdx.x);
+  if (place >= static_cast<int64_t>(heads) * arguments.tiles) return false;
+  const int head = static_cast<int>(place / arguments.tiles);
+  unit.tile = static_cast<int>(place - static_cast<int64_t>(head) * arguments.tiles);
+  unit.b = head / arguments.NH;
+  unit.head = head % arguments.NH;
+  unit.statistics = static_cast<int64_t>(head) * arguments.T;
+  return true;
+}
+
+// 16 k's of accumulators [64, N] as an operand: columns 16 i to 16 i + 15.
+template <int COUNT>
+__device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&d)[COUNT], int i) {
+#pragma unroll
+  for (int p = 0; p < 4; p++) a[p] = pack_bf16(d[i * 8 + p * 2], d[i * 8 + p * 2 + 1]);
+}
+
+// A warp's 16 lines of accumulators [64,64] to its 2 KB of staging and from there to memory, from line `row` on.
+__device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
+                                            const float (&d)[32], const float (&scale)[2]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < 8; j += 2) {
+    const uint32_t packed[4] = {pack_bf16(d[j * 4] * scale[0], d[j * 4 + 1] * scale[0]),
+                                pack_bf16(d[j * 4 + 2] * scale[1], d[j * 4 + 3] * scale[1]),
+                                pack_bf16(d[j * 4 + 4] * scale[0], d[j * 4 + 5] * scale[0]),
+                                pack_bf16(d[j * 4 + 6] * scale[1], d[j * 4 + 7] * scale[1])};
+    const int line = lane % 16;
+    store_matrices(staging + line * line_bytes + ((j + lane / 16 ^ (line & 7)) << 4), packed);
+  }
+  fence_async_proxy();
+  __syncwarp();
+  if (lane == 0) store_box(map, 0, head, row, b, staging);
+}
+
+}  // namespace sm90
+}  // namespace gpt2

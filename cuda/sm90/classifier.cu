@@ -1,0 +1,146 @@
+// The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits.
+//
+// With r_i the target's logit, the product's epilogue writes e_ij = exp(l_ij - r_i) instead of logits, 0 for the target and
+// for padding, and sums its part of each row. With S_i the whole sum the loss is log(1 + S_i), and the gradient of the
+// logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target: so the target's place in e gets -S_i, and
+//   din_i = a_i (e * weight)_i      (a_i in the product's epilogue)
+//   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
+// No maximum is needed and no logit is rounded to bf16: per-token losses are exact to 1e-5, where bf16 logits give 1e-2. A
+// loss past 77 is held there (exponential() in product-interleaved.cuh).
+#include "../common/tensor-cores.h"
+#include "product-interleaved.cuh"
+#include "product-plain.cuh"
+
+namespace gpt2 {
+
+namespace {
+
+using namespace sm90;
+
+constexpr int threads = 256;
+constexpr int warps = threads / 32;
+
+// reference[i] = in[i] * weight[targets[i]], NaN for a target that does not exist. A warp takes a row.
+__global__ void __launch_bounds__(threads) reference_kernel(float *reference, const bf16 *in, const bf16 *weight,
+                                                            const int32_t *targets, int N, int C, int vocabulary) {
+  wait_for_previous_kernel();
+  const int lane = threadIdx.x % 32;
+  const int row = blockIdx.x * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  const int target = targets[row];
+  if (target < 0 || target >= vocabulary) {
+    if (lane == 0) reference[row] = NAN;
+    return;
+  }
+  const bf16 *x = in + static_cast<int64_t>(row) * C, *w = weight + static_cast<int64_t>(target) * C;
+  float sum = 0;
+  for (int column = lane * 8; column < C; column += 32 * 8) {
+    float a[8], b[8];
+    load(a, x + column);
+    load(b, w + column);
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum = fmaf(a[i], b[i], sum);
+  }
+  sum = warp_sum(sum);
+  if (lane == 0) reference[row] = sum;
+}
+
+// From the row sums of `tiles` tiles: losses, the scale of each row, the target's place in e, and the scaled input. A block
+// takes 32 rows, 8 threads add up each.
+__global__ void __launch_bounds__(threads)
+    finish_kernel(float *losses, float *scale, bf16 *exponentials, bf16 *scaled, const bf16 *in, const float *row_sums,
+                  const float *reference, const int32_t *targets, int tiles, int N, int C, int padded, float dloss,
+                  bool has_gradient) {
+  wait_for_previous_kernel();
+  __shared__ float scales[32];
+  const int first = blockIdx.x * 32, part = threadIdx.x / 32, row = first + threadIdx.x % 32;
+  __shared__ float sums[8][32];
+  float sum = 0;
+  if (row < N) {
+#pragma unroll 8
+    for (int tile = part; tile < tiles; tile += 8) sum += row_sums[static_cast<int64_t>(tile) * N + row];
+  }
+  sums[part][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (part == 0 && row < N) {
+    sum = 0;
+#pragma unroll
+    for (int i = 0; i < 8; i++) sum += sums[i][threadIdx.x];
+    // Of a target that does not exist everything is NaN.
+    if (isnan(reference[row])) sum = NAN;
+    losses[row] = log1pf(sum);
+    if (has_gradient) {
+      scales[threadIdx.x] = dloss / (1 + sum);
+      scale[row] = scales[threadIdx.x];
+      if (!isnan(sum)) exponentials[static_cast<int64_t>(row) * padded + targets[row]] = __float2bfloat16_rn(-sum);
+    }
+  }
+  if (!has_gradient) return;
+  __syncthreads();
+  const int packs = C / 8, rows = min(32, N - first);
+  for (int i = threadIdx.x; i < rows * packs; i += threads) {
+    const int64_t at = (static_cast<int64_t>(first) + i / packs) * C + i % packs * 8;
+    float values[8];
+    load(values, in + at);
+#pragma unroll
+    for (int j = 0; j < 8; j++) values[j] *= scales[i / packs];
+    store(scaled + at, values);
+  }
+}
+
+struct Memory {
+  float *reference, *scale, *row_sums;
+  bf16 *scaled;
+  void *rest;
+  int64_t bytes;
+};
+
+Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded) {
+  Scratch scratch(workspace);
+  Memory memory{};
+  memory.reference = scratch.take<float>(N);
+  memory.scale = scratch.take<float>(N);
+  memory.row_sums = scratch.take<float>(ceil_divide(padded, interleaved_tile_n) * N);
+  memory.scaled = scratch.take<bf16>(static_cast<int64_t>(N) * C);
+  const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded, false);
+  memory.rest = scratch.take<char>(rest);
+  memory.bytes = scratch.bytes();
+  return memory;
+}
+
+}  // namespace
+
+int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp) {
+  return memory_of(context, nullptr, N, C, Vp).bytes;
+}
+
+void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
+                      const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+                      bool accumulate, void *workspace) {
+  const Memory memory = memory_of(context, workspace, N, C, Vp);
+  const bool has_gradient = din || dweight;
+  launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference, in, weight, targets, N, C, V);
+  ProductOutputs outputs;
+  outputs.rows = memory.reference;
+  outputs.targets = targets;
+  outputs.columns = V;
+  outputs.row_sums = memory.row_sums;
+  outputs.stores = has_gradient;
+  const Product forward{in, weight, true, true, N, Vp, C, C, C};
+  launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr);
+  launch_overlapping(
+      context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale, logits, memory.scaled, in, memory.row_sums, memory.reference, targets,
+      static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, dloss, has_gradient);
+  if (din) {
+    ProductOutputs scaled;
+    scaled.rows = memory.scale;
+    const Product backward{logits, weight, true, false, N, C, Vp, Vp, C};
+    launch_plain<true, false, Epilogue::scaled>(context, backward, scaled, din, whole(backward));
+  }
+  if (dweight) {
+    const Product backward{logits, memory.scaled, false, false, Vp, C, N, Vp, C};
+    sm90::matmul_backward_weight(context, backward, dweight, nullptr, accumulate, memory.rest);
+  }
+}
+
+}  // namespace gpt2

@@ -1,0 +1,19 @@
+// din = dout * weight, through the GELU if asked: dout K-major, the weight MN-major.
+#include "../common/tensor-cores.h"
+#include "product-interleaved.cuh"
+#include "product-plain.cuh"
+
+namespace gpt2 {
+
+void sm90::matmul_backward_input(const CudaContext &context, Epilogue epilogue, const Product &product,
+                                 const Outputs<bf16, bf16> &outputs) {
+  if (epilogue == Epilogue::gelu_backward) {
+    launch_interleaved<true, false, Epilogue::gelu_backward>(context, product, {}, outputs.out, outputs.pre);
+  } else if (product.K >= 2 * 768) {
+    launch_plain<true, false, Epilogue::bias>(context, product, {}, outputs.out, whole(product));
+  } else {
+    launch_interleaved<true, false, Epilogue::bias>(context, product, {}, outputs.out, nullptr);
+  }
+}
+
+}  // namespace gpt2

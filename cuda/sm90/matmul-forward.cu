@@ -1,0 +1,20 @@
+// out = in * weight^T and what follows it: both operands K-major.
+#include "../common/tensor-cores.h"
+#include "product-interleaved.cuh"
+
+namespace gpt2 {
+
+void sm90::matmul_forward(const CudaContext &context, Epilogue epilogue, const Product &product,
+                          const Outputs<bf16, bf16> &outputs) {
+  ProductOutputs beside;
+  beside.bias = outputs.bias;
+  if (epilogue == Epilogue::gelu) {
+    launch_interleaved<true, true, Epilogue::gelu>(context, product, beside, outputs.out, outputs.pre);
+  } else if (epilogue == Epilogue::residual) {
+    launch_interleaved<true, true, Epilogue::residual>(context, product, beside, outputs.out, outputs.residual);
+  } else {
+    launch_interleaved<true, true, Epilogue::bias>(context, product, beside, outputs.out, nullptr);
+  }
+}
+
+}  // namespace gpt2

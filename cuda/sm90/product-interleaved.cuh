@@ -1,0 +1,346 @@
+// Products in tiles of 128 x 192, each finished while the next is multiplied.
+//
+// A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp finishes 16
+// columns of the tile before, so that an epilogue costs the tensor cores nothing: with a k of 768 it stopped them for a fifth of
+// the time (and for half, with the GELU's two results). Twelve slices of 16 columns go with the first twelve steps.
+//
+// Four slices make 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and stores them by TMA.
+// What the epilogue reads besides (the residual, the GELU's input) comes by TMA into the same buffers and the results take
+// its place; it is asked for while its own tile is multiplied, when the buffer is free again.
+#pragma once
+
+#include <type_traits>
+
+#include "product.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+
+constexpr int interleaved_tile_n = 192;
+constexpr int slices = interleaved_tile_n / 16;
+// A shorter k is filled up with zeros.
+constexpr int least_steps = slices;
+
+template <Epilogue E>
+struct Interleaved {
+  static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
+  static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward;
+  // gelu stores two results, each in its turn in one of four buffers; else there is a buffer for every 64 columns.
+  static constexpr int stores = E == Epilogue::gelu ? 2 : 1;
+  static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
+  static constexpr int staging_bytes = 8 * buffers * buffer_bytes;
+};
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+using InterleavedRing = ProductRing<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n, Interleaved<E>::staging_bytes>;
+
+// Past e^77 an exponential stays what it is: 50,304 of them still have a sum in fp32. NaN stays NaN.
+__device__ __forceinline__ float exponential(float x_log2) {
+  float limited;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(limited) : "f"(x_log2), "f"(77 * log2e));
+  return exp2_approximate(limited);
+}
+
+// Finishes tiles of one consumer warp, slice by slice.
+template <Epilogue E>
+struct Finisher {
+  using Shape = Interleaved<E>;
+  static constexpr int per_buffer = 4;  // slices
+
+  const CUtensorMap &out_map, &other_map;
+  const ProductArguments &arguments;
+  const ProductOutputs &outputs;
+  uint32_t staging, barriers;  // of this warp: buffers, and a barrier for each that waits for what is read besides
+  int row0 = 0, n0 = 0, tile_n = 0;
+  uint32_t extra_parity = 0;
+  float of_row[2], row_sum[2];
+  int target[2];
+  bool leaves_out = false;
+  uint32_t bias[2] = {};
+
+  __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
+                                      const ProductArguments &arguments, const ProductOutputs &outputs, uint32_t staging,
+                                      uint32_t barriers)
+      : out_map(out_map), other_map(other_map), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers) {}
+
+  __device__ __forceinline__ int row_of(int half) const { return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4; }
+
+  // Asks for what 64 columns need besides; their buffer's last store has been issued some time ago.
+  __device__ __forceinline__ void ask(int row, int column, int i) const {
+    if (threadIdx.x % 32 != 0) return;
+    wait_stores_read<0>();
+    barrier_expect(barriers + i * 8, buffer_bytes);
+    load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, barriers + i * 8);
+  }
+
+  // Asks for the bias of slice `s`, before a wait that hides the latency.
+  __device__ __forceinline__ void ask_bias(int s) {
+    if constexpr (Shape::has_bias) {
+      if (!outputs.bias) return;
+#pragma unroll
+      for (int p = 0; p < 2; p++) {
+        const int column = n0 + s * 16 + p * 8 + static_cast<int>(threadIdx.x % 4) * 2;
+        if (column < arguments.N) bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + column);
+      }
+    }
+  }
+
+  // What a tile's slices need of its rows, before a wait that hides the latency.
+  __device__ __forceinline__ void prepare() {
+    if constexpr (E == Epilogue::exponentials) {
+      leaves_out = false;
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const int row = row_of(half);
+        of_row[half] = row < arguments.M ? outputs.rows[row] * log2e : 0.0f;
+        target[half] = row < arguments.M ? outputs.targets[row] : -1;
+        leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);
+        row_sum[half] = 0;
+      }
+      // Rare, so that most tiles need no look at columns.
+      leaves_out = __any_sync(0xffffffffu, leaves_out) || n0 + interleaved_tile_n > outputs.columns;
+    }
+  }
+
+  template <int s>
+  __device__ __forceinline__ void finish(const float (&result)[interleaved_tile_n / 2]) {
+    const int lane = threadIdx.x % 32;
+    constexpr int i = s / per_buffer, j = s % per_buffer * 2;
+    const uint32_t buffer = staging + (i * Shape::stores + Shape::stores - 1) % Shape::buffers * buffer_bytes;
+    const uint32_t pre_buffer = staging + i * Shape::stores % Shape::buffers * buffer_bytes;
+    if constexpr (j == 0) {
+      if constexpr (Shape::reads_extra) {
+        barrier_wait(barriers + i * 8, extra_parity);
+      } else {
+        if (lane == 0) wait_stores_read<Shape::buffers / Shape::stores - 1>();
+        __syncwarp();
+      }
+    }
+    // Pairs of columns: of this row and the one 8 below, then both of the next 8 columns.
+    float2 pairs[4];
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
+      if constexpr (Shape::has_bias) {
+        const float2 added = unpack_bf16(bias[p / 2]);
+        pairs[p].x += added.x;
+        pairs[p].y += added.y;
+      }
+    }
+    if constexpr (E == Epilogue::exponentials) {
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        pairs[p].x = exponential(fmaf(pairs[p].x, log2e, -of_row[p % 2]));
+        pairs[p].y = exponential(fmaf(pairs[p].y, log2e, -of_row[p % 2]));
+        if (leaves_out) {
+          const int column = n0 + s * 16 + p / 2 * 8 + lane % 4 * 2;
+          if (column == target[p % 2] || column >= outputs.columns) pairs[p].x = 0;
+          if (column + 1 == target[p % 2] || column + 1 >= outputs.columns) pairs[p].y = 0;
+        }
+        row_sum[p % 2] += pairs[p].x + pairs[p].y;
+      }
+    }
+    if constexpr (E == Epilogue::gelu) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
+        pairs[p] = make_float2(gelu<bf16>(pairs[p].x), gelu<bf16>(pairs[p].y));
+      }
+      store_matrices(matrices_at(pre_buffer, j), packed);
+    }
+    if constexpr (Shape::reads_extra) {
+      uint32_t others[4];
+      load_matrices(others, matrices_at(buffer, j));
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        const float2 other = unpack_bf16(others[p]);
+        if constexpr (E == Epilogue::residual) {
+          pairs[p].x += other.x;
+          pairs[p].y += other.y;
+        } else {
+          pairs[p].x *= gelu_derivative<bf16>(other.x);
+          pairs[p].y *= gelu_derivative<bf16>(other.y);
+        }
+      }
+      __syncwarp();
+    }
+    uint32_t packed[4];
+#pragma unroll
+    for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
+    store_matrices(matrices_at(buffer, j), packed);
+
+    if constexpr (s % per_buffer == per_buffer - 1) {
+      fence_async_proxy();
+      __syncwarp();
+      if (lane == 0 && (E != Epilogue::exponentials || outputs.stores)) {
+        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, pre_buffer);
+        store_box(out_map, n0 + i * 64, row0, buffer);
+        commit_stores();
+      }
+    }
+    if constexpr (E == Epilogue::exponentials && s == slices - 1) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        row_sum[half] += __shfl_xor_sync(0xffffffffu, row_sum[half], 1);
+        row_sum[half] += __shfl_xor_sync(0xffffffffu, row_sum[half], 2);
+        const int row = row_of(half);
+        if (lane % 4 == 0 && row < arguments.M) {
+          outputs.row_sums[static_cast<int64_t>(tile_n) * arguments.M + row] = row_sum[half];
+        }
+      }
+    }
+    if constexpr (s == slices - 1) extra_parity ^= 1;
+  }
+};
+
+// Calls body(0), ..., body(COUNT - 1) with constants.
+template <int COUNT, int I = 0, class Body>
+__device__ __forceinline__ void unroll(Body &body) {
+  if constexpr (I < COUNT) {
+    body(std::integral_constant<int, I>{});
+    unroll<COUNT, I + 1>(body);
+  }
+}
+
+// A consumer warpgroup's walk over its tiles.
+template <class Ring, Epilogue E>
+struct Multiplier {
+  using Result = float[interleaved_tile_n / 2];
+  static constexpr bool reads_extra = Interleaved<E>::reads_extra;
+
+  const Ring &ring;
+  Finisher<E> &finisher;
+  const ProductArguments &arguments;
+  const int consumer;
+  int index = 0;
+  Unit unit{};
+  RingPosition<Ring::stages> at{};
+  uint32_t previous = Ring::no_stage;
+
+  __device__ __forceinline__ bool next() { return unit_of(arguments, ring.cluster, index++, unit); }
+  __device__ __forceinline__ int row0() const {
+    return ring.first_row(unit) + consumer * 64 + static_cast<int>(threadIdx.x % 128 / 32) * 16;
+  }
+  __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
+  // This tile is the one to finish.
+  __device__ __forceinline__ void pass() {
+    finisher.row0 = row0();
+    finisher.n0 = n0();
+    finisher.tile_n = unit.n;
+  }
+
+  // The first tile: nothing to finish.
+  __device__ __forceinline__ void begin(Result &result) {
+    if constexpr (reads_extra) {
+      finisher.ask(row0(), n0(), 0);
+      finisher.ask(row0(), n0(), 1);
+    }
+    for (int step = 0; step < unit.steps; step++) ring.multiply(result, consumer, at, previous, step > 0);
+    pass();
+  }
+
+  // Multiplies a tile into `result` while it finishes the one before.
+  __device__ __forceinline__ void turn(Result &result, Result &finished) {
+    const auto step = [&](auto constant) {
+      constexpr int s = decltype(constant)::value;
+      if constexpr (s == 0) finisher.prepare();
+      finisher.ask_bias(s);
+      ring.multiply(result, consumer, at, previous, s > 0);
+      if constexpr (s == 0) hold(finished);
+      finisher.template finish<s>(finished);
+      if constexpr (reads_extra) {
+        // Two slices after a buffer was stored it is free for what its columns of the next tile need.
+        if constexpr (s == 1) finisher.ask(finisher.row0, finisher.n0, 2);
+        if constexpr (s == 6) finisher.ask(row0(), n0(), 0);
+        if constexpr (s == 10) finisher.ask(row0(), n0(), 1);
+      }
+    };
+    unroll<slices>(step);
+    for (int s = least_steps; s < unit.steps; s++) ring.multiply(result, consumer, at, previous, true);
+    pass();
+  }
+
+  // Finishes the last tile.
+  __device__ __forceinline__ void end(Result &finished) {
+    wgmma_wait<0>();
+    hold(finished);
+    ring.release(previous);
+    finisher.prepare();
+    const auto step = [&](auto constant) {
+      constexpr int s = decltype(constant)::value;
+      finisher.ask_bias(s);
+      finisher.template finish<s>(finished);
+      if constexpr (reads_extra && s == 1) finisher.ask(finisher.row0, finisher.n0, 2);
+    };
+    unroll<slices>(step);
+  }
+};
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
+    interleaved_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                       const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap other_map,
+                       const ProductArguments arguments, const ProductOutputs outputs) {
+  using Ring = InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>;
+  using Shape = Interleaved<E>;
+  extern __shared__ unsigned char memory[];
+  const Ring ring(memory);
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    ring.init();
+    for (int i = 0; i < 8 * Shape::buffers; i++) barrier_init(ring.barriers + i * 8, 1);
+    fence_barrier_init();
+    prefetch_map(a_map);
+    prefetch_map(b_map);
+    prefetch_map(out_map);
+    if (Shape::reads_extra || E == Epilogue::gelu) prefetch_map(other_map);
+  }
+  cluster_sync();
+  wait_for_previous_kernel();
+
+  if (warpgroup == 0) {
+    decrease_registers<40>();
+    if (warp == 0 && lane == 0) ring.produce(arguments, a_map, b_map);
+  } else {
+    increase_registers<232>();
+    const int consumer = warpgroup - 1, own = consumer * 4 + warp;
+    Finisher<E> finisher(out_map, other_map, arguments, outputs, ring.staging + own * (Shape::buffers * buffer_bytes),
+                         ring.barriers + own * (Shape::buffers * 8));
+    Multiplier<Ring, E> multiplier{ring, finisher, arguments, consumer};
+    float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
+    multiplier.next();  // there is a first tile: no cluster is without work
+    multiplier.begin(even);
+    while (true) {
+      if (!multiplier.next()) {
+        multiplier.end(even);
+        break;
+      }
+      multiplier.turn(odd, even);
+      if (!multiplier.next()) {
+        multiplier.end(odd);
+        break;
+      }
+      multiplier.turn(even, odd);
+    }
+    // Shared memory has to last until it is read.
+    if (lane == 0) wait_stores_read<0>();
+  }
+  __syncwarp();
+  // No block may leave while the other still sends to it or arrives at its barriers.
+  cluster_sync();
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+void launch_interleaved(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
+                        const bf16 *out, const bf16 *other) {
+  Split split = whole(product);
+  if (split.narrow_steps < least_steps) split.narrow_steps = least_steps;
+  launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(
+      context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E>, InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product,
+      outputs, out, other, split);
+}
+
+}  // namespace sm90
+}  // namespace gpt2

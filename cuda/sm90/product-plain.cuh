@@ -1,0 +1,176 @@
+// Products in tiles of 128 x 256 that are finished when they are multiplied.
+//
+// The two multiplying warpgroups run free of each other; a tile's end stops one of them for 1,500 to 2,500 cycles, which is
+// little beside a k of 2,000 and more. 256 columns take the least from L2 and shared memory for a product: 765 TFLOP/s at
+// k = 3072 on an H100 where tiles of 192 gave 727.
+#pragma once
+
+#include "product.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+
+constexpr int plain_tile_n = 256;
+constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of a cluster's tile in parts
+
+// E is `bias` (none, though: the result as it is), `scaled`, or `gradient` (parts in fp32).
+template <Epilogue E>
+constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
+// A gradient has no buffers, but ones for the sums of a: 8 lines of 64.
+constexpr int ones_bytes = 8 * 128;
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, plain_tile_n,
+                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes>;
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
+    plain_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
+                 const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap,
+                 const ProductArguments arguments, const ProductOutputs outputs) {
+  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR, E>;
+  constexpr int buffers = plain_buffers<E>;
+  extern __shared__ unsigned char memory[];
+  const Ring ring(memory);
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    ring.init();
+    fence_barrier_init();
+    prefetch_map(a_map);
+    prefetch_map(b_map);
+    if (E != Epilogue::gradient) prefetch_map(out_map);
+  }
+  if (E == Epilogue::gradient && threadIdx.x < ones_bytes / 4) {
+    constexpr uint32_t two_ones = 0x3f803f80;
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(ring.staging + threadIdx.x * 4), "r"(two_ones) : "memory");
+    fence_async_proxy();
+  }
+  cluster_sync();
+  wait_for_previous_kernel();
+
+  if (warpgroup == 0) {
+    decrease_registers<40>();
+    if (warp == 0 && lane == 0) ring.produce(arguments, a_map, b_map);
+  } else {
+    increase_registers<232>();
+    const int consumer = warpgroup - 1;
+    const uint32_t staging = ring.staging + (consumer * 4 + warp) * (buffers * buffer_bytes);
+    Unit unit;
+    RingPosition<Ring::stages> at;
+    float result[plain_tile_n / 2];
+    for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
+      const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16, n0 = unit.n * plain_tile_n;
+      uint32_t previous = Ring::no_stage;
+      float sums[4] = {};
+      for (int step = 0; step < unit.steps; step++) {
+        // The blocks of a row of tiles hold the same a: each sums every tiles_n-th step.
+        if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
+          ring.template multiply<true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
+        } else {
+          ring.multiply(result, consumer, at, previous, step > 0);
+        }
+      }
+      wgmma_wait<0>();
+      hold(result);
+      hold(sums);
+      ring.release(previous);
+
+      if constexpr (E == Epilogue::gradient) {
+        const int parts = arguments.split.parts();
+        if (outputs.sums && lane % 4 == 0) {
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            const int row = row0 + half * 8 + lane / 4;
+            // Of a whole tile the other parts are nothing.
+            for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
+              const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
+              outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half * 2] : 0.0f;
+              if (unit.part >= 0) break;
+            }
+          }
+        }
+        const auto store_rows = [&](auto *first, int64_t stride, int rows, int columns, bool accumulate) {
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            const int row = half * 8 + lane / 4;
+            if (row >= rows) continue;
+            auto *line = first + row * stride;
+#pragma unroll
+            for (int j = 0; j < plain_tile_n / 8; j++) {
+              const int column = j * 8 + lane % 4 * 2;
+              if (column >= columns) continue;
+              float values[2] = {result[j * 4 + half * 2], result[j * 4 + half * 2 + 1]};
+              if (accumulate) {
+                float old[2];
+                load(old, line + column);
+                values[0] += old[0];
+                values[1] += old[1];
+              }
+              store(line + column, values);
+            }
+          }
+        };
+        if (unit.part >= 0) {
+          // A quad of lanes stores 32 bytes of fp32 in a piece.
+          const int tiles = arguments.tiles_m * arguments.tiles_n - arguments.split.rounds * arguments.clusters;
+          const int row = row0 - unit.m * 2 * tile_m;
+          float *tile = outputs.parts + (static_cast<int64_t>(unit.part) * tiles + unit.tile) * part_floats;
+          store_rows(tile + row * plain_tile_n, plain_tile_n, 16, plain_tile_n, false);
+        } else {
+          const int64_t first = static_cast<int64_t>(row0) * arguments.N + n0;
+          const int rows = arguments.M - row0, columns = arguments.N - n0;
+          if (outputs.is_bf16) {
+            store_rows(static_cast<bf16 *>(outputs.gradient) + first, arguments.N, rows, columns, outputs.accumulate);
+          } else {
+            store_rows(static_cast<float *>(outputs.gradient) + first, arguments.N, rows, columns, outputs.accumulate);
+          }
+        }
+      } else {
+        float scale[2] = {1, 1};
+        if constexpr (E == Epilogue::scaled) {
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            const int row = row0 + half * 8 + lane / 4;
+            if (row < arguments.M) scale[half] = outputs.rows[row];
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < plain_tile_n / 64; i++) {
+          const uint32_t buffer = staging + i % buffers * buffer_bytes;
+          if (lane == 0) wait_stores_read<buffers - 1>();
+          __syncwarp();
+#pragma unroll
+          for (int j = 0; j < 8; j += 2) {
+            const float *values = result + (i * 8 + j) * 4;
+            uint32_t packed[4];
+#pragma unroll
+            for (int p = 0; p < 4; p++) packed[p] = pack_bf16(values[p * 2] * scale[p % 2], values[p * 2 + 1] * scale[p % 2]);
+            store_matrices(matrices_at(buffer, j), packed);
+          }
+          fence_async_proxy();
+          __syncwarp();
+          if (lane == 0) {
+            store_box(out_map, n0 + i * 64, row0, buffer);
+            commit_stores();
+          }
+        }
+      }
+    }
+    // Shared memory has to last until it is read.
+    if (E != Epilogue::gradient && lane == 0) wait_stores_read<0>();
+  }
+  __syncwarp();
+  // No block may leave while the other still sends to it or arrives at its barriers.
+  cluster_sync();
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+ProductArguments launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
+                              const bf16 *out, const Split &split) {
+  return launch_product<A_K_MAJOR, B_K_MAJOR, plain_tile_n>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E>,
+                                                     PlainRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product, outputs,
+                                                     out, nullptr, split);
+}
+
+}  // namespace sm90
+}  // namespace gpt2

@@ -1,0 +1,279 @@
+// What the product kernels share: operands in shared memory, the ring that brings them, the order of work.
+//
+// Products of bf16 on Hopper's tensor cores, sums in fp32: TMA brings tiles, wgmma multiplies them from shared memory.
+//
+// One block of three warpgroups runs on each SM for the whole product (persistent) and takes tile after tile. The first
+// warpgroup's first warp is the producer: it fills a ring of stages, each holding 64 k's of both operands, as far ahead as
+// there are stages. The other two multiply: each has 64 of the tile's 128 rows, and all of its columns, in registers.
+//
+// Two blocks on neighbouring SMs are a cluster: tiles one below the other, whose b is the same. Each loads half of it and
+// sends it to both, so that an SM takes 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
+//
+// Operands lie in shared memory as they lie in memory; K-major or MN-major is a matter of the descriptor, and nothing is ever
+// transposed. Lines and columns beyond the matrix come as zeros and are not stored (TMA sees to both).
+//
+// Two kernels finish tiles in different ways:
+//   product-plain.cuh        tiles of 256 columns, finished when they are multiplied: long k, light epilogues, weight gradients
+//   product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy epilogues
+#pragma once
+
+#include "../attention.cuh"
+#include "../matmul.cuh"
+#include "hopper.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+
+constexpr int tile_m = 128;  // of a block; a cluster has two of them
+constexpr int step_k = 64;
+constexpr int product_threads = 384;
+
+// How tiles and k are dealt to clusters. All clusters together should be busy to the end, and those that run at the same time
+// should be at the same k, so that they find each other's operands in L2.
+//
+// `rounds` tiles of each cluster are done whole. Of the tiles left over, fewer than there are clusters, k is cut into parts that
+// are summed apart: `wide` parts of `wide_steps` steps go to a cluster of their own for every tile, and the clusters
+// left over then take what is left of k, in `narrow` parts of `narrow_steps`, tile after tile. With one part (narrow is 1)
+// these are whole as well.
+struct Split {
+  int rounds, wide, wide_steps, narrow, narrow_steps;
+  __host__ __device__ int parts() const { return wide + narrow; }
+};
+
+struct ProductArguments {
+  int M, N, steps;
+  int tiles_m, tiles_n;  // of clusters: 256 rows x the tile's columns
+  int clusters;
+  Split split;
+};
+
+// What does not come or go by TMA.
+struct ProductOutputs {
+  const bf16 *bias = nullptr;        // [N] or NULL
+  void *gradient = nullptr;          // gradient: [M,N], what whole tiles go to
+  bool is_bf16 = false;              // gradient: its type, else fp32
+  bool accumulate = false;           // gradient: of whole tiles
+  float *parts = nullptr;            // gradient: [parts, tiles in parts, 256, 256]
+  float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: sums of a over k
+  const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
+  const int32_t *targets = nullptr;  // exponentials: [M], the column that is left out of each row
+  int columns = 0;                   // exponentials: those from here on are padding
+  float *row_sums = nullptr;         // exponentials: [tiles_n,M]
+  bool stores = true;                // exponentials: whether they are wanted, or their sums alone
+};
+
+struct Unit {
+  int m, n;  // of the tile of the cluster
+  int first_step, steps;
+  int part;  // or -1: whole
+  int tile;  // among those in parts
+};
+
+// Tiles go in groups of 8 in m, all of n within a group, so that what runs at a time shares operands.
+__device__ __forceinline__ void place_of(const ProductArguments &arguments, int tile, int &m, int &n) {
+  constexpr int group = 8;
+  const int in_group = group * arguments.tiles_n;
+  const int first = tile / in_group * group;
+  const int height = min(arguments.tiles_m - first, group);
+  m = first + tile % in_group % height;
+  n = tile % in_group / height;
+}
+
+// The index-th unit of work of a cluster, or false.
+__device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int cluster, int index, Unit &unit) {
+  const Split &split = arguments.split;
+  const int whole = split.rounds * arguments.clusters;
+  const int tiles = arguments.tiles_m * arguments.tiles_n - whole;
+  unit.part = -1;
+  unit.first_step = 0;
+  unit.steps = arguments.steps;
+  if (index < split.rounds) {
+    place_of(arguments, cluster + index * arguments.clusters, unit.m, unit.n);
+    return true;
+  }
+  index -= split.rounds;
+  const int wide_clusters = split.wide * tiles;
+  if (cluster < wide_clusters) {
+    if (index > 0) return false;
+    unit.tile = cluster % tiles;
+    unit.part = cluster / tiles;
+    unit.first_step = unit.part * split.wide_steps;
+    unit.steps = min(split.wide_steps, arguments.steps - unit.first_step);
+  } else {
+    const int i = cluster - wide_clusters + index * (arguments.clusters - wide_clusters);
+    if (i >= tiles * split.narrow) return false;
+    unit.tile = i % tiles;
+    if (split.parts() > 1) {
+      const int narrow = i / tiles;
+      unit.part = split.wide + narrow;
+      unit.first_step = split.wide * split.wide_steps + narrow * split.narrow_steps;
+      unit.steps = min(split.narrow_steps, arguments.steps - unit.first_step);
+    }
+  }
+  place_of(arguments, whole + unit.tile, unit.m, unit.n);
+  return true;
+}
+
+// Staging for results: each consumer warp has buffers of 16 rows x 64 columns.
+constexpr int buffer_bytes = 16 * 128;
+
+// Where a lane's four 8 x 8 matrices of a buffer are, from column 8 j on: two below each other, then the next 8 columns.
+__device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
+  const int row = threadIdx.x % 16, chunk = j + threadIdx.x % 32 / 16;
+  return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES>
+struct ProductRing {
+  static constexpr int a_bytes = tile_m * step_k * 2, stage_bytes = a_bytes + TILE_N * step_k * 2;
+  // Barriers, and the space to begin on 1024 bytes.
+  static constexpr int other_bytes = 2048;
+  static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
+  static_assert(stages >= 4, "too few stages");
+  static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
+
+  uint32_t ring, staging, full, empty, barriers;  // barriers: of the kernel's own
+  uint32_t empty_there;                           // `empty` of the block that this lane tells, 0 or 1
+  uint32_t rank;
+  int cluster;
+
+  __device__ explicit ProductRing(unsigned char *memory) {
+    ring = (shared_address(memory) + 1023) & ~1023u;
+    staging = ring + stages * stage_bytes;
+    full = staging + STAGING_BYTES;
+    empty = full + stages * 8;
+    barriers = empty + stages * 8;
+    rank = cluster_rank();
+    cluster = blockIdx.x / 2;
+    empty_there = address_at(empty, threadIdx.x % 2);
+  }
+
+  // By one thread, before the cluster meets.
+  __device__ void init() const {
+    for (int i = 0; i < stages; i++) {
+      barrier_init(full + i * 8, 1);
+      // All consumer warps of both blocks, because b goes to both.
+      barrier_init(empty + i * 8, 16);
+    }
+  }
+
+  // Of this block's tile.
+  __device__ int first_row(const Unit &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
+
+  // The producer, by one thread.
+  __device__ void produce(const ProductArguments &arguments, const CUtensorMap &a_map, const CUtensorMap &b_map) const {
+    Unit unit;
+    RingPosition<stages> at;
+    for (int index = 0; unit_of(arguments, cluster, index, unit); index++) {
+      const int m0 = first_row(unit), n0 = unit.n * TILE_N;
+      for (int step = 0; step < unit.steps; step++) {
+        const int k = (unit.first_step + step) * step_k;
+        const uint32_t a = ring + at.stage * stage_bytes, b = a + a_bytes;
+        const uint32_t barrier = full + at.stage * 8;
+        barrier_wait(empty + at.stage * 8, at.parity ^ 1);
+        barrier_expect(barrier, stage_bytes);
+        if constexpr (A_K_MAJOR) {
+          load_box(a, a_map, k, m0, barrier);
+        } else {
+#pragma unroll
+          for (int i = 0; i < tile_m / 64; i++) load_box(a + i * (step_k * 128), a_map, m0 + i * 64, k, barrier);
+        }
+        // This block's half of b: half the lines.
+        if constexpr (B_K_MAJOR) {
+          constexpr int half = TILE_N / 2;
+          load_box_to_both(b + rank * (half * 128), b_map, k, n0 + static_cast<int>(rank) * half, barrier);
+        } else {
+          constexpr int half = step_k / 2;
+#pragma unroll
+          for (int i = 0; i < TILE_N / 64; i++) {
+            load_box_to_both(b + i * (step_k * 128) + rank * (half * 128), b_map, n0 + i * 64,
+                             k + static_cast<int>(rank) * half, barrier);
+          }
+        }
+        at.advance();
+      }
+    }
+  }
+
+  // A step of consumer 0 or 1: result (=|+=) its products, left under way. What went before it has ended. With SUMS also
+  // sums (=|+=) a times ones, which are in shared memory.
+  template <bool SUMS = false>
+  __device__ __forceinline__ void multiply(float (&result)[TILE_N / 2], int consumer, RingPosition<stages> &at,
+                                           uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
+                                           uint32_t ones = 0) const {
+    const uint32_t stage = at.stage * stage_bytes;
+    const Operand a = (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
+    const Operand b = (B_K_MAJOR ? k_major(ring + a_bytes) : mn_major<step_k>(ring + a_bytes)).at(stage);
+    barrier_wait(full + at.stage * 8, at.parity);
+    hold(result);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < step_k / 16; k++) {
+      const Operand a_step = a.at(k * (A_K_MAJOR ? 32 : 2048));
+      wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b.at(k * (B_K_MAJOR ? 32 : 2048)), adds || k > 0);
+      if constexpr (SUMS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
+    }
+    wgmma_commit();
+    hold(result);
+    wgmma_wait<1>();
+    release(previous);
+    previous = at.stage;
+    at.advance();
+  }
+
+  // The stage may be filled again, as far as this warp is concerned; nothing before the first.
+  static constexpr uint32_t no_stage = ~0u;
+  __device__ __forceinline__ void release(uint32_t stage) const {
+    if (stage != no_stage && threadIdx.x % 32 < 2) barrier_arrive_there(empty_there + stage * 8);
+  }
+};
+
+// All of k in one part.
+inline Split whole(const Product &product) { return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k))}; }
+
+// Clusters of a kernel that run at a time.
+template <class Kernel>
+int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(context.multiprocessors / 2 * 2));
+  config.blockDim = dim3(product_threads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {2, 1, 1};
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess || clusters < 1) return 1;
+  return clusters;
+}
+
+// Launches a product kernel. out and other: tensors [M,N] of bf16 that go by TMA, or NULL.
+template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Kernel>
+ProductArguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
+                    const ProductOutputs &outputs, const bf16 *out, const bf16 *other, const Split &split) {
+  const int tiles_m = static_cast<int>(ceil_divide(product.M, 2 * tile_m));
+  const int tiles_n = static_cast<int>(ceil_divide(product.N, TILE_N));
+  const int resident = resident_clusters(context, kernel, shared_bytes);
+  const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
+  const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
+  const auto operand_map = [](const void *operand, bool k_major, int mn, int k, int64_t stride, int mn_lines, int k_lines) {
+    return k_major ? matrix_map(operand, k, mn, stride, mn_lines) : matrix_map(operand, mn, k, stride, k_lines);
+  };
+  const CUtensorMap a = operand_map(product.a, A_K_MAJOR, product.M, product.K, product.lda, tile_m, step_k);
+  const CUtensorMap b = operand_map(product.b, B_K_MAJOR, product.N, product.K, product.ldb, TILE_N / 2, step_k / 2);
+  const auto result_map = [&](const void *tensor) {
+    return tensor ? matrix_map(tensor, product.N, product.M, product.N, 16) : CUtensorMap{};
+  };
+  // A single part may be longer than k: zeros.
+  const int needed = whole(product).narrow_steps;
+  const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
+  const ProductArguments arguments{product.M, product.N, steps, tiles_m, tiles_n, clusters, split};
+  launch_overlapping(context, kernel, clusters * 2, product_threads, shared_bytes, a, b, result_map(out),
+                     result_map(other), arguments, outputs);
+  return arguments;
+}
+
+}  // namespace sm90
+}  // namespace gpt2
