@@ -17,8 +17,7 @@ enum class Epilogue {
   residual,       // out = result + bias + residual
   gelu_backward,  // out = result * gelu'(pre)
   gradient,       // out (=|+=) result
-  exponentials,   // out = exp(result - reference of the row); the classifier's (sm90/classifier.cu)
-  scaled          // out = result * scale of the row; likewise
+  exponentials    // out = exp(result - reference of the row): the classifier's (sm90/classifier.cu)
 };
 
 // Tensors of the epilogue, all [M,N] but the bias [N]. O is what `out` holds.
