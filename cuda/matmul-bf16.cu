@@ -357,8 +357,6 @@ void portable::matmul_backward_input(const CudaContext &context, Epilogue epilog
   launch<true, false, Epilogue::bias>(context, product, outputs);
 }
 
-int64_t portable::matmul_backward_input_scratch(const CudaContext &, int, int, int) { return 0; }
-
 int64_t portable::matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O) {
   const int splits = splits_of(context, N, C, O);
   Scratch scratch;

@@ -1,8 +1,6 @@
 // The linear layer's directions, each as one product (matmul.cuh), by the kernel that takes its dtype and sizes.
 #include "common/tensor-cores.h"
 
-#include <algorithm>
-
 #include "common/partial-sums.cuh"
 #include "runtime/ops.h"
 
@@ -141,8 +139,8 @@ int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O) {
   sums.take<float>(static_cast<int64_t>(parts_of(N)) * O);
   const CudaContext &own = cuda(context);
   if (!takes_tensor_cores(own, C, O)) return sums.bytes();
-  return std::max({sums.bytes(), own.kernels->matmul_backward_input_scratch(own, N, C, O),
-                   own.kernels->matmul_backward_weight_scratch(own, N, C, O)});
+  const int64_t bytes = own.kernels->matmul_backward_weight_scratch(own, N, C, O);
+  return bytes > sums.bytes() ? bytes : sums.bytes();
 }
 
 }  // namespace gpt2

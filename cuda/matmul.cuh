@@ -17,7 +17,8 @@ enum class Epilogue {
   residual,       // out = result + bias + residual
   gelu_backward,  // out = result * gelu'(pre)
   gradient,       // out (=|+=) result
-  exponentials    // out = exp(result - reference of the row): the classifier's (sm90/classifier.cu)
+  exponentials,   // out = exp(result - reference of the row); the classifier's (sm90/classifier.cu)
+  scaled          // out = result * scale of the row; likewise
 };
 
 // Tensors of the epilogue, all [M,N] but the bias [N]. O is what `out` holds.

@@ -15,8 +15,6 @@ struct TensorCoreKernels {
   // Also dbias (=|+=) the sums of a over k, unless it is NULL.
   void (*matmul_backward_weight)(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                                  void *scratch);
-  // For either, from the context's workspace or as handed to them.
-  int64_t (*matmul_backward_input_scratch)(const CudaContext &, int N, int C, int O);
   int64_t (*matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
 
   bool (*takes_head_size)(int HS);
@@ -39,7 +37,6 @@ void matmul_forward(const CudaContext &, Epilogue, const Product &, const Output
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
-int64_t matmul_backward_input_scratch(const CudaContext &, int N, int C, int O);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 bool takes_head_size(int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
@@ -56,7 +53,7 @@ void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
-int64_t matmul_backward_input_scratch(const CudaContext &, int N, int C, int O);
+int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O, bool has_bias);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
 void attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv,
                         const float *lse, const AttentionSizes &);

@@ -102,10 +102,8 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
   memory.scale = scratch.take<float>(N);
   memory.row_sums = scratch.take<float>(ceil_divide(padded, interleaved_tile_n) * N);
   memory.scaled = scratch.take<bf16>(static_cast<int64_t>(N) * C);
-  // One after the other.
-  const int64_t weight = sm90::matmul_backward_weight_scratch(context, N, C, padded);
-  const int64_t input = plan_plain(context, N, C, padded).floats() * static_cast<int64_t>(sizeof(float));
-  memory.rest = scratch.take<char>(weight > input ? weight : input);
+  const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded, false);
+  memory.rest = scratch.take<char>(rest);
   memory.bytes = scratch.bytes();
   return memory;
 }
@@ -137,8 +135,7 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
     ProductOutputs scaled;
     scaled.rows = memory.scale;
     const Product backward{logits, weight, true, false, N, C, Vp, Vp, C};
-    scaled.parts = static_cast<float *>(memory.rest);
-    launch_plain<true, false, true>(context, backward, scaled, din, plan_plain(context, N, C, Vp));
+    launch_plain<true, false, Epilogue::scaled>(context, backward, scaled, din, whole(backward));
   }
   if (dweight) {
     const Product backward{logits, memory.scaled, false, false, Vp, C, N, Vp, C};

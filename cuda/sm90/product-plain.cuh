@@ -13,21 +13,22 @@ namespace sm90 {
 constexpr int plain_tile_n = 256;
 constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of a cluster's tile in parts
 
-// Two buffers for each of 8 warps, and ones for the sums of a: 8 lines of 64.
-constexpr int plain_buffers = 2, ones_bytes = 8 * 128;
-template <bool A_K_MAJOR, bool B_K_MAJOR>
-using PlainRing =
-    ProductRing<A_K_MAJOR, B_K_MAJOR, plain_tile_n, 8 * plain_buffers * buffer_bytes + (A_K_MAJOR ? 0 : ones_bytes)>;
+// E is `bias` (none, though: the result as it is), `scaled`, or `gradient` (parts in fp32).
+template <Epilogue E>
+constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
+// A gradient has no buffers, but ones for the sums of a: 8 lines of 64.
+constexpr int ones_bytes = 8 * 128;
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, plain_tile_n,
+                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes>;
 
-// Whole tiles go out in bf16 by TMA, times a scale for each row if SCALED; or from registers, in fp32 or added to what is there.
-// Tiles in parts go to scratch in fp32.
-template <bool A_K_MAJOR, bool B_K_MAJOR, bool SCALED>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     plain_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
                  const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap,
                  const ProductArguments arguments, const ProductOutputs outputs) {
-  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR>;
-  constexpr int buffers = plain_buffers;
+  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR, E>;
+  constexpr int buffers = plain_buffers<E>;
   extern __shared__ unsigned char memory[];
   const Ring ring(memory);
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -37,12 +38,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     fence_barrier_init();
     prefetch_map(a_map);
     prefetch_map(b_map);
-    if (!outputs.result) prefetch_map(out_map);
+    if (E != Epilogue::gradient) prefetch_map(out_map);
   }
-  const uint32_t ones = ring.staging + 8 * buffers * buffer_bytes;
-  if (!A_K_MAJOR && threadIdx.x < ones_bytes / 4) {
+  if (E == Epilogue::gradient && threadIdx.x < ones_bytes / 4) {
     constexpr uint32_t two_ones = 0x3f803f80;
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(ones + threadIdx.x * 4), "r"(two_ones) : "memory");
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(ring.staging + threadIdx.x * 4), "r"(two_ones) : "memory");
     fence_async_proxy();
   }
   cluster_sync();
@@ -65,8 +65,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       float sums[4] = {};
       for (int step = 0; step < unit.steps; step++) {
         // The blocks of a row of tiles hold the same a: each sums every tiles_n-th step.
-        if (!A_K_MAJOR && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
-          ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ones);
+        if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
+          ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {
           ring.multiply(result, consumer, at, previous, step > 0);
         }
@@ -76,57 +76,59 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       hold(sums);
       ring.release(previous);
 
-      const int parts = arguments.split.parts();
-      if (!A_K_MAJOR && outputs.sums && lane % 4 == 0) {
+      if constexpr (E == Epilogue::gradient) {
+        const int parts = arguments.split.parts();
+        if (outputs.sums && lane % 4 == 0) {
 #pragma unroll
-        for (int half = 0; half < 2; half++) {
-          const int row = row0 + half * 8 + lane / 4;
-          // Of a whole tile the other parts are nothing.
-          for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
-            const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
-            outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half * 2] : 0.0f;
-            if (unit.part >= 0) break;
-          }
-        }
-      }
-      // A quad of lanes stores 32 bytes of fp32 in a piece.
-      const auto store_rows = [&](auto *first, int64_t stride, int rows, int columns, bool accumulate) {
-#pragma unroll
-        for (int half = 0; half < 2; half++) {
-          const int row = half * 8 + lane / 4;
-          if (row >= rows) continue;
-          auto *line = first + row * stride;
-#pragma unroll
-          for (int j = 0; j < plain_tile_n / 8; j++) {
-            const int column = j * 8 + lane % 4 * 2;
-            if (column >= columns) continue;
-            float values[2] = {result[j * 4 + half * 2], result[j * 4 + half * 2 + 1]};
-            if (accumulate) {
-              float old[2];
-              load(old, line + column);
-              values[0] += old[0];
-              values[1] += old[1];
+          for (int half = 0; half < 2; half++) {
+            const int row = row0 + half * 8 + lane / 4;
+            // Of a whole tile the other parts are nothing.
+            for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
+              const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
+              outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half * 2] : 0.0f;
+              if (unit.part >= 0) break;
             }
-            store(line + column, values);
           }
         }
-      };
-      if (unit.part >= 0) {
-        const int tiles = arguments.tiles_m * arguments.tiles_n - arguments.split.rounds * arguments.clusters;
-        const int row = row0 - unit.m * 2 * tile_m;
-        float *tile = outputs.parts + (static_cast<int64_t>(unit.part) * tiles + unit.tile) * part_floats;
-        store_rows(tile + row * plain_tile_n, plain_tile_n, 16, plain_tile_n, false);
-      } else if (outputs.result) {
-        const int64_t first = static_cast<int64_t>(row0) * arguments.N + n0;
-        const int rows = arguments.M - row0, columns = arguments.N - n0;
-        if (outputs.is_bf16) {
-          store_rows(static_cast<bf16 *>(outputs.result) + first, arguments.N, rows, columns, outputs.accumulate);
+        const auto store_rows = [&](auto *first, int64_t stride, int rows, int columns, bool accumulate) {
+#pragma unroll
+          for (int half = 0; half < 2; half++) {
+            const int row = half * 8 + lane / 4;
+            if (row >= rows) continue;
+            auto *line = first + row * stride;
+#pragma unroll
+            for (int j = 0; j < plain_tile_n / 8; j++) {
+              const int column = j * 8 + lane % 4 * 2;
+              if (column >= columns) continue;
+              float values[2] = {result[j * 4 + half * 2], result[j * 4 + half * 2 + 1]};
+              if (accumulate) {
+                float old[2];
+                load(old, line + column);
+                values[0] += old[0];
+                values[1] += old[1];
+              }
+              store(line + column, values);
+            }
+          }
+        };
+        if (unit.part >= 0) {
+          // A quad of lanes stores 32 bytes of fp32 in a piece.
+          const int tiles = arguments.tiles_m * arguments.tiles_n - arguments.split.rounds * arguments.clusters;
+          const int row = row0 - unit.m * 2 * tile_m;
+          float *tile = outputs.parts + (static_cast<int64_t>(unit.part) * tiles + unit.tile) * part_floats;
+          store_rows(tile + row * plain_tile_n, plain_tile_n, 16, plain_tile_n, false);
         } else {
-          store_rows(static_cast<float *>(outputs.result) + first, arguments.N, rows, columns, outputs.accumulate);
+          const int64_t first = static_cast<int64_t>(row0) * arguments.N + n0;
+          const int rows = arguments.M - row0, columns = arguments.N - n0;
+          if (outputs.is_bf16) {
+            store_rows(static_cast<bf16 *>(outputs.gradient) + first, arguments.N, rows, columns, outputs.accumulate);
+          } else {
+            store_rows(static_cast<float *>(outputs.gradient) + first, arguments.N, rows, columns, outputs.accumulate);
+          }
         }
       } else {
         float scale[2] = {1, 1};
-        if constexpr (SCALED) {
+        if constexpr (E == Epilogue::scaled) {
 #pragma unroll
           for (int half = 0; half < 2; half++) {
             const int row = row0 + half * 8 + lane / 4;
@@ -156,44 +158,19 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       }
     }
     // Shared memory has to last until it is read.
-    if (lane == 0) wait_stores_read<0>();
+    if (E != Epilogue::gradient && lane == 0) wait_stores_read<0>();
   }
   __syncwarp();
   // No block may leave while the other still sends to it or arrives at its barriers.
   cluster_sync();
 }
 
-struct PlainPlan {
-  Split split;
-  int64_t tiles;  // in parts
-  int64_t sums;   // lines of sums of a
-
-  int64_t floats() const { return split.parts() * tiles * part_floats; }
-};
-
-// For a result of M x N and k of K. It does not depend on the layout of operands: their kernels are alike in size.
-inline PlainPlan plan_plain(const CudaContext &context, int M, int N, int K) {
-  const int clusters = resident_clusters(context, plain_kernel<false, false, false>, PlainRing<false, false>::shared_bytes);
-  const int64_t tiles_n = ceil_divide(N, plain_tile_n), tiles = ceil_divide(M, 2 * tile_m) * tiles_n;
-  const Split split = plan_split(tiles, ceil_divide(K, step_k), clusters);
-  return {split, split.parts() > 1 ? tiles - static_cast<int64_t>(split.rounds) * clusters : 0, tiles_n * split.parts()};
-}
-
-// out (=|+=) rows * sum over parts, for `tiles` tiles that were summed in parts (product-plan.cu).
-void add_tiles(const CudaContext &, void *out, bool is_bf16, const float *parts, const ProductArguments &, int64_t tiles,
-               const float *rows, bool accumulate);
-
-// out [M,N]: in bf16 by TMA, or as outputs.result says. outputs.parts has room for plan.floats().
-template <bool A_K_MAJOR, bool B_K_MAJOR, bool SCALED = false>
-void launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs, bf16 *out,
-                  const PlainPlan &plan) {
-  const ProductArguments arguments = launch_product<A_K_MAJOR, B_K_MAJOR, plain_tile_n>(
-      context, plain_kernel<A_K_MAJOR, B_K_MAJOR, SCALED>, PlainRing<A_K_MAJOR, B_K_MAJOR>::shared_bytes, product, outputs,
-      out, nullptr, plan.split);
-  if (plan.tiles == 0) return;
-  void *result = outputs.result ? outputs.result : out;
-  add_tiles(context, result, !outputs.result || outputs.is_bf16, outputs.parts, arguments, plan.tiles, outputs.rows,
-            outputs.accumulate);
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+ProductArguments launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
+                              const bf16 *out, const Split &split) {
+  return launch_product<A_K_MAJOR, B_K_MAJOR, plain_tile_n>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E>,
+                                                     PlainRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product, outputs,
+                                                     out, nullptr, split);
 }
 
 }  // namespace sm90

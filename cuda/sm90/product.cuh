@@ -51,18 +51,16 @@ struct ProductArguments {
 // What does not come or go by TMA.
 struct ProductOutputs {
   const bf16 *bias = nullptr;        // [N] or NULL
-  const float *rows = nullptr;       // exponentials: reference [M]; plain: scale [M] or NULL
-  // Of plain products:
-  void *result = nullptr;            // [M,N] of whole tiles, if they do not go by TMA: in fp32, or added to
-  bool is_bf16 = false;              // its type
-  bool accumulate = false;
-  float *parts = nullptr;            // [parts, tiles in parts, 256, 256]
-  float *sums = nullptr;             // a MN-major: [parts * tiles_n,M] or NULL: sums of a over k
-  // Of exponentials:
-  const int32_t *targets = nullptr;  // [M], the column that is left out of each row
-  int columns = 0;                   // those from here on are padding
-  float *row_sums = nullptr;         // [tiles_n,M]
-  bool stores = true;                // whether they are wanted, or their sums alone
+  void *gradient = nullptr;          // gradient: [M,N], what whole tiles go to
+  bool is_bf16 = false;              // gradient: its type, else fp32
+  bool accumulate = false;           // gradient: of whole tiles
+  float *parts = nullptr;            // gradient: [parts, tiles in parts, 256, 256]
+  float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: sums of a over k
+  const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
+  const int32_t *targets = nullptr;  // exponentials: [M], the column that is left out of each row
+  int columns = 0;                   // exponentials: those from here on are padding
+  float *row_sums = nullptr;         // exponentials: [tiles_n,M]
+  bool stores = true;                // exponentials: whether they are wanted, or their sums alone
 };
 
 struct Unit {
@@ -237,9 +235,6 @@ struct ProductRing {
     if (stage != no_stage && threadIdx.x % 32 < 2) barrier_arrive_there(empty_there + stage * 8);
   }
 };
-
-// The split of plain products that takes the least time (product-plan.cu).
-Split plan_split(int64_t tiles, int64_t steps, int clusters);
 
 // All of k in one part.
 inline Split whole(const Product &product) { return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k))}; }
