@@ -5,8 +5,6 @@
 //
 // A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
 // [64,128] products and of the results fill the 240 registers that a thread of them may have.
-#include <type_traits>
-
 #include "../common/tensor-cores.h"
 #include "attention.cuh"
 
@@ -49,9 +47,6 @@ struct Layout {
 };
 using QueriesLayout = Layout<3, 3>;  // own: q, dout, out
 using KeysLayout = Layout<4, 2>;     // own: k, v
-
-using Whole = std::integral_constant<int, block_lines>;
-using Half = std::integral_constant<int, block_lines / 2>;
 
 // Four floats of every lane: 128 lines of lse, or of D.
 __device__ __forceinline__ void store_line(float *shared, const float (&values)[4]) {
@@ -330,15 +325,13 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand k = k_major(own), v = k_major(own + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
-    // A block of queries from `query` on, the last QUERIES of it; the first has queries that come before their key.
-    const auto take = [&](auto queries, auto masks, int query) {
-      constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
-      const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
+    for (int query = tile_first; query < T; query += block_lines) {
+      const uint32_t shared = layout.ring + at.stage * stage_bytes;
       const Operand q = k_major(shared), gradient = k_major(shared + block_bytes);
       const Operand q_as_rows = mn_major<block_lines>(shared);
       const Operand gradient_as_rows = mn_major<block_lines>(shared + block_bytes);
-      const float *statistics = layout.statistics + at.stage * 2 * block_lines + skipped + lane % 4 * 2;
-      float share[QUERIES / 2], dscore[QUERIES / 2];
+      const float *statistics = layout.statistics + at.stage * 2 * block_lines + lane % 4 * 2;
+      float share[64], dscore[64];
       barrier_wait(layout.full + at.stage * 8, at.parity);
       hold(share);
       hold(dscore);
@@ -351,39 +344,42 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_commit();
       wgmma_wait<1>();
       hold(share);
+      const bool masks = query < first + 64;
 #pragma unroll
-      for (int j = 0; j < QUERIES / 8; j++) {
+      for (int j = 0; j < block_lines / 8; j++) {
         const float2 lse_log2 = *reinterpret_cast<const float2 *>(statistics + j * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          float &p = share[j * 4 + i];
-          p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
-          if constexpr (decltype(masks)::value) {
-            if (key + i / 2 * 8 > query + skipped + j * 8 + lane % 4 * 2 + i % 2) p = 0;
-          }
+          share[j * 4 + i] = exp2_approximate(fmaf(share[j * 4 + i], scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
         }
       }
-      uint32_t share_operand[QUERIES / 16][4];
+      if (masks) {
 #pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) as_operand(share_operand[i], share, i);
+        for (int i = 0; i < 64; i++) {
+          if (key + i / 2 % 2 * 8 > query + i / 4 * 8 + lane % 4 * 2 + i % 2) share[i] = 0;
+        }
+      }
+      uint32_t share_operand[block_lines / 16][4];
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) as_operand(share_operand[i], share, i);
       wgmma_wait<0>();
       hold(dscore);
 #pragma unroll
-      for (int j = 0; j < QUERIES / 8; j++) {
+      for (int j = 0; j < block_lines / 8; j++) {
         const float2 other_D = *reinterpret_cast<const float2 *>(statistics + block_lines + j * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++) dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
       }
-      uint32_t dscore_operand[QUERIES / 16][4];
+      uint32_t dscore_operand[block_lines / 16][4];
 #pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) as_operand(dscore_operand[i], dscore, i);
+      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore_operand[i], dscore, i);
       hold(dkey);
       hold(dvalue);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
 #pragma unroll
-      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
       wgmma_commit();
       wgmma_wait<0>();
       hold(dkey);
@@ -391,14 +387,7 @@ __global__ void __launch_bounds__(threads, 1)
       __syncwarp();
       if (lane == 0) barrier_arrive(layout.empty + at.stage * 8);
       at.advance();
-    };
-    // On the diagonal the last 64 keys are seen by no more than the last 64 queries.
-    if (consumer == 0) {
-      take(Whole{}, std::true_type{}, tile_first);
-    } else {
-      take(Half{}, std::true_type{}, tile_first);
     }
-    for (int query = tile_first + block_lines; query < T; query += block_lines) take(Whole{}, std::false_type{}, query);
     if (lane == 0) {
       barrier_arrive(layout.own_empty + own_at.stage * 8);
       wait_stores_read<0>();
