@@ -1,8 +1,6 @@
 // Layer normalisation. A warp takes a row and holds it in registers: one read and one write of the row in forward (two-pass
 // variance); in backward three reads and one write. Backward's grid is as large as the GPU, each warp walks over rows, and
 // its lanes keep the sums of dweight and dbias for their columns; blocks leave partial sums that a second kernel adds in order.
-#include <algorithm>
-
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
 #include "runtime/ops.h"
@@ -69,15 +67,11 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 
-// Two blocks on an SM where a lane's sums leave room for it.
-template <int V, int PACKS>
-constexpr int blocks_a_multiprocessor = V * PACKS <= 24 ? 2 : 1;
-
-// Rows come by cp.async, each lane's 16-byte packs into places of its
-// own: what is on its way takes no registers, and no thread waits for another. ROWS are the row that is worked on and those on
-// their way.
+// Two blocks on an SM where a lane's sums leave room for it. Rows come by cp.async, each lane's 16-byte packs into places of its
+// own: what is on its way takes no registers, and no thread waits for another. ROWS is 2, the row that is worked on and the
+// next, or 1 where shared memory holds no more.
 template <class T, int V, int PACKS, int ROWS>
-__global__ void __launch_bounds__(threads, blocks_a_multiprocessor<V, PACKS>)
+__global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
                     const float *mean, const float *rstd, int N, int C) {
   wait_for_previous_kernel();
@@ -101,12 +95,10 @@ __global__ void __launch_bounds__(threads, blocks_a_multiprocessor<V, PACKS>)
 
   float dweight[PACKS][V] = {}, dbias[PACKS][V] = {};
   const int64_t first = static_cast<int64_t>(blockIdx.x) * warps + warp, step = static_cast<int64_t>(gridDim.x) * warps;
-  int stage = 0, next = ROWS - 1;
-#pragma unroll
-  for (int i = 0; i < ROWS - 1; i++) copy(first + i * step, i);
+  int stage = 0;
+  if (ROWS == 2) copy(first, 0);
   for (int64_t row = first; row < N; row += step) {
-    copy(row + (ROWS - 1) * step, next);
-    next = next + 1 == ROWS ? 0 : next + 1;
+    copy(ROWS == 2 ? row + step : row, ROWS == 2 ? stage ^ 1 : 0);
     const float m = mean[row], r = rstd[row];
     wait_copies<ROWS - 1>();
     Packs dy[PACKS], x[PACKS];
@@ -148,7 +140,7 @@ __global__ void __launch_bounds__(threads, blocks_a_multiprocessor<V, PACKS>)
         store(din + row * C + column, w);
       }
     }
-    stage = stage + 1 == ROWS ? 0 : stage + 1;
+    if (ROWS == 2) stage ^= 1;
   }
   wait_copies<0>();
   __syncthreads();
@@ -312,12 +304,7 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
                           launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd,
                                              N, C);
                         };
-                        // As many rows as shared memory holds for the blocks that an SM's registers have room for.
-                        constexpr int blocks = blocks_a_multiprocessor<V, packs>;
-                        const int limit = std::min(own.shared_limit, own.shared_per_multiprocessor / blocks - 1024);
-                        if (backward_shared_bytes<packs, 3> <= limit) {
-                          launch(backward_kernel<T, V, packs, 3>, backward_shared_bytes<packs, 3>);
-                        } else if (backward_shared_bytes<packs, 2> <= own.shared_limit) {
+                        if (backward_shared_bytes<packs, 2> <= own.shared_limit) {
                           launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>);
                         } else {
                           launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
