@@ -1,8 +1,8 @@
 // dweight = dout^T * in and the column sums of dout: both operands MN-major, k as long as the batch has tokens.
 //
 // Where tiles do not come out even on the SMs, k is cut for some of them (Split); parts go to scratch in fp32 and are added in
-// order: no atomics, the same bits every time. The column sums of dout are products
-// with ones, of 8 columns, by each block for a share of its steps.
+// order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns, by each block for
+// a share of its steps.
 #include "../common/partial-sums.cuh"
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
