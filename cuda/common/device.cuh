@@ -125,6 +125,7 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads, int shared,
                         Arguments... arguments) {
+  if (context.refusal != cudaSuccess) return;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -29,6 +29,9 @@ struct CudaContext : gpt2_context {
   int shared_limit = 0;
   // Bytes of shared memory that an SM has for all its blocks.
   int shared_per_multiprocessor = 0;
+  // Why the op at hand cannot launch its kernels though its arguments were checked: set by host code below the op,
+  // which returns nothing; launches are then left out, and GPT2_LAUNCHED reports it.
+  mutable cudaError_t refusal = cudaSuccess;
 };
 
 // The context with its device made the calling thread's own.
@@ -42,8 +45,16 @@ inline const CudaContext &cuda(const gpt2_context &context) { return static_cast
 // GPT2_OK, or what a CUDA call said, kept as the context's last error together with where it was made.
 int report(gpt2_context &context, cudaError_t error, const char *function, const char *file, int line);
 
-// Ends an op: whether its kernels could be launched.
-#define GPT2_LAUNCHED(context, function) ::gpt2::report(context, cudaGetLastError(), function, __FILE__, __LINE__)
+// Whether the op's kernels could be launched.
+inline cudaError_t launched(const gpt2_context &context) {
+  const cudaError_t refusal = cuda(context).refusal;
+  cuda(context).refusal = cudaSuccess;
+  return refusal != cudaSuccess ? refusal : cudaGetLastError();
+}
+
+// Ends an op.
+#define GPT2_LAUNCHED(context, function) \
+  ::gpt2::report(context, ::gpt2::launched(context), function, __FILE__, __LINE__)
 
 #define GPT2_TRY(context, function, call)                                                                 \
   if (const int gpt2_status = ::gpt2::report(context, call, function, __FILE__, __LINE__)) return gpt2_status

@@ -414,7 +414,7 @@ void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *D, 
   if (sizes.HS != head_size) return portable::attention_backward(context, dqkv, D, dout, out, qkv, lse, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(tensor, heads, sizes.T, sizes.B, stride, lines);
+    return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
   const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, block_lines);

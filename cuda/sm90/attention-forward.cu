@@ -189,7 +189,7 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   if (sizes.HS != head_size) return portable::attention_forward(context, out, lse, qkv, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(tensor, heads, sizes.T, sizes.B, stride, lines);
+    return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);
   };
   const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);

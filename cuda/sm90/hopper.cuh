@@ -302,11 +302,11 @@ __device__ __forceinline__ void wgmma(float (&d)[32], const uint32_t (&a)[4], ui
 // ---------------------------------------------------------------- tensor maps, on the host
 
 // A matrix of bf16, `inner` elements a line and `lines` lines that are `stride` elements apart, in boxes of 64 x box_lines.
-CUtensorMap matrix_map(const void *matrix, int64_t inner, int64_t lines, int64_t stride, int box_lines);
+CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride, int box_lines);
 
 // Heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart: coordinates are channel (64 of them),
 // head, position, batch; boxes of 64 channels x box_lines positions.
-CUtensorMap heads_map(const void *tensor, int heads, int64_t T, int64_t B, int64_t stride, int box_lines);
+CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride, int box_lines);
 
 }  // namespace sm90
 }  // namespace gpt2

@@ -258,13 +258,13 @@ ProductArguments launch_product(const CudaContext &context, Kernel kernel, int s
   const int resident = resident_clusters(context, kernel, shared_bytes);
   const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
   const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
-  const auto operand_map = [](const void *operand, bool k_major, int mn, int k, int64_t stride, int mn_lines, int k_lines) {
-    return k_major ? matrix_map(operand, k, mn, stride, mn_lines) : matrix_map(operand, mn, k, stride, k_lines);
+  const auto operand_map = [&](const void *operand, bool k_major, int mn, int k, int64_t stride, int mn_lines, int k_lines) {
+    return k_major ? matrix_map(context, operand, k, mn, stride, mn_lines) : matrix_map(context, operand, mn, k, stride, k_lines);
   };
   const CUtensorMap a = operand_map(product.a, A_K_MAJOR, product.M, product.K, product.lda, tile_m, step_k);
   const CUtensorMap b = operand_map(product.b, B_K_MAJOR, product.N, product.K, product.ldb, TILE_N / 2, step_k / 2);
   const auto result_map = [&](const void *tensor) {
-    return tensor ? matrix_map(tensor, product.N, product.M, product.N, 16) : CUtensorMap{};
+    return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16) : CUtensorMap{};
   };
   // A single part may be longer than k: zeros.
   const int needed = whole(product).narrow_steps;

@@ -7,7 +7,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
-import { describeBackends } from '../support/backends.ts';
+import { matmulForward } from '../../src/ops/matmul.ts';
+import { describeBackends, describeCuda } from '../support/backends.ts';
 
 describe('loading', () => {
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-library-'));
@@ -123,5 +124,23 @@ describeBackends('device', (_, kind) => {
     tensor.buffer.close();
     expect(first.allocated.size).toBe(0);
     expect(second.allocated.get('b')).toBe(40);
+  });
+});
+
+describeCuda('memory that is not aligned', () => {
+  it('is refused before anything is launched where TMA reads it', ({ skip }) => {
+    using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+    skip(device.description.codePath !== 'sm90', `the kernels are ${device.description.codePath}`);
+    const whole = allocateTensor(device, 'in', 'bf16', [65 * 64]);
+    const weight = allocateTensor(device, 'weight', 'bf16', [64, 64]);
+    const out = allocateTensor(device, 'out', 'bf16', [64, 64]);
+    weight.write(new Uint16Array(64 * 64).fill(0x3f80));
+    whole.write(new Uint16Array(65 * 64).fill(0x3f80));
+    expect(() => matmulForward(device, { out, input: whole.view([64, 64], 4), weight, bias: null })).toThrow(
+      /gpt2_matmul_forward.*invalid argument/,
+    );
+    expect(out.read()).toEqual(new Uint16Array(64 * 64));
+    matmulForward(device, { out, input: whole.view([64, 64], 8), weight, bias: null });
+    expect(out.read()).toEqual(new Uint16Array(64 * 64).fill(0x4280));
   });
 });
