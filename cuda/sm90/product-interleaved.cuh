@@ -26,9 +26,9 @@ template <Epilogue E>
 struct Interleaved {
   static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
   static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward;
-  // gelu stores two results, each in its turn in one of four buffers; else there is a buffer for every 64 columns.
-  static constexpr int stores = E == Epilogue::gelu ? 2 : 1;
+  // There is a buffer for every 64 columns. gelu stores two results and has two pairs of buffers, which take turns.
   static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
+  static constexpr int stores_under_way = E == Epilogue::gelu ? 1 : buffers - 1;
   static constexpr int staging_bytes = 8 * buffers * buffer_bytes;
 };
 
@@ -57,12 +57,14 @@ struct Finisher {
   float of_row[2], row_sum[2];
   int target[2];
   bool leaves_out = false;
+  uint32_t pair, other_pair;  // gelu: of the tile's first and third 64 columns, and of its second
   uint32_t bias[2] = {};
 
   __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
                                       const ProductArguments &arguments, const ProductOutputs &outputs, uint32_t staging,
                                       uint32_t barriers)
-      : out_map(out_map), other_map(other_map), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers) {}
+      : out_map(out_map), other_map(other_map), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers), pair(staging),
+        other_pair(staging + 2 * buffer_bytes) {}
 
   __device__ __forceinline__ int row_of(int half) const { return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4; }
 
@@ -107,13 +109,13 @@ struct Finisher {
   __device__ __forceinline__ void finish(const float (&result)[interleaved_tile_n / 2]) {
     const int lane = threadIdx.x % 32;
     constexpr int i = s / per_buffer, j = s % per_buffer * 2;
-    const uint32_t buffer = staging + (i * Shape::stores + Shape::stores - 1) % Shape::buffers * buffer_bytes;
-    const uint32_t pre_buffer = staging + i * Shape::stores % Shape::buffers * buffer_bytes;
+    const uint32_t pre_buffer = i % 2 ? other_pair : pair;
+    const uint32_t buffer = E == Epilogue::gelu ? pre_buffer + buffer_bytes : staging + i * buffer_bytes;
     if constexpr (j == 0) {
       if constexpr (Shape::reads_extra) {
         barrier_wait(barriers + i * 8, extra_parity);
       } else {
-        if (lane == 0) wait_stores_read<Shape::buffers / Shape::stores - 1>();
+        if (lane == 0) wait_stores_read<Shape::stores_under_way>();
         __syncwarp();
       }
     }
@@ -191,7 +193,13 @@ struct Finisher {
         }
       }
     }
-    if constexpr (s == slices - 1) extra_parity ^= 1;
+    if constexpr (s == slices - 1) {
+      extra_parity ^= 1;
+      // A tile takes three pairs: the next begins with the other one.
+      const uint32_t last = pair;
+      pair = other_pair;
+      other_pair = last;
+    }
   }
 };
 

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
-import { matmulForward } from '../../src/ops/matmul.ts';
+import { matmulForward, matmulScratch } from '../../src/ops/matmul.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
 
 describe('loading', () => {
@@ -130,6 +130,7 @@ describeBackends('device', (_, kind) => {
 describeCuda('memory that is not aligned', () => {
   it('is refused before anything is launched where TMA reads it', ({ skip }) => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+    device.reserveWorkspace(matmulScratch(device, { N: 64, C: 64, O: 64 }));
     skip(device.description.codePath !== 'sm90', `the kernels are ${device.description.codePath}`);
     const whole = allocateTensor(device, 'in', 'bf16', [65 * 64]);
     const weight = allocateTensor(device, 'weight', 'bf16', [64, 64]);

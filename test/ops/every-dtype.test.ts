@@ -129,6 +129,52 @@ describeBackends(
       bench.checkGuards();
     });
 
+    // Several tiles for each SM one after the other, all of their elements. Columns of the weight repeat, in a period that no
+    // tile has, so that the formula is quick.
+    it.skipIf(isCpu)('matmul of many tiles (CUDA only)', () => {
+      using bench = new TensorBench(device());
+      const [N, K, wide, period] = [4096, 768, 3072, 56];
+      device().reserveWorkspace(
+        Math.max(
+          matmul.matmulScratch(device(), { N, C: K, O: wide }),
+          matmul.matmulScratch(device(), { N, C: wide, O: K }),
+        ),
+      );
+      const input = inputsOf(bench, 12);
+      const [x, other, bias] = [input('in', [N, K]), input('other', [N, wide]), input('bias', [wide])];
+      const type = device().elementType;
+      const base = held(type, new Random(13).normals(period * K, 0.2));
+      const lines = Float32Array.from(
+        { length: wide * K },
+        (_, i) => base[(Math.floor(i / K) % period) * K + (i % K)]!,
+      );
+      const columns = Float32Array.from({ length: K * wide }, (_, i) => lines[(i % wide) * K + Math.floor(i / wide)]!);
+      const [weight, turned] = [bench.tensor('w', [wide, K], lines), bench.tensor('w', [K, wide], columns)];
+      const narrow = formulas.product(x.values, base, { N, K, O: period }, 'nt');
+      const plain = Float64Array.from(
+        { length: N * wide },
+        (_, i) => narrow[Math.floor(i / wide) * period + ((i % wide) % period)]!,
+      );
+      const linear = plain.map((value, i) => value + bias.values[i % wide]!);
+      const bounds = { fp32: 1e-6 * Math.sqrt(K) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
+      const throughGelu = { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 };
+      const operands = { input: x.tensor, weight, bias: bias.tensor };
+      const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
+      matmul.matmulForward(device(), { out, ...operands });
+      expectNear('out', dtype, out, linear, bounds);
+      matmul.matmulResidualForward(device(), { out, residual: other.tensor, ...operands });
+      expectNear('residual', dtype, out, plus(linear, other.values), bounds);
+      matmul.matmulGeluForward(device(), { out, pre, ...operands });
+      expectNear('pre', dtype, pre, linear, bounds);
+      expectNear('gelu', dtype, out, linear.map(formulas.gelu), throughGelu);
+      matmul.matmulBackwardInput(device(), { dinput: out, dout: x.tensor, weight: turned });
+      expectNear('din', dtype, out, plain, bounds);
+      const through = plain.map((value, i) => value * formulas.geluDerivative(other.values[i]!));
+      matmul.matmulGeluBackwardInput(device(), { dinput: out, dout: x.tensor, weight: turned, pre: other.tensor });
+      expectNear('din through gelu', dtype, out, through, throughGelu);
+      bench.checkGuards();
+    });
+
     // More tiles of the weight than a GPU has SMs, and not a multiple of them: some are summed in parts, others whole.
     it.skipIf(isCpu)('matmul backward of a large weight (CUDA only)', () => {
       using bench = new TensorBench(device());
@@ -341,7 +387,13 @@ describeBackends(
       { N: 130, C: 64, V: 1000, Vp: 1024, scale: 0.3 },
       // Losses of up to 40, and of 0: a target is one of the largest or of the smallest logits.
       { N: 300, C: 128, V: 500, Vp: 512, scale: 1 },
-      ...(isCpu ? [] : [{ N: 257, C: 768, V: 5000, Vp: 5120, scale: 0.1 }]),
+      ...(isCpu
+        ? []
+        : [
+            { N: 257, C: 768, V: 5000, Vp: 5120, scale: 0.1 },
+            // Several tiles for each SM one after the other.
+            { N: 2048, C: 64, V: 2900, Vp: 2944, scale: 0.3 },
+          ]),
     ])('classifier, N $N C $C V $V of $Vp', ({ N, C, V, Vp, scale }) => {
       using bench = new TensorBench(device());
       device().reserveWorkspace(classifierScratch(device(), { N, C, Vp }));
