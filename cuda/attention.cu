@@ -268,7 +268,7 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
 
 int64_t ops::attention_scratch(const gpt2_context &, int B, int T, int, int NH) {
   Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(B) * NH * T);
+  scratch.take<float>(static_cast<int64_t>(B) * NH * ceil_divide(T, 128) * 128 * 2);
   return scratch.bytes();
 }
 
@@ -277,7 +277,7 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
   CudaContext &own = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
-  float *D = Scratch(own.workspace).take<float>(lines);
+  auto *D = static_cast<float *>(own.workspace);
   if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
     own.kernels->attention_backward(own, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
                                     static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);

@@ -1,4 +1,7 @@
 // The last linear layer with its loss: by the kernels of this GPU's generation if they have it (bf16), else by its parts.
+#include <algorithm>
+
+#include "common/device.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/ops.h"
 
@@ -6,7 +9,6 @@ namespace gpt2 {
 
 namespace {
 
-// Rows are then on 16 bytes.
 bool has_own(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
@@ -17,7 +19,7 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
                     const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                     bool accumulate) {
   CudaContext &own = cuda(context);
-  if (!has_own(own, C, Vp)) {
+  if (!has_own(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight)) {
     return classifier_in_parts(context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
                                accumulate);
   }
@@ -29,8 +31,9 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
 
 int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp) {
   const CudaContext &own = cuda(context);
-  if (!has_own(own, C, Vp)) return classifier_in_parts_scratch(context, N, C, Vp);
-  return own.kernels->classifier_scratch(own, N, C, Vp);
+  // Memory that is not aligned goes by parts in any case.
+  const int64_t in_parts = classifier_in_parts_scratch(context, N, C, Vp);
+  return has_own(own, C, Vp) ? std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp)) : in_parts;
 }
 
 }  // namespace gpt2

@@ -19,8 +19,8 @@ struct TensorCoreKernels {
 
   bool (*takes_head_size)(int HS);
   void (*attention_forward)(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-  // D = [B,NH,T] in scratch.
-  void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
+  // scratch: 2 [B,NH,T], T filled up to a multiple of 128.
+  void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
 
   // gpt2_classifier without a pass over the logits; NULL: by the ops it consists of. C and Vp are multiples of 8.
@@ -40,7 +40,7 @@ void matmul_backward_weight(const CudaContext &, const Product &, void *dweight,
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 bool takes_head_size(int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-void attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv,
+void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out, const bf16 *qkv,
                         const float *lse, const AttentionSizes &);
 
 }  // namespace portable
@@ -55,7 +55,7 @@ void matmul_backward_weight(const CudaContext &, const Product &, void *dweight,
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O, bool has_bias);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-void attention_backward(const CudaContext &, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv,
+void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out, const bf16 *qkv,
                         const float *lse, const AttentionSizes &);
 void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                 const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,

@@ -5,6 +5,8 @@
 //
 // A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
 // [64,128] products and of the results fill the 240 registers that a thread of them may have.
+#include <type_traits>
+
 #include "../common/tensor-cores.h"
 #include "attention.cuh"
 
@@ -20,15 +22,24 @@ constexpr int threads = (1 + consumers) * 128;
 constexpr int stage_bytes = 2 * block_bytes;  // k, v; or q, dout
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 
-// Where things lie in shared memory: a ring of STAGES, twice the block's own TENSORS, staging for results. The statistics
-// are lse in units of log2 and D, for each of the own tiles or for each stage.
+// What keys need of 128 queries besides: lse in units of log2, then D. The first kernel leaves it in scratch,
+// [B,NH,tiles] of it; past the end of a sequence lse is infinity, so that there is no share.
+constexpr int statistics_count = 2 * tile_lines;
+constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
+static_assert(tile_lines == block_lines, "a tile of queries is what a step of keys takes");
+
+__device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit, int query) {
+  return all + (static_cast<int64_t>(unit.row) * arguments.tiles + query / tile_lines) * statistics_count;
+}
+
+// Where things lie in shared memory: a ring of STAGES, twice the block's own TENSORS, staging for results, and statistics
+// of each stage, or of each of the own tiles.
 template <int STAGES, int TENSORS>
 struct Layout {
   static constexpr int own_bytes = TENSORS * tile_lines * line_bytes;
-  static constexpr int statistics_bytes = STAGES * 2 * block_lines * static_cast<int>(sizeof(float));
-  static constexpr int shared_bytes = STAGES * stage_bytes + 2 * own_bytes + staging_bytes + statistics_bytes + 2048;
+  static constexpr int shared_bytes = STAGES * (stage_bytes + statistics_bytes) + 2 * own_bytes + staging_bytes + 2048;
 
-  uint32_t ring, own, staging, full, empty, own_full, own_empty, D_full;
+  uint32_t ring, own, staging, full, empty, own_full, own_empty, statistics_full;
   float *statistics;
 
   __device__ explicit Layout(unsigned char *memory) {
@@ -38,31 +49,18 @@ struct Layout {
     staging = own + 2 * own_bytes;
     const uint32_t statistics_begin = staging + staging_bytes;
     statistics = reinterpret_cast<float *>(memory + (statistics_begin - begin));
-    full = statistics_begin + statistics_bytes;
+    full = statistics_begin + STAGES * statistics_bytes;
     empty = full + STAGES * 8;
     own_full = empty + STAGES * 8;
     own_empty = own_full + 2 * 8;
-    D_full = own_empty + 2 * 8;
+    statistics_full = own_empty + 2 * 8;
   }
 };
 using QueriesLayout = Layout<3, 3>;  // own: q, dout, out
 using KeysLayout = Layout<4, 2>;     // own: k, v
 
-// Four floats of every lane: 128 lines of lse, or of D.
-__device__ __forceinline__ void store_line(float *shared, const float (&values)[4]) {
-  *reinterpret_cast<float4 *>(shared + threadIdx.x % 32 * 4) = make_float4(values[0], values[1], values[2], values[3]);
-}
-
-// Queries past the end: no share, no gradient.
-__device__ __forceinline__ void load_statistics(float (&lse_log2)[4], float (&D)[4], const float *lse, const float *all_D,
-                                                int first, int T) {
-#pragma unroll
-  for (int i = 0; i < 4; i++) {
-    const int row = first + static_cast<int>(threadIdx.x % 32) * 4 + i;
-    lse_log2[i] = row < T ? lse[row] * log2e : INFINITY;
-    D[i] = row < T ? all_D[row] : 0.0f;
-  }
-}
+using Whole = std::integral_constant<int, block_lines>;
+using Half = std::integral_constant<int, block_lines / 2>;
 
 // The sum of products of two 16-byte chunks of bf16 in shared memory.
 __device__ __forceinline__ float dot_chunks(uint32_t a, uint32_t b) {
@@ -80,8 +78,8 @@ __device__ __forceinline__ float dot_chunks(uint32_t a, uint32_t b) {
 
 __global__ void __launch_bounds__(threads, 1)
     queries_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
-                   const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap dqkv_map, float *D,
-                   const float *lse, const AttentionArguments arguments, float scale) {
+                   const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap dqkv_map,
+                   float *all_statistics, const float *lse, const AttentionArguments arguments, float scale) {
   extern __shared__ unsigned char memory[];
   constexpr int stages = 3, own_bytes = QueriesLayout::own_bytes;
   const QueriesLayout layout(memory);
@@ -95,7 +93,7 @@ __global__ void __launch_bounds__(threads, 1)
     for (int i = 0; i < 2; i++) {
       barrier_init(layout.own_full + i * 8, 1);
       barrier_init(layout.own_empty + i * 8, consumers * 4);
-      barrier_init(layout.D_full + i * 8, 3);
+      barrier_init(layout.statistics_full + i * 8, 3 * 32);
     }
     fence_barrier_init();
     prefetch_map(qkv_map);
@@ -138,33 +136,31 @@ __global__ void __launch_bounds__(threads, 1)
     // D = row sums of dout * out, for the tile after the one that the consumers are at. Eight lanes take a row.
     for (int index = 0; tile_of(arguments, index, unit); index++) {
       const int first = first_of(unit);
-      float *lse_log2 = layout.statistics + own_at.stage * 2 * tile_lines, *own_D = lse_log2 + tile_lines;
+      float *statistics = layout.statistics + own_at.stage * statistics_count;
+      float *kept = statistics_of(all_statistics, arguments, unit, first);
       const uint32_t gradient = layout.own + own_at.stage * own_bytes + block_bytes;
       // Rows of lse come before the wait.
       float own_lse[2];
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int line = (warp - 1) * 32 + lane + i * 96;
-        own_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] : 0.0f;
+        own_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
+      barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
       barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int line = (warp - 1) * 32 + lane + i * 96;
-        if (line < tile_lines) lse_log2[line] = own_lse[i] * log2e;
+        if (line < tile_lines) statistics[line] = kept[line] = own_lse[i];
       }
       for (int line = (warp - 1) * 4 + lane / 8; line < tile_lines; line += 12) {
         const uint32_t at_line = gradient + line * line_bytes + ((lane % 8 ^ (line & 7)) << 4);
         float total = dot_chunks(at_line, at_line + block_bytes);
 #pragma unroll
         for (int offset = 4; offset > 0; offset /= 2) total += __shfl_xor_sync(0xffu << (lane & 24), total, offset);
-        if (lane % 8 == 0) {
-          own_D[line] = total;
-          if (first + line < T) D[unit.statistics + first + line] = total;
-        }
+        if (lane % 8 == 0) statistics[tile_lines + line] = kept[tile_lines + line] = total;
       }
-      __syncwarp();
-      if (lane == 0) barrier_arrive(layout.D_full + own_at.stage * 8);
+      barrier_arrive(layout.statistics_full + own_at.stage * 8);
       own_at.advance();
     }
     return;
@@ -182,8 +178,8 @@ __global__ void __launch_bounds__(threads, 1)
     float result[32] = {};
     uint32_t previous = 0;
     barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
-    barrier_wait(layout.D_full + own_at.stage * 8, own_at.parity);
-    const float *statistics = layout.statistics + own_at.stage * 2 * tile_lines;
+    barrier_wait(layout.statistics_full + own_at.stage * 8, own_at.parity);
+    const float *statistics = layout.statistics + own_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float own_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
     for (int key = 0; key < min(tile_first + tile_lines, T); key += block_lines) {
@@ -248,7 +244,7 @@ __global__ void __launch_bounds__(threads, 1)
 // Everything is transposed: lines are keys, columns are queries.
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
-                const __grid_constant__ CUtensorMap dqkv_map, const float *D, const float *lse,
+                const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics,
                 const AttentionArguments arguments, float scale) {
   extern __shared__ unsigned char memory[];
   constexpr int stages = 4, own_bytes = KeysLayout::own_bytes;
@@ -257,8 +253,8 @@ __global__ void __launch_bounds__(threads, 1)
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
     for (int i = 0; i < stages; i++) {
-      barrier_init(layout.full + i * 8, 2);  // the producer and the warp that brings the statistics
-      barrier_init(layout.empty + i * 8, consumers * 4);
+      barrier_init(layout.full + i * 8, 1);
+      barrier_init(layout.empty + i * 8, consumers * 128);
     }
     for (int i = 0; i < 2; i++) {
       barrier_init(layout.own_full + i * 8, 1);
@@ -290,23 +286,11 @@ __global__ void __launch_bounds__(threads, 1)
         for (int query = first; query < T; query += block_lines) {
           const uint32_t q = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
-          barrier_expect(barrier, stage_bytes);
+          barrier_expect(barrier, stage_bytes + statistics_bytes);
           load_box(q, qkv_map, 0, unit.head, query, unit.b, barrier);
           load_box(q + block_bytes, dout_map, 0, unit.head, query, unit.b, barrier);
-          at.advance();
-        }
-      }
-    } else if (warp == 1) {
-      for (int index = 0; tile_of(arguments, index, unit); index++) {
-        for (int query = unit.tile * tile_lines; query < T; query += block_lines) {
-          float *statistics = layout.statistics + at.stage * 2 * block_lines;
-          float lse_log2[4], other_D[4];
-          load_statistics(lse_log2, other_D, lse + unit.statistics, D + unit.statistics, query, T);
-          barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
-          store_line(statistics, lse_log2);
-          store_line(statistics + block_lines, other_D);
-          __syncwarp();
-          if (lane == 0) barrier_arrive(layout.full + at.stage * 8);
+          load_bytes(shared_address(layout.statistics + at.stage * statistics_count),
+                     statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
           at.advance();
         }
       }
@@ -325,13 +309,15 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand k = k_major(own), v = k_major(own + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
-    for (int query = tile_first; query < T; query += block_lines) {
-      const uint32_t shared = layout.ring + at.stage * stage_bytes;
+    // A block of queries from `query` on, the last QUERIES of it; the first has queries that come before their key.
+    const auto take = [&](auto queries, auto masks, int query) {
+      constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
+      const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
       const Operand q = k_major(shared), gradient = k_major(shared + block_bytes);
       const Operand q_as_rows = mn_major<block_lines>(shared);
       const Operand gradient_as_rows = mn_major<block_lines>(shared + block_bytes);
-      const float *statistics = layout.statistics + at.stage * 2 * block_lines + lane % 4 * 2;
-      float share[64], dscore[64];
+      const float *statistics = layout.statistics + at.stage * statistics_count + skipped + lane % 4 * 2;
+      float share[QUERIES / 2], dscore[QUERIES / 2];
       barrier_wait(layout.full + at.stage * 8, at.parity);
       hold(share);
       hold(dscore);
@@ -344,50 +330,53 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_commit();
       wgmma_wait<1>();
       hold(share);
-      const bool masks = query < first + 64;
 #pragma unroll
-      for (int j = 0; j < block_lines / 8; j++) {
+      for (int j = 0; j < QUERIES / 8; j++) {
         const float2 lse_log2 = *reinterpret_cast<const float2 *>(statistics + j * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          share[j * 4 + i] = exp2_approximate(fmaf(share[j * 4 + i], scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
+          float &p = share[j * 4 + i];
+          p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
+          if constexpr (decltype(masks)::value) {
+            if (key + i / 2 * 8 > query + skipped + j * 8 + lane % 4 * 2 + i % 2) p = 0;
+          }
         }
       }
-      if (masks) {
+      uint32_t share_operand[QUERIES / 16][4];
 #pragma unroll
-        for (int i = 0; i < 64; i++) {
-          if (key + i / 2 % 2 * 8 > query + i / 4 * 8 + lane % 4 * 2 + i % 2) share[i] = 0;
-        }
-      }
-      uint32_t share_operand[block_lines / 16][4];
-#pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) as_operand(share_operand[i], share, i);
+      for (int i = 0; i < QUERIES / 16; i++) as_operand(share_operand[i], share, i);
       wgmma_wait<0>();
       hold(dscore);
 #pragma unroll
-      for (int j = 0; j < block_lines / 8; j++) {
+      for (int j = 0; j < QUERIES / 8; j++) {
         const float2 other_D = *reinterpret_cast<const float2 *>(statistics + block_lines + j * 8);
 #pragma unroll
         for (int i = 0; i < 4; i++) dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
       }
-      uint32_t dscore_operand[block_lines / 16][4];
+      uint32_t dscore_operand[QUERIES / 16][4];
 #pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore_operand[i], dscore, i);
+      for (int i = 0; i < QUERIES / 16; i++) as_operand(dscore_operand[i], dscore, i);
       hold(dkey);
       hold(dvalue);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
+      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
 #pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
+      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
       wgmma_commit();
       wgmma_wait<0>();
       hold(dkey);
       hold(dvalue);
-      __syncwarp();
-      if (lane == 0) barrier_arrive(layout.empty + at.stage * 8);
+      barrier_arrive(layout.empty + at.stage * 8);
       at.advance();
+    };
+    // On the diagonal the last 64 keys are seen by no more than the last 64 queries.
+    if (consumer == 0) {
+      take(Whole{}, std::true_type{}, tile_first);
+    } else {
+      take(Half{}, std::true_type{}, tile_first);
     }
+    for (int query = tile_first + block_lines; query < T; query += block_lines) take(Whole{}, std::false_type{}, query);
     if (lane == 0) {
       barrier_arrive(layout.own_empty + own_at.stage * 8);
       wait_stores_read<0>();
@@ -409,9 +398,9 @@ __global__ void __launch_bounds__(threads, 1)
 
 }  // namespace
 
-void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
+void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                               const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
-  if (sizes.HS != head_size) return portable::attention_backward(context, dqkv, D, dout, out, qkv, lse, sizes);
+  if (sizes.HS != head_size) return portable::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);
@@ -425,10 +414,10 @@ void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *D, 
   const CUtensorMap out_map = map(out, sizes.NH, sizes.C, block_lines);
   cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, QueriesLayout::shared_bytes);
   cudaFuncSetAttribute(keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, KeysLayout::shared_bytes);
-  launch_overlapping(context, queries_kernel, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map, out_map, dqkv_map, D,
-                                                                                   lse, arguments, scale);
-  launch_overlapping(context, keys_kernel, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map, dqkv_map, D, lse,
-                                                                             arguments, scale);
+  launch_overlapping(context, queries_kernel, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map,
+                     out_map, dqkv_map, scratch, lse, arguments, scale);
+  launch_overlapping(context, keys_kernel, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map, dqkv_map,
+                     scratch, arguments, scale);
 }
 
 }  // namespace gpt2

@@ -27,7 +27,8 @@ struct AttentionArguments {
 // memory where 302 MB are needed). Every other turn is dealt backwards: who had a long tile gets a short one.
 struct HeadTile {
   int tile, b, head;
-  int64_t statistics;  // where the head's [T] of lse and D begin
+  int row;             // of [B*NH]
+  int64_t statistics;  // where its [T] of lse begin
 };
 
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
@@ -39,6 +40,7 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
   unit.tile = static_cast<int>(place - static_cast<int64_t>(head) * arguments.tiles);
   unit.b = head / arguments.NH;
   unit.head = head % arguments.NH;
+  unit.row = head;
   unit.statistics = static_cast<int64_t>(head) * arguments.T;
   return true;
 }

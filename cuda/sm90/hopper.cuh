@@ -124,6 +124,13 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       : "memory");
 }
 
+// Bytes that follow each other, a multiple of 16 at an address that is one.
+__device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, int bytes, uint32_t barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
+               "l"(memory), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+
 // A box from shared memory; what lies outside the tensor is left out. Threads that wrote it fence and meet before.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),

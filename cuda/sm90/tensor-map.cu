@@ -26,7 +26,7 @@ CUtensorMap encode(const CudaContext &context, const void *memory, int dimension
                     : encode_tiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, dimensions, const_cast<void *>(memory), sizes,
                                    strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  // The two APIs number their errors alike. Addresses that are not aligned end here.
+  // The two APIs number their errors alike.
   if (result != CUDA_SUCCESS) context.refusal = static_cast<cudaError_t>(result);
   return map;
 }
