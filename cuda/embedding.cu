@@ -1,6 +1,8 @@
 // Token and position embedding. Backward adds the rows of dout that share a token, without atomics: positions are sorted
 // by token (a stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token
 // that reaches over windows leaves partial sums, which are added in order by a last kernel.
+#include <type_traits>
+
 #include "common/device.cuh"
 #include "runtime/ops.h"
 
@@ -36,14 +38,22 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
   }
 }
 
-template <class T, class G>
+// A thread adds V neighbouring columns of a position over the sequences.
+template <int V, class T, class G>
 __global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dout, int B, int64_t plane,
                                                            bool accumulate) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x) * V;
   if (i >= plane) return;
-  float sum = accumulate ? to_float(dwpe[i]) : 0.0f;
-  for (int b = 0; b < B; b++) sum += to_float(dout[b * plane + i]);
-  dwpe[i] = from_float<G>(sum);
+  float sum[V] = {};
+  if (accumulate) load(sum, static_cast<const G *>(dwpe + i));
+#pragma unroll 8
+  for (int b = 0; b < B; b++) {
+    float values[V];
+    load(values, dout + b * plane + i);
+#pragma unroll
+    for (int j = 0; j < V; j++) sum[j] += values[j];
+  }
+  store(dwpe + i, sum);
 }
 
 // ---- sorting positions by token ----
@@ -270,8 +280,17 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
       using G = decltype(gradient);
       auto *dy = static_cast<const E *>(dout);
       const int64_t plane = static_cast<int64_t>(T) * C;
-      position_kernel<<<static_cast<unsigned>(ceil_divide(plane, threads)), threads, 0, own.stream>>>(
-          static_cast<G *>(dwpe), dy, B, plane, accumulate);
+      const auto positions = [&](auto vector) {
+        constexpr int V = decltype(vector)::value;
+        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, own.stream>>>(
+            static_cast<G *>(dwpe), dy, B, plane, accumulate);
+      };
+      constexpr int V = 4;  // few columns a thread: there are only T x C of them
+      if (plane % V == 0 && on_16_bytes(dwpe, dout)) {
+        positions(std::integral_constant<int, V>{});
+      } else {
+        positions(std::integral_constant<int, 1>{});
+      }
       const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), static_cast<unsigned>(ceil_divide(C, 32)));
       window_kernel<<<grid, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
                                                       C, windows);
