@@ -131,10 +131,21 @@ __device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, 
                : "memory");
 }
 
+// How long L2 keeps what is stored: `streams` is for results far larger than L2, which are not to push operands out of it.
+__device__ __forceinline__ uint64_t store_policy(bool streams) {
+  uint64_t policy;
+  if (streams) {
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0;" : "=l"(policy));
+  } else {
+    asm volatile("createpolicy.fractional.L2::evict_normal.b64 %0;" : "=l"(policy));
+  }
+  return policy;
+}
+
 // A box from shared memory; what lies outside the tensor is left out. Threads that wrote it fence and meet before.
-__device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x), "r"(y),
-               "r"(shared)
+__device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),
+               "r"(x), "r"(y), "r"(shared), "l"(policy)
                : "memory");
 }
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, int z, int w, uint32_t shared) {

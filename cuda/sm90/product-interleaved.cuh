@@ -30,6 +30,8 @@ struct Interleaved {
   static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
   static constexpr int stores_under_way = E == Epilogue::gelu ? 1 : buffers - 1;
   static constexpr int staging_bytes = 8 * buffers * buffer_bytes;
+  // Where a slice takes longer than a step's products they have ended when it has.
+  static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
 };
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
@@ -51,6 +53,7 @@ struct Finisher {
   const CUtensorMap &out_map, &other_map;
   const ProductArguments &arguments;
   const ProductOutputs &outputs;
+  const uint64_t policy = store_policy(arguments.streams);
   uint32_t staging, barriers;  // of this warp: buffers, and a barrier for each that waits for what is read besides
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
@@ -177,8 +180,8 @@ struct Finisher {
       fence_async_proxy();
       __syncwarp();
       if (lane == 0 && (E != Epilogue::exponentials || outputs.stores)) {
-        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, pre_buffer);
-        store_box(out_map, n0 + i * 64, row0, buffer);
+        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, pre_buffer, policy);
+        store_box(out_map, n0 + i * 64, row0, buffer, policy);
         commit_stores();
       }
     }
@@ -255,7 +258,7 @@ struct Multiplier {
       constexpr int s = decltype(constant)::value;
       if constexpr (s == 0) finisher.prepare();
       finisher.ask_bias(s);
-      ring.multiply(result, consumer, at, previous, s > 0);
+      ring.template multiply<Interleaved<E>::eager>(result, consumer, at, previous, s > 0);
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {

@@ -55,6 +55,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     increase_registers<232>();
     const int consumer = warpgroup - 1;
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (buffers * buffer_bytes);
+    const uint64_t policy = store_policy(arguments.streams);
     Unit unit;
     RingPosition<Ring::stages> at;
     float result[plain_tile_n / 2];
@@ -65,7 +66,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       for (int step = 0; step < unit.steps; step++) {
         // The blocks of a row of tiles hold the same a: each sums every tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
-          ring.template multiply<true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
+          ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {
           ring.multiply(result, consumer, at, previous, step > 0);
         }
@@ -150,7 +151,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
           fence_async_proxy();
           __syncwarp();
           if (lane == 0) {
-            store_box(out_map, n0 + i * 64, row0, buffer);
+            store_box(out_map, n0 + i * 64, row0, buffer, policy);
             commit_stores();
           }
         }

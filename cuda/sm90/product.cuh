@@ -44,6 +44,7 @@ struct ProductArguments {
   int M, N, steps;
   int tiles_m, tiles_n;  // of clusters: 256 rows x the tile's columns
   int clusters;
+  bool streams;  // the result is far larger than L2
   Split split;
 };
 
@@ -195,15 +196,20 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: result (=|+=) its products, left under way. What went before it has ended. With SUMS also
-  // sums (=|+=) a times ones, which are in shared memory.
-  template <bool SUMS = false>
+  // A step of consumer 0 or 1: result (=|+=) its products, left under way. What went before it has ended, and its stage is
+  // released: EAGER before this step's products are issued, which frees the stage sooner, else after, which leaves the
+  // tensor cores no gap. With SUMS also sums (=|+=) a times ones, which are in shared memory.
+  template <bool EAGER = false, bool SUMS = false>
   __device__ __forceinline__ void multiply(float (&result)[TILE_N / 2], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
                                            uint32_t ones = 0) const {
     const uint32_t stage = at.stage * stage_bytes;
     const Operand a = (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
     const Operand b = (B_K_MAJOR ? k_major(ring + a_bytes) : mn_major<step_k>(ring + a_bytes)).at(stage);
+    if constexpr (EAGER) {
+      wgmma_wait<0>();
+      release(previous);
+    }
     barrier_wait(full + at.stage * 8, at.parity);
     hold(result);
     wgmma_fence();
@@ -215,8 +221,10 @@ struct ProductRing {
     }
     wgmma_commit();
     hold(result);
-    wgmma_wait<1>();
-    release(previous);
+    if constexpr (!EAGER) {
+      wgmma_wait<1>();
+      release(previous);
+    }
     previous = at.stage;
     at.advance();
   }
@@ -269,7 +277,8 @@ ProductArguments launch_product(const CudaContext &context, Kernel kernel, int s
   // A single part may be longer than k: zeros.
   const int needed = whole(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
-  const ProductArguments arguments{product.M, product.N, steps, tiles_m, tiles_n, clusters, split};
+  const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);
+  const ProductArguments arguments{product.M, product.N, steps, tiles_m, tiles_n, clusters, streams, split};
   launch_overlapping(context, kernel, clusters * 2, product_threads, shared_bytes, a, b, result_map(out),
                      result_map(other), arguments, outputs);
   return arguments;
