@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { type LibraryKind, libraryPath } from '../../src/native/library.ts';
 
-/** A suite for each library, in fp32 unless `dtypes` has more (the CPU library has no other); `device()` is the open device. */
+/** A suite for each library and each of `dtypes` it has (the CPU library has fp32 alone); `device()` is the open device. */
 export function describeBackends(
   name: string,
   suite: (device: () => Device, kind: LibraryKind, dtype: Dtype) => void,
@@ -12,7 +12,8 @@ export function describeBackends(
 ): void {
   for (const kind of ['cpu', 'cuda'] as const) {
     const reason = missing(kind);
-    for (const dtype of kind === 'cpu' ? (['fp32'] as const) : dtypes) {
+    for (const dtype of dtypes) {
+      if (kind === 'cpu' && dtype !== 'fp32') continue;
       const title = kind === 'cpu' ? `${name} on cpu` : `${name} on cuda, ${dtype}`;
       if (reason !== undefined) {
         describe(title, () => it.skip(reason, () => {}));
