@@ -1,4 +1,5 @@
-// The last linear layer with its loss: by the kernels of this GPU's generation if they have it (bf16), else by its parts.
+// The last linear layer with its loss: by the kernels of this GPU's generation if they have it (bf16), else by its
+// parts.
 #include <algorithm>
 
 #include "common/device.cuh"

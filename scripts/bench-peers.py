@@ -1,6 +1,6 @@
 """Our kernels beside the best library calls, in one process on one GPU, in turn: each matmul of d12's training step beside
-cublasLt's product of that shape (torch.mm: bare, without the bias, GELU, residual or bias gradient that is part of ours; ours
-without the bias gradient as well), and attention beside cuDNN's. Prints a line a shape, and writes them as JSON. For development alone: the library links neither.
+cublasLt's product of that shape (torch.mm: bare, without the bias, GELU, residual or bias gradient that is part of ours), where
+it has an epilogue like ours with that too ("both"), and attention beside cuDNN's. Prints a line a shape, and writes them as JSON. For development alone: the library links neither.
 
     python3 scripts/bench-peers.py --out benchmarks/h100-peers.json
 """
@@ -103,13 +103,19 @@ def main():
         bias, other, y, dx = random(C_out), random(N, C_out), torch.empty_like(dy), torch.empty_like(x)
         dw, db = torch.empty_like(w), torch.empty(C_out, device="cuda")
         library.reserve("gpt2_matmul_scratch", N, C_in, C_out)
+        out = torch.empty_like(dy)
         if kind == "bias":
             forward = lambda: library("gpt2_matmul_forward", y, x, w, bias, N, C_in, C_out)
+            fused = lambda: torch.addmm(bias, x, w.t(), out=out)
         elif kind == "gelu":
             forward = lambda: library("gpt2_matmul_gelu_forward", y, other, x, w, bias, N, C_in, C_out)
+            # It does not keep what goes into the GELU.
+            fused = lambda: torch._addmm_activation(bias, x, w.t(), use_gelu=True)
         else:
             forward = lambda: library("gpt2_matmul_residual_forward", y, x, w, bias, other, N, C_in, C_out)
+            fused = lambda: torch.addmm(other, x, w.t(), out=out)
         product(f"{name} forward, {kind}", forward, x, w.t())
+        results.append(compare(f"{name} forward, both {kind}", forward, fused, library.synchronize, options))
         if name == "fcproj":
             pre = random(N, C_in)
             backward = lambda: library("gpt2_matmul_gelu_backward_input", dx, dy, w, pre, N, C_in, C_out)

@@ -112,9 +112,9 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
-// Kernels that launch_overlapping starts call this before they touch memory: what went before is then done and visible. Their
-// blocks are on the SMs by then, as far as there is room, with their barriers and tables set up; and so may the next
-// kernel's be while this one runs.
+// Kernels that launch_overlapping starts call this before they touch memory: what went before is then done and visible.
+// Their blocks are on the SMs by then, as far as there is room, with their barriers and tables set up; and so may the
+// next kernel's be while this one runs.
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
@@ -123,8 +123,8 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 
 // Launches a kernel that begins with wait_for_previous_kernel().
 template <class... Parameters, class... Arguments>
-void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads, int shared,
-                        Arguments... arguments) {
+void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                        int shared, Arguments... arguments) {
   if (context.refusal != cudaSuccess) return;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;

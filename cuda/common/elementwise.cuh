@@ -6,8 +6,8 @@
 namespace gpt2 {
 
 template <class T, class F>
-__global__ void __launch_bounds__(256) elementwise_kernel(T *out, const T *a, const T *b, int64_t count, bool vectors,
-                                                          F f) {
+__global__ void __launch_bounds__(256)
+    elementwise_kernel(T *out, const T *a, const T *b, int64_t count, bool vectors, F f) {
   constexpr int V = vector_size<T>;
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t threads = static_cast<int64_t>(gridDim.x) * blockDim.x;

@@ -5,11 +5,11 @@
 
 namespace gpt2 {
 
-// [parts, count] of partial sums: out (=|+=) the sums over parts of the first `width` columns, second those of the columns after
-// them (count = width where there is no second). A block takes 32 columns; its 32 warps each add every 32nd part, and
-// the first warp adds what they have.
-__global__ void __launch_bounds__(1024) static add_partials_kernel(float *out, float *second, const float *partial, int parts,
-                                                            int width, int count, bool accumulate) {
+// [parts, count] of partial sums: out (=|+=) the sums over parts of the first `width` columns, second those of the
+// columns after them (count = width where there is no second). A block takes 32 columns; its 32 warps each add every
+// 32nd part, and the first warp adds what they have.
+__global__ void __launch_bounds__(1024) static add_partials_kernel(float *out, float *second, const float *partial,
+                                                                   int parts, int width, int count, bool accumulate) {
   wait_for_previous_kernel();
   __shared__ float sums[32][33];
   const int column = blockIdx.x * 32 + threadIdx.x % 32;
@@ -37,8 +37,8 @@ inline void launch_add_partials(const CudaContext &context, float *out, float *s
 
 // The same for few parts and many columns, as a split weight gradient has: 4 neighbours a thread (count % 4 == 0).
 template <class T>
-__global__ void __launch_bounds__(256) add_parts_kernel(T *out, const float *partial, int parts, int64_t count,
-                                                        bool accumulate) {
+__global__ void __launch_bounds__(256)
+    add_parts_kernel(T *out, const float *partial, int parts, int64_t count, bool accumulate) {
   wait_for_previous_kernel();
   const int64_t at = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) * 4;
   if (at >= count) return;
@@ -60,7 +60,8 @@ __global__ void __launch_bounds__(256) add_parts_kernel(T *out, const float *par
 }
 
 template <class T>
-void launch_add_parts(const CudaContext &context, T *out, const float *partial, int parts, int64_t count, bool accumulate) {
+void launch_add_parts(const CudaContext &context, T *out, const float *partial, int parts, int64_t count,
+                      bool accumulate) {
   launch_overlapping(context, add_parts_kernel<T>, ceil_divide(count, 4 * 256), 256, 0, out, partial, parts, count,
                      accumulate);
 }

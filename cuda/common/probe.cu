@@ -1,4 +1,5 @@
-// A kernel that does nothing: opening a context asks the driver whether it can load it, and so any other of this library.
+// A kernel that does nothing: opening a context asks the driver whether it can load it, and so any other of this
+// library.
 namespace gpt2 {
 
 namespace {

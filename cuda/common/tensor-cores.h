@@ -1,5 +1,5 @@
-// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS forces
-// one). All take bf16; what they do not take (takes_* says) goes to the kernels for any size and dtype.
+// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS
+// forces one). All take bf16; what they do not take (takes_* says) goes to the kernels for any size and dtype.
 #pragma once
 
 #include "../attention.cuh"
@@ -40,8 +40,8 @@ void matmul_backward_weight(const CudaContext &, const Product &, void *dweight,
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 bool takes_head_size(int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out, const bf16 *qkv,
-                        const float *lse, const AttentionSizes &);
+void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
+                        const bf16 *qkv, const float *lse, const AttentionSizes &);
 
 }  // namespace portable
 
@@ -55,8 +55,8 @@ void matmul_backward_weight(const CudaContext &, const Product &, void *dweight,
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O, bool has_bias);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out, const bf16 *qkv,
-                        const float *lse, const AttentionSizes &);
+void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
+                        const bf16 *qkv, const float *lse, const AttentionSizes &);
 void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                 const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,
                 void *scratch);

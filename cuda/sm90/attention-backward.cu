@@ -1,7 +1,7 @@
-// Attention backward on Hopper, head size 64, in the two kernels of attention.cuh: one owns queries and makes D and dq, one
-// owns keys and makes dk and dv. That is seven products where one kernel for all would do with five, but then dq is a sum over
-// blocks that other blocks of keys add to: fp32 sums in memory, in an order to be kept. Here probabilities and their
-// gradients never leave registers, where they are the next product's operand, and every sum has one owner.
+// Attention backward on Hopper, head size 64, in the two kernels of attention.cuh: one owns queries and makes D and dq,
+// one owns keys and makes dk and dv. That is seven products where one kernel for all would do with five, but then dq is
+// a sum over blocks that other blocks of keys add to: fp32 sums in memory, in an order to be kept. Here probabilities
+// and their gradients never leave registers, where they are the next product's operand, and every sum has one owner.
 //
 // A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
 // [64,128] products and of the results fill the 240 registers that a thread of them may have.
@@ -28,12 +28,13 @@ constexpr int statistics_count = 2 * tile_lines;
 constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
 static_assert(tile_lines == block_lines, "a tile of queries is what a step of keys takes");
 
-__device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit, int query) {
+__device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit,
+                                                int query) {
   return all + (static_cast<int64_t>(unit.row) * arguments.tiles + query / tile_lines) * statistics_count;
 }
 
-// Where things lie in shared memory: a ring of STAGES, twice the block's own TENSORS, staging for results, and statistics
-// of each stage, or of each of the own tiles.
+// Where things lie in shared memory: a ring of STAGES, twice the block's own TENSORS, staging for results, and
+// statistics of each stage, or of each of the own tiles.
 template <int STAGES, int TENSORS>
 struct Layout {
   static constexpr int own_bytes = TENSORS * tile_lines * line_bytes;
@@ -244,8 +245,8 @@ __global__ void __launch_bounds__(threads, 1)
 // Everything is transposed: lines are keys, columns are queries.
 __global__ void __launch_bounds__(threads, 1)
     keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
-                const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics,
-                const AttentionArguments arguments, float scale) {
+                const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
+                float scale) {
   extern __shared__ unsigned char memory[];
   constexpr int stages = 4, own_bytes = KeysLayout::own_bytes;
   const KeysLayout layout(memory);
@@ -351,7 +352,8 @@ __global__ void __launch_bounds__(threads, 1)
       for (int j = 0; j < QUERIES / 8; j++) {
         const float2 other_D = *reinterpret_cast<const float2 *>(statistics + block_lines + j * 8);
 #pragma unroll
-        for (int i = 0; i < 4; i++) dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
+        for (int i = 0; i < 4; i++)
+          dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
       }
       uint32_t dscore_operand[QUERIES / 16][4];
 #pragma unroll
@@ -414,8 +416,8 @@ void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scr
   const CUtensorMap out_map = map(out, sizes.NH, sizes.C, block_lines);
   cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, QueriesLayout::shared_bytes);
   cudaFuncSetAttribute(keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, KeysLayout::shared_bytes);
-  launch_overlapping(context, queries_kernel, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map,
-                     out_map, dqkv_map, scratch, lse, arguments, scale);
+  launch_overlapping(context, queries_kernel, blocks, threads, QueriesLayout::shared_bytes, qkv_map, dout_map, out_map,
+                     dqkv_map, scratch, lse, arguments, scale);
   launch_overlapping(context, keys_kernel, blocks, threads, KeysLayout::shared_bytes, qkv_map, dout_map, dqkv_map,
                      scratch, arguments, scale);
 }

@@ -1,10 +1,11 @@
-// Attention forward on Hopper, head size 64: FlashAttention's online softmax (Dao et al. 2022; Shah et al. 2024 for Hopper).
+// Attention forward on Hopper, head size 64: FlashAttention's online softmax (Dao et al. 2022; Shah et al. 2024 for
+// Hopper).
 //
-// A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: with
-// 160 registers a thread there is room for the scores of 64 x 128 (64), the result (32) and the probabilities as an operand
-// (32). A warpgroup's next scores are asked for before its last product with v has ended. The 192 queries of a tile are
-// counted from the end of the sequence (rounded up to 16 lines, what a warp stores: a box may not begin before the tensor),
-// so that the tile that is not full is the one with the fewest keys.
+// A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values:
+// with 160 registers a thread there is room for the scores of 64 x 128 (64), the result (32) and the probabilities as
+// an operand (32). A warpgroup's next scores are asked for before its last product with v has ended. The 192 queries of
+// a tile are counted from the end of the sequence (rounded up to 16 lines, what a warp stores: a box may not begin
+// before the tensor), so that the tile that is not full is the one with the fewest keys.
 #include "../common/tensor-cores.h"
 #include "attention.cuh"
 
@@ -195,9 +196,9 @@ void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, 
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
   cudaFuncSetAttribute(forward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
-  launch_overlapping(context, forward_kernel, blocks, threads, shared_bytes,
-      map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines), map(qkv, 3 * sizes.NH, sizes.stride(), block_lines),
-      map(out, sizes.NH, sizes.C, 16), lse, arguments, scale_log2);
+  launch_overlapping(
+      context, forward_kernel, blocks, threads, shared_bytes, map(qkv, 3 * sizes.NH, sizes.stride(), tile_lines),
+      map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse, arguments, scale_log2);
 }
 
 }  // namespace gpt2

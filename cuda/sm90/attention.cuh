@@ -1,8 +1,8 @@
 // What the Hopper attention kernels share: head size 64, and in which order work is done.
 //
-// In each kernel one block stays on each SM: a producer warp brings tiles by TMA through a ring, warpgroups of 64 lines (queries
-// or keys) each multiply them by wgmma. A warpgroup's products and its exponentials take about the same time, so while one
-// computes exponentials the others multiply; they are ordered by nothing but the ring.
+// In each kernel one block stays on each SM: a producer warp brings tiles by TMA through a ring, warpgroups of 64 lines
+// (queries or keys) each multiply them by wgmma. A warpgroup's products and its exponentials take about the same time,
+// so while one computes exponentials the others multiply; they are ordered by nothing but the ring.
 #pragma once
 
 #include "../attention.cuh"
@@ -22,9 +22,10 @@ struct AttentionArguments {
   int tiles;  // of a head
 };
 
-// The index-th unit of work of a block, a tile of a head, or false. The tiles of a head go to neighbouring blocks at about the
-// same time, so that they find its keys and values in L2 (with groups of as many heads as blocks, forward read 503 MB of
-// memory where 302 MB are needed). Every other turn is dealt backwards: who had a long tile gets a short one.
+// The index-th unit of work of a block, a tile of a head, or false. The tiles of a head go to neighbouring blocks at
+// about the same time, so that they find its keys and values in L2 (with groups of as many heads as blocks, forward
+// read 503 MB of memory where 302 MB are needed). Every other turn is dealt backwards: who had a long tile gets a short
+// one.
 struct HeadTile {
   int tile, b, head;
   int row;             // of [B*NH]

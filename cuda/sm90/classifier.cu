@@ -1,8 +1,9 @@
 // The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits.
 //
-// With r_i the target's logit, the product's epilogue writes e_ij = exp(l_ij - r_i) instead of logits, 0 for the target and
-// for padding, and sums its part of each row. With S_i the whole sum the loss is log(1 + S_i), and the gradient of the
-// logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target: so the target's place in e gets -S_i, and
+// With r_i the target's logit, the product's epilogue writes e_ij = exp(l_ij - r_i) instead of logits, 0 for the target
+// and for padding, and sums its part of each row. With S_i the whole sum the loss is log(1 + S_i), and the gradient of
+// the logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target: so the target's place in e gets
+// -S_i, and
 //   din_i = a_i (e * weight)_i      (a_i in the product's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
 // No maximum is needed and no logit is rounded to bf16: the tests hold each token's loss to 1e-4. A
@@ -45,8 +46,8 @@ __global__ void __launch_bounds__(threads) reference_kernel(float *reference, co
   if (lane == 0) reference[row] = sum;
 }
 
-// From the row sums of `tiles` tiles: losses, the scale of each row, the target's place in e, and the scaled input. A block
-// takes 32 rows, 8 threads add up each.
+// From the row sums of `tiles` tiles: losses, the scale of each row, the target's place in e, and the scaled input. A
+// block takes 32 rows, 8 threads add up each.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *exponentials, bf16 *scaled, const bf16 *in, const float *row_sums,
                   const float *reference, const int32_t *targets, int tiles, int N, int C, int padded, float dloss,
@@ -119,7 +120,8 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
                       bool accumulate, void *workspace) {
   const Memory memory = memory_of(context, workspace, N, C, Vp);
   const bool has_gradient = din || dweight;
-  launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference, in, weight, targets, N, C, V);
+  launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference, in, weight,
+                     targets, N, C, V);
   ProductOutputs outputs;
   outputs.rows = memory.reference;
   outputs.targets = targets;
@@ -128,9 +130,9 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
   outputs.stores = has_gradient;
   const Product forward{in, weight, true, true, N, Vp, C, C, C};
   launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr);
-  launch_overlapping(
-      context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale, logits, memory.scaled, in, memory.row_sums, memory.reference, targets,
-      static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, dloss, has_gradient);
+  launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale, logits,
+                     memory.scaled, in, memory.row_sums, memory.reference, targets,
+                     static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, dloss, has_gradient);
   if (din) {
     ProductOutputs scaled;
     scaled.rows = memory.scale;

@@ -1,8 +1,8 @@
 // dweight = dout^T * in and the column sums of dout: both operands MN-major, k as long as the batch has tokens.
 //
-// Where tiles do not come out even on the SMs, k is cut for some of them (Split); parts go to scratch in fp32 and are added in
-// order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns, by each block for
-// a share of its steps.
+// Where tiles do not come out even on the SMs, k is cut for some of them (Split); parts go to scratch in fp32 and are
+// added in order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns,
+// by each block for a share of its steps.
 #include "../common/partial-sums.cuh"
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
@@ -12,8 +12,8 @@ namespace gpt2 {
 
 namespace {
 
-// The least time by a model, in microseconds on an H100: 0.65 for a step of a cluster's tile, as much as 3 steps for a unit's
-// begin and end, 3.5 TB/s for partial sums written and read, 4 for the kernel that adds them.
+// The least time by a model, in microseconds on an H100: 0.65 for a step of a cluster's tile, as much as 3 steps for a
+// unit's begin and end, 3.5 TB/s for partial sums written and read, 4 for the kernel that adds them.
 class Planner {
  public:
   Planner(int64_t tiles, int64_t steps, int clusters) : tiles_(tiles), steps_(steps), clusters_(clusters) {}
@@ -89,7 +89,8 @@ Plan plan_of(const CudaContext &context, int N, int C, int O, bool has_bias) {
 // gradient (=|+=) sum over parts of a tile of 256 x 256; a block takes 4 rows, a thread 4 neighbours.
 template <class G>
 __global__ void __launch_bounds__(256)
-    add_tiles_kernel(G *gradient, const float *parts, const sm90::ProductArguments arguments, int tiles, bool accumulate) {
+    add_tiles_kernel(G *gradient, const float *parts, const sm90::ProductArguments arguments, int tiles,
+                     bool accumulate) {
   wait_for_previous_kernel();
   constexpr int blocks_a_tile = 2 * sm90::tile_m / 4;
   const int tile = blockIdx.x / blocks_a_tile;

@@ -1,13 +1,13 @@
 // Products in tiles of 128 x 192, each finished while the next is multiplied.
 //
-// A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp finishes 16
-// columns of the tile before. Finished at its end, with a k of 768, a tile spent a fifth of its time on that, and a third with the
-// GELU's two results. It is not free here either: with only a bias the tensor cores were busy 88% of the time, with the GELU 58%.
-// Twelve slices of 16 columns go with the first twelve steps.
+// A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp
+// finishes 16 columns of the tile before. Finished at its end, with a k of 768, a tile spent a fifth of its time on
+// that, and a third with the GELU's two results. It is not free here either: with only a bias the tensor cores were
+// busy 88% of the time, with the GELU 58%. Twelve slices of 16 columns go with the first twelve steps.
 //
 // Four slices make 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and stores them by TMA.
-// What the epilogue reads besides (the residual, the GELU's input) comes by TMA into the same buffers and the results take
-// its place; it is asked for while its own tile is multiplied, when the buffer is free again.
+// What the epilogue reads besides (the residual, the GELU's input) comes by TMA into the same buffers and the results
+// take its place; it is asked for while its own tile is multiplied, when the buffer is free again.
 #pragma once
 
 #include <type_traits>
@@ -64,12 +64,20 @@ struct Finisher {
   uint32_t bias[2] = {};
 
   __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
-                                      const ProductArguments &arguments, const ProductOutputs &outputs, uint32_t staging,
-                                      uint32_t barriers)
-      : out_map(out_map), other_map(other_map), arguments(arguments), outputs(outputs), staging(staging), barriers(barriers), pair(staging),
+                                      const ProductArguments &arguments, const ProductOutputs &outputs,
+                                      uint32_t staging, uint32_t barriers)
+      : out_map(out_map),
+        other_map(other_map),
+        arguments(arguments),
+        outputs(outputs),
+        staging(staging),
+        barriers(barriers),
+        pair(staging),
         other_pair(staging + 2 * buffer_bytes) {}
 
-  __device__ __forceinline__ int row_of(int half) const { return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4; }
+  __device__ __forceinline__ int row_of(int half) const {
+    return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
+  }
 
   // Asks for what 64 columns need besides; their buffer's last store has been issued some time ago.
   __device__ __forceinline__ void ask(int row, int column, int i) const {
@@ -349,9 +357,9 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
                         const bf16 *out, const bf16 *other) {
   Split split = whole(product);
   if (split.narrow_steps < least_steps) split.narrow_steps = least_steps;
-  launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(
-      context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E>, InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product,
-      outputs, out, other, split);
+  launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E>,
+                                                           InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes,
+                                                           product, outputs, out, other, split);
 }
 
 }  // namespace sm90

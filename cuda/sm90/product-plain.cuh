@@ -1,8 +1,8 @@
 // Products in tiles of 128 x 256 that are finished when they are multiplied.
 //
-// The two multiplying warpgroups run free of each other; a tile's end stops one of them for 1,900 to 2,800 cycles, which is
-// little beside a k of 2,000 and more. 256 columns take the least from L2 and shared memory for a product: 765 TFLOP/s at
-// k = 3072 on an H100 where tiles of 192 gave 727.
+// The two multiplying warpgroups run free of each other; a tile's end stops one of them for 1,900 to 2,800 cycles,
+// which is little beside a k of 2,000 and more. 256 columns take the least from L2 and shared memory for a product: 765
+// TFLOP/s at k = 3072 on an H100 where tiles of 192 gave 727.
 #pragma once
 
 #include "product.cuh"
@@ -145,7 +145,8 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
             const float *values = result + (i * 8 + j) * 4;
             uint32_t packed[4];
 #pragma unroll
-            for (int p = 0; p < 4; p++) packed[p] = pack_bf16(values[p * 2] * scale[p % 2], values[p * 2 + 1] * scale[p % 2]);
+            for (int p = 0; p < 4; p++)
+              packed[p] = pack_bf16(values[p * 2] * scale[p % 2], values[p * 2 + 1] * scale[p % 2]);
             store_matrices(matrices_at(buffer, j), packed);
           }
           fence_async_proxy();
@@ -169,8 +170,8 @@ template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 ProductArguments launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                               const bf16 *out, const Split &split) {
   return launch_product<A_K_MAJOR, B_K_MAJOR, plain_tile_n>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E>,
-                                                     PlainRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product, outputs,
-                                                     out, nullptr, split);
+                                                            PlainRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product,
+                                                            outputs, out, nullptr, split);
 }
 
 }  // namespace sm90

@@ -3,18 +3,20 @@
 // Products of bf16 on Hopper's tensor cores, sums in fp32: TMA brings tiles, wgmma multiplies them from shared memory.
 //
 // One block of three warpgroups runs on each SM for the whole product (persistent) and takes tile after tile. The first
-// warpgroup's first warp is the producer: it fills a ring of stages, each holding 64 k's of both operands, as far ahead as
-// there are stages. The other two multiply: each has 64 of the tile's 128 rows, and all of its columns, in registers.
+// warpgroup's first warp is the producer: it fills a ring of stages, each holding 64 k's of both operands, as far ahead
+// as there are stages. The other two multiply: each has 64 of the tile's 128 rows, and all of its columns, in
+// registers.
 //
-// Two blocks on neighbouring SMs are a cluster: tiles one below the other, whose b is the same. Each loads half of it and
-// sends it to both, so that an SM takes 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
+// Two blocks on neighbouring SMs are a cluster: tiles one below the other, whose b is the same. Each loads half of it
+// and sends it to both, so that an SM takes 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
 //
-// Operands lie in shared memory as they lie in memory; K-major or MN-major is a matter of the descriptor, and nothing is ever
-// transposed. Lines and columns beyond the matrix come as zeros and are not stored (TMA sees to both).
+// Operands lie in shared memory as they lie in memory; K-major or MN-major is a matter of the descriptor, and nothing
+// is ever transposed. Lines and columns beyond the matrix come as zeros and are not stored (TMA sees to both).
 //
 // Two kernels finish tiles in different ways:
-//   product-plain.cuh        tiles of 256 columns, finished when they are multiplied: long k, light epilogues, weight gradients
-//   product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy epilogues
+//   product-plain.cuh        tiles of 256 columns, finished when they are multiplied: long k, light epilogues, weight
+//   gradients product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy
+//   epilogues
 #pragma once
 
 #include "../attention.cuh"
@@ -28,13 +30,13 @@ constexpr int tile_m = 128;  // of a block; a cluster has two of them
 constexpr int step_k = 64;
 constexpr int product_threads = 384;
 
-// How tiles and k are dealt to clusters. All clusters together should be busy to the end, and those that run at the same time
-// should be at the same k, so that they find each other's operands in L2.
+// How tiles and k are dealt to clusters. All clusters together should be busy to the end, and those that run at the
+// same time should be at the same k, so that they find each other's operands in L2.
 //
-// `rounds` tiles of each cluster are done whole. Of the tiles left over, fewer than there are clusters, k is cut into parts that
-// are summed apart: `wide` parts of `wide_steps` steps go to a cluster of their own for every tile, and the clusters
-// left over then take what is left of k, in `narrow` parts of `narrow_steps`, tile after tile. With one part (narrow is 1)
-// these are whole as well.
+// `rounds` tiles of each cluster are done whole. Of the tiles left over, fewer than there are clusters, k is cut into
+// parts that are summed apart: `wide` parts of `wide_steps` steps go to a cluster of their own for every tile, and the
+// clusters left over then take what is left of k, in `narrow` parts of `narrow_steps`, tile after tile. With one part
+// (narrow is 1) these are whole as well.
 struct Split {
   int rounds, wide, wide_steps, narrow, narrow_steps;
   __host__ __device__ int parts() const { return wide + narrow; }
@@ -118,7 +120,8 @@ __device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int c
 // Staging for results: each consumer warp has buffers of 16 rows x 64 columns.
 constexpr int buffer_bytes = 16 * 128;
 
-// Where a lane's four 8 x 8 matrices of a buffer are, from column 8 j on: two below each other, then the next 8 columns.
+// Where a lane's four 8 x 8 matrices of a buffer are, from column 8 j on: two below each other, then the next 8
+// columns.
 __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
   const int row = threadIdx.x % 16, chunk = j + threadIdx.x % 32 / 16;
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
@@ -196,15 +199,16 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: result (=|+=) its products, left under way. What went before it has ended, and its stage is
-  // released: EAGER before this step's products are issued, which frees the stage sooner, else after, which leaves the
-  // tensor cores no gap. With SUMS also sums (=|+=) a times ones, which are in shared memory.
+  // A step of consumer 0 or 1: result (=|+=) its products, left under way. What went before it has ended, and its stage
+  // is released: EAGER before this step's products are issued, which frees the stage sooner, else after, which leaves
+  // the tensor cores no gap. With SUMS also sums (=|+=) a times ones, which are in shared memory.
   template <bool EAGER = false, bool SUMS = false>
   __device__ __forceinline__ void multiply(float (&result)[TILE_N / 2], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
                                            uint32_t ones = 0) const {
     const uint32_t stage = at.stage * stage_bytes;
-    const Operand a = (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
+    const Operand a =
+        (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
     const Operand b = (B_K_MAJOR ? k_major(ring + a_bytes) : mn_major<step_k>(ring + a_bytes)).at(stage);
     if constexpr (EAGER) {
       wgmma_wait<0>();
@@ -260,14 +264,16 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
 // Launches a product kernel. out and other: tensors [M,N] of bf16 that go by TMA, or NULL.
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Kernel>
 ProductArguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
-                    const ProductOutputs &outputs, const bf16 *out, const bf16 *other, const Split &split) {
+                                const ProductOutputs &outputs, const bf16 *out, const bf16 *other, const Split &split) {
   const int tiles_m = static_cast<int>(ceil_divide(product.M, 2 * tile_m));
   const int tiles_n = static_cast<int>(ceil_divide(product.N, TILE_N));
   const int resident = resident_clusters(context, kernel, shared_bytes);
   const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
   const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
-  const auto operand_map = [&](const void *operand, bool k_major, int mn, int k, int64_t stride, int mn_lines, int k_lines) {
-    return k_major ? matrix_map(context, operand, k, mn, stride, mn_lines) : matrix_map(context, operand, mn, k, stride, k_lines);
+  const auto operand_map = [&](const void *operand, bool k_major, int mn, int k, int64_t stride, int mn_lines,
+                               int k_lines) {
+    return k_major ? matrix_map(context, operand, k, mn, stride, mn_lines)
+                   : matrix_map(context, operand, mn, k, stride, k_lines);
   };
   const CUtensorMap a = operand_map(product.a, A_K_MAJOR, product.M, product.K, product.lda, tile_m, step_k);
   const CUtensorMap b = operand_map(product.b, B_K_MAJOR, product.N, product.K, product.ldb, TILE_N / 2, step_k / 2);

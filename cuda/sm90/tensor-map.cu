@@ -16,16 +16,17 @@ Encode find_encode() {
   return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
-CUtensorMap encode(const CudaContext &context, const void *memory, int dimensions, const cuuint64_t *sizes, const cuuint64_t *strides,
-                   const cuuint32_t *box) {
+CUtensorMap encode(const CudaContext &context, const void *memory, int dimensions, const cuuint64_t *sizes,
+                   const cuuint64_t *strides, const cuuint32_t *box) {
   static const Encode encode_tiled = find_encode();
   const cuuint32_t steps[4] = {1, 1, 1, 1};
   CUtensorMap map{};
   const CUresult result =
-      !encode_tiled ? CUDA_ERROR_NOT_FOUND
-                    : encode_tiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, dimensions, const_cast<void *>(memory), sizes,
-                                   strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      !encode_tiled
+          ? CUDA_ERROR_NOT_FOUND
+          : encode_tiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, dimensions, const_cast<void *>(memory), sizes, strides,
+                         box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   // The two APIs number their errors alike.
   if (result != CUDA_SUCCESS) context.refusal = static_cast<cudaError_t>(result);
   return map;
@@ -33,16 +34,19 @@ CUtensorMap encode(const CudaContext &context, const void *memory, int dimension
 
 }  // namespace
 
-CUtensorMap matrix_map(const CudaContext &context, const void *matrix, int64_t inner, int64_t lines, int64_t stride, int box_lines) {
+CUtensorMap matrix_map(const CudaContext &context, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
+                       int box_lines) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(inner), static_cast<cuuint64_t>(lines)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * sizeof(bf16)};
   const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_lines)};
   return encode(context, matrix, 2, sizes, strides, box);
 }
 
-CUtensorMap heads_map(const CudaContext &context, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride, int box_lines) {
+CUtensorMap heads_map(const CudaContext &context, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride,
+                      int box_lines) {
   const cuuint64_t line = static_cast<cuuint64_t>(stride) * sizeof(bf16);
-  const cuuint64_t sizes[] = {64, static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(T), static_cast<cuuint64_t>(B)};
+  const cuuint64_t sizes[] = {64, static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(T),
+                              static_cast<cuuint64_t>(B)};
   const cuuint64_t strides[] = {64 * sizeof(bf16), line, line * static_cast<cuuint64_t>(T)};
   const cuuint32_t box[] = {64, 1, static_cast<cuuint32_t>(box_lines), 1};
   return encode(context, tensor, 4, sizes, strides, box);

@@ -436,9 +436,9 @@ export const describeEveryOp = (only: Dtype): void =>
           vocabulary: V,
           dloss,
         };
-        // Only the parts round logits to bf16: by 2^-9 of up to 64.
+        // Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two.
         const inParts = dtype === 'bf16' && device().description.codePath === 'portable';
-        const lossBound = inParts || C % 8 !== 0 ? (dtype === 'bf16' ? 0.13 : 1e-4) : 1e-4;
+        const lossBound = inParts || C % 8 !== 0 ? (dtype === 'bf16' ? 0.25 : 1e-4) : 1e-4;
         const expectLosses = () => {
           for (const [i, loss] of floats(losses).entries()) {
             expect(Math.abs(loss - wanted.losses[i]!), `loss ${i}`).toBeLessThan(lossBound);
