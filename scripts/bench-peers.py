@@ -2,7 +2,7 @@
 cublasLt's product of that shape (torch.mm: bare, without the bias, GELU, residual or bias gradient that is part of ours), where
 it has an epilogue like ours with that too ("both"), and attention beside cuDNN's. Prints a line a shape, and writes them as JSON. For development alone: the library links neither.
 
-    python3 scripts/bench-peers.py --out benchmarks/h100-peers.json
+    python3 scripts/bench-peers.py --out benchmarks/h100/peers.json
 """
 import argparse
 import ctypes
