@@ -1,10 +1,10 @@
 // The tables of tensor-core kernels, and which one a GPU takes.
+#include "tensor-cores.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
-
-#include "tensor-cores.h"
 
 namespace gpt2 {
 
