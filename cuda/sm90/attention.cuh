@@ -7,6 +7,7 @@
 
 #include "../attention.cuh"
 #include "hopper.cuh"
+#include "wgmma.cuh"
 
 namespace gpt2 {
 namespace sm90 {

@@ -22,6 +22,7 @@
 #include "../attention.cuh"
 #include "../matmul.cuh"
 #include "hopper.cuh"
+#include "wgmma.cuh"
 
 namespace gpt2 {
 namespace sm90 {

@@ -1,0 +1,57 @@
+// What both kernels of attention backward share (attention-queries.cuh, attention-keys.cuh; the idea is in
+// attention-backward.cu).
+#pragma once
+
+#include "attention.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+namespace backward {
+
+constexpr int consumers = 2;
+constexpr int tile_lines = consumers * 64;
+constexpr int threads = (1 + consumers) * 128;
+constexpr int stage_bytes = 2 * block_bytes;  // k, v; or q, dout
+constexpr int staging_bytes = consumers * 64 * line_bytes;
+
+// What keys need of 128 queries besides: lse in units of log2, then D. The first kernel leaves it in scratch,
+// [B,NH,tiles] of it; past the end of a sequence lse is infinity, so that there is no share.
+constexpr int statistics_count = 2 * tile_lines;
+constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
+static_assert(tile_lines == block_lines, "a tile of queries is what a step of keys takes");
+
+__device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit,
+                                                int query) {
+  return all + (static_cast<int64_t>(unit.row) * arguments.tiles + query / tile_lines) * statistics_count;
+}
+
+// Where things lie in shared memory: a ring of STAGES, twice the block's own TENSORS, staging for results, and
+// statistics of each stage, or of each of the own tiles.
+template <int STAGES, int TENSORS>
+struct Layout {
+  static constexpr int own_bytes = TENSORS * tile_lines * line_bytes;
+  static constexpr int shared_bytes = STAGES * (stage_bytes + statistics_bytes) + 2 * own_bytes + staging_bytes + 2048;
+
+  uint32_t ring, own, staging, full, empty, own_full, own_empty, statistics_full;
+  float *statistics;
+
+  __device__ explicit Layout(unsigned char *memory) {
+    const uint32_t begin = shared_address(memory);
+    ring = (begin + 1023) & ~1023u;
+    own = ring + STAGES * stage_bytes;
+    staging = own + 2 * own_bytes;
+    const uint32_t statistics_begin = staging + staging_bytes;
+    statistics = reinterpret_cast<float *>(memory + (statistics_begin - begin));
+    full = statistics_begin + STAGES * statistics_bytes;
+    empty = full + STAGES * 8;
+    own_full = empty + STAGES * 8;
+    own_empty = own_full + 2 * 8;
+    statistics_full = own_empty + 2 * 8;
+  }
+};
+using QueriesLayout = Layout<3, 3>;  // own: q, dout, out
+using KeysLayout = Layout<4, 2>;     // own: k, v
+
+}  // namespace backward
+}  // namespace sm90
+}  // namespace gpt2

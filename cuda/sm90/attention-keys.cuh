@@ -1,0 +1,173 @@
+// The kernel of attention backward that owns keys: dk and dv.
+#pragma once
+
+#include <type_traits>
+
+#include "attention-backward.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+namespace backward {
+
+using Whole = std::integral_constant<int, block_lines>;
+using Half = std::integral_constant<int, block_lines / 2>;
+
+// Everything is transposed: lines are keys, columns are queries.
+__global__ void __launch_bounds__(threads, 1)
+    keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
+                const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
+                float scale) {
+  extern __shared__ unsigned char memory[];
+  constexpr int stages = 4, own_bytes = KeysLayout::own_bytes;
+  const KeysLayout layout(memory);
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < stages; i++) {
+      barrier_init(layout.full + i * 8, 1);
+      barrier_init(layout.empty + i * 8, consumers * 128);
+    }
+    for (int i = 0; i < 2; i++) {
+      barrier_init(layout.own_full + i * 8, 1);
+      barrier_init(layout.own_empty + i * 8, consumers * 4);
+    }
+    fence_barrier_init();
+    prefetch_map(qkv_map);
+    prefetch_map(dout_map);
+    prefetch_map(dqkv_map);
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+
+  const int T = arguments.T, NH = arguments.NH;
+  HeadTile unit;
+  RingPosition<stages> at;
+  RingPosition<2> own_at;
+  if (warpgroup == 0) {
+    decrease_registers<40>();
+    if (warp == 0 && lane == 0) {
+      for (int index = 0; tile_of(arguments, index, unit); index++) {
+        const int first = unit.tile * tile_lines;
+        const uint32_t own = layout.own + own_at.stage * own_bytes, own_barrier = layout.own_full + own_at.stage * 8;
+        barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
+        barrier_expect(own_barrier, own_bytes);
+        load_box(own, qkv_map, 0, NH + unit.head, first, unit.b, own_barrier);
+        load_box(own + block_bytes, qkv_map, 0, 2 * NH + unit.head, first, unit.b, own_barrier);
+        own_at.advance();
+        for (int query = first; query < T; query += block_lines) {
+          const uint32_t q = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
+          barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
+          barrier_expect(barrier, stage_bytes + statistics_bytes);
+          load_box(q, qkv_map, 0, unit.head, query, unit.b, barrier);
+          load_box(q + block_bytes, dout_map, 0, unit.head, query, unit.b, barrier);
+          load_bytes(shared_address(layout.statistics + at.stage * statistics_count),
+                     statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
+          at.advance();
+        }
+      }
+    }
+    return;
+  }
+
+  increase_registers<232>();
+  const int consumer = warpgroup - 1;
+  const uint32_t own_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
+  const float scale_log2 = scale * log2e;
+  for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * 64;
+    const int key = first + warp * 16 + lane / 4;  // and key + 8
+    const uint32_t own = layout.own + own_at.stage * own_bytes + consumer * (64 * line_bytes);
+    const Operand k = k_major(own), v = k_major(own + block_bytes);
+    float dkey[32] = {}, dvalue[32] = {};
+    barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
+    // A block of queries from `query` on, the last QUERIES of it; the first has queries that come before their key.
+    const auto take = [&](auto queries, auto masks, int query) {
+      constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
+      const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
+      const Operand q = k_major(shared), gradient = k_major(shared + block_bytes);
+      const Operand q_as_rows = mn_major<block_lines>(shared);
+      const Operand gradient_as_rows = mn_major<block_lines>(shared + block_bytes);
+      const float *statistics = layout.statistics + at.stage * statistics_count + skipped + lane % 4 * 2;
+      float share[QUERIES / 2], dscore[QUERIES / 2];
+      barrier_wait(layout.full + at.stage * 8, at.parity);
+      hold(share);
+      hold(dscore);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(share, k.at(i * 32), q.at(i * 32), i > 0);
+      wgmma_commit();
+#pragma unroll
+      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(dscore, v.at(i * 32), gradient.at(i * 32), i > 0);
+      wgmma_commit();
+      wgmma_wait<1>();
+      hold(share);
+#pragma unroll
+      for (int j = 0; j < QUERIES / 8; j++) {
+        const float2 lse_log2 = *reinterpret_cast<const float2 *>(statistics + j * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          float &p = share[j * 4 + i];
+          p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
+          if constexpr (decltype(masks)::value) {
+            if (key + i / 2 * 8 > query + skipped + j * 8 + lane % 4 * 2 + i % 2) p = 0;
+          }
+        }
+      }
+      uint32_t share_operand[QUERIES / 16][4];
+#pragma unroll
+      for (int i = 0; i < QUERIES / 16; i++) as_operand(share_operand[i], share, i);
+      wgmma_wait<0>();
+      hold(dscore);
+#pragma unroll
+      for (int j = 0; j < QUERIES / 8; j++) {
+        const float2 other_D = *reinterpret_cast<const float2 *>(statistics + block_lines + j * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+          dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
+      }
+      uint32_t dscore_operand[QUERIES / 16][4];
+#pragma unroll
+      for (int i = 0; i < QUERIES / 16; i++) as_operand(dscore_operand[i], dscore, i);
+      hold(dkey);
+      hold(dvalue);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
+#pragma unroll
+      for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
+      wgmma_commit();
+      wgmma_wait<0>();
+      hold(dkey);
+      hold(dvalue);
+      barrier_arrive(layout.empty + at.stage * 8);
+      at.advance();
+    };
+    // On the diagonal the last 64 keys are seen by no more than the last 64 queries.
+    if (consumer == 0) {
+      take(Whole{}, std::true_type{}, tile_first);
+    } else {
+      take(Half{}, std::true_type{}, tile_first);
+    }
+    for (int query = tile_first + block_lines; query < T; query += block_lines) take(Whole{}, std::false_type{}, query);
+    if (lane == 0) {
+      barrier_arrive(layout.own_empty + own_at.stage * 8);
+      wait_stores_read<0>();
+    }
+    __syncwarp();
+    own_at.advance();
+    const float scales[2] = {scale, scale}, ones[2] = {1, 1};
+    store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, own_staging, dkey, scales);
+    if (lane == 0) {
+      commit_stores();
+      wait_stores_read<0>();
+    }
+    __syncwarp();
+    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, own_staging, dvalue, ones);
+    if (lane == 0) commit_stores();
+  }
+  if (lane == 0) wait_stores_read<0>();
+}
+
+}  // namespace backward
+}  // namespace sm90
+}  // namespace gpt2

@@ -1,0 +1,192 @@
+// The kernel of attention backward that owns queries: D, dq, and the statistics that keys need.
+#pragma once
+
+#include "attention-backward.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+namespace backward {
+
+// The sum of products of two 16-byte chunks of bf16 in shared memory.
+__device__ __forceinline__ float dot_chunks(uint32_t a, uint32_t b) {
+  uint32_t x[4], y[4];
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(a));
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(y[0]), "=r"(y[1]), "=r"(y[2]), "=r"(y[3]) : "r"(b));
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float2 p = unpack_bf16(x[i]), q = unpack_bf16(y[i]);
+    sum = fmaf(p.x, q.x, fmaf(p.y, q.y, sum));
+  }
+  return sum;
+}
+
+__global__ void __launch_bounds__(threads, 1)
+    queries_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
+                   const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap dqkv_map,
+                   float *all_statistics, const float *lse, const AttentionArguments arguments, float scale) {
+  extern __shared__ unsigned char memory[];
+  constexpr int stages = 3, own_bytes = QueriesLayout::own_bytes;
+  const QueriesLayout layout(memory);
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < stages; i++) {
+      barrier_init(layout.full + i * 8, 1);
+      barrier_init(layout.empty + i * 8, consumers * 4);
+    }
+    for (int i = 0; i < 2; i++) {
+      barrier_init(layout.own_full + i * 8, 1);
+      barrier_init(layout.own_empty + i * 8, consumers * 4);
+      barrier_init(layout.statistics_full + i * 8, 3 * 32);
+    }
+    fence_barrier_init();
+    prefetch_map(qkv_map);
+    prefetch_map(dout_map);
+    prefetch_map(dqkv_map);
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+
+  const int T = arguments.T, NH = arguments.NH;
+  // The tile with the most keys is the last of the sequence.
+  const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
+  HeadTile unit;
+  RingPosition<stages> at;
+  RingPosition<2> own_at;
+  if (warpgroup == 0) {
+    decrease_registers<40>();
+    if (warp == 0) {
+      if (lane != 0) return;
+      for (int index = 0; tile_of(arguments, index, unit); index++) {
+        const int first = first_of(unit);
+        const uint32_t own = layout.own + own_at.stage * own_bytes, own_barrier = layout.own_full + own_at.stage * 8;
+        barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
+        barrier_expect(own_barrier, own_bytes);
+        load_box(own, qkv_map, 0, unit.head, first, unit.b, own_barrier);
+        load_box(own + block_bytes, dout_map, 0, unit.head, first, unit.b, own_barrier);
+        load_box(own + 2 * block_bytes, out_map, 0, unit.head, first, unit.b, own_barrier);
+        own_at.advance();
+        for (int key = 0; key < min(first + tile_lines, T); key += block_lines) {
+          const uint32_t k = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
+          barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
+          barrier_expect(barrier, stage_bytes);
+          load_box(k, qkv_map, 0, NH + unit.head, key, unit.b, barrier);
+          load_box(k + block_bytes, qkv_map, 0, 2 * NH + unit.head, key, unit.b, barrier);
+          at.advance();
+        }
+      }
+      return;
+    }
+    // D = row sums of dout * out, for the tile after the one that the consumers are at. Eight lanes take a row.
+    for (int index = 0; tile_of(arguments, index, unit); index++) {
+      const int first = first_of(unit);
+      float *statistics = layout.statistics + own_at.stage * statistics_count;
+      float *kept = statistics_of(all_statistics, arguments, unit, first);
+      const uint32_t gradient = layout.own + own_at.stage * own_bytes + block_bytes;
+      // Rows of lse come before the wait.
+      float own_lse[2];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const int line = (warp - 1) * 32 + lane + i * 96;
+        own_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
+      }
+      // The producer has waited for the same; racecheck does not follow what comes through its copies.
+      barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
+      barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        const int line = (warp - 1) * 32 + lane + i * 96;
+        if (line < tile_lines) statistics[line] = kept[line] = own_lse[i];
+      }
+      for (int line = (warp - 1) * 4 + lane / 8; line < tile_lines; line += 12) {
+        const uint32_t at_line = gradient + line * line_bytes + ((lane % 8 ^ (line & 7)) << 4);
+        float total = dot_chunks(at_line, at_line + block_bytes);
+#pragma unroll
+        for (int offset = 4; offset > 0; offset /= 2) total += __shfl_xor_sync(0xffu << (lane & 24), total, offset);
+        if (lane % 8 == 0) statistics[tile_lines + line] = kept[tile_lines + line] = total;
+      }
+      barrier_arrive(layout.statistics_full + own_at.stage * 8);
+      own_at.advance();
+    }
+    return;
+  }
+
+  increase_registers<232>();
+  const int consumer = warpgroup - 1;
+  const uint32_t own_staging = layout.staging + (consumer * 4 + warp) * (16 * line_bytes);
+  const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
+  for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const int tile_first = first_of(unit), first = tile_first + consumer * 64;
+    const int line = consumer * 64 + warp * 16 + lane / 4, row = tile_first + line;  // and row + 8
+    const uint32_t own = layout.own + own_at.stage * own_bytes + consumer * (64 * line_bytes);
+    const Operand q = k_major(own), gradient = k_major(own + block_bytes);
+    float result[32] = {};
+    uint32_t previous = 0;
+    barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
+    barrier_wait(layout.statistics_full + own_at.stage * 8, own_at.parity);
+    const float *statistics = layout.statistics + own_at.stage * statistics_count;
+    const float lse_log2[2] = {statistics[line], statistics[line + 8]};
+    const float own_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
+    for (int key = 0; key < min(tile_first + tile_lines, T); key += block_lines) {
+      const uint32_t shared = layout.ring + at.stage * stage_bytes;
+      const Operand k = k_major(shared), v = k_major(shared + block_bytes);
+      const Operand k_as_rows = mn_major<block_lines>(shared);
+      float score[64], dshare[64];
+      barrier_wait(layout.full + at.stage * 8, at.parity);
+      hold(score);
+      hold(dshare);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
+      wgmma_commit();
+#pragma unroll
+      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(dshare, gradient.at(i * 32), v.at(i * 32), i > 0);
+      wgmma_commit();
+      wgmma_wait<2>();
+      if (key > 0 && lane == 0) barrier_arrive(layout.empty + previous * 8);
+      wgmma_wait<1>();
+      hold(score);
+      const bool masks = key + block_lines - 1 > first;
+#pragma unroll
+      for (int i = 0; i < 64; i++) score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
+      if (masks) {
+#pragma unroll
+        for (int i = 0; i < 64; i++) {
+          if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = 0;
+        }
+      }
+      wgmma_wait<0>();
+      hold(dshare);
+      hold(result);
+#pragma unroll
+      for (int i = 0; i < 64; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
+      uint32_t dscore[block_lines / 16][4];
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
+      wgmma_commit();
+      previous = at.stage;
+      at.advance();
+    }
+    wgmma_wait<0>();
+    hold(result);
+    __syncwarp();
+    if (lane == 0) {
+      barrier_arrive(layout.empty + previous * 8);
+      barrier_arrive(layout.own_empty + own_at.stage * 8);
+      wait_stores_read<0>();
+    }
+    __syncwarp();
+    own_at.advance();
+    store_lines(dqkv_map, unit.head, first + warp * 16, unit.b, own_staging, result, scales);
+    if (lane == 0) commit_stores();
+  }
+  if (lane == 0) wait_stores_read<0>();
+}
+
+}  // namespace backward
+}  // namespace sm90
+}  // namespace gpt2

@@ -1,0 +1,208 @@
+// Finishes a tile of a product slice by slice, 16 columns at a time: bias, GELU, residual, exponentials, and the store.
+//
+// Four slices make 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and stores them by TMA.
+// What the epilogue reads besides (the residual, the GELU's input) comes by TMA into the same buffers and the results
+// take its place; it is asked for while its own tile is multiplied, when the buffer is free again.
+#pragma once
+
+#include "product.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+
+constexpr int interleaved_tile_n = 192;
+constexpr int slices = interleaved_tile_n / 16;
+// A shorter k is filled up with zeros.
+constexpr int least_steps = slices;
+
+template <Epilogue E>
+struct Interleaved {
+  static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
+  static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward;
+  // There is a buffer for every 64 columns. gelu stores two results and has two pairs of buffers, which take turns.
+  static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
+  static constexpr int stores_under_way = E == Epilogue::gelu ? 1 : buffers - 1;
+  static constexpr int staging_bytes = 8 * buffers * buffer_bytes;
+  // Where a slice takes longer than a step's products they have ended when it has.
+  static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
+};
+
+// Past e^77 an exponential stays what it is: 50,304 of them still have a sum in fp32. NaN stays NaN.
+__device__ __forceinline__ float exponential(float x_log2) {
+  float limited;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(limited) : "f"(x_log2), "f"(77 * log2e));
+  return exp2_approximate(limited);
+}
+
+// Finishes tiles of one consumer warp, slice by slice.
+template <Epilogue E>
+struct Finisher {
+  using Shape = Interleaved<E>;
+  static constexpr int per_buffer = 4;  // slices
+
+  const CUtensorMap &out_map, &other_map;
+  const ProductArguments &arguments;
+  const ProductOutputs &outputs;
+  const uint64_t policy = store_policy(arguments.streams);
+  uint32_t staging, barriers;  // of this warp: buffers, and a barrier for each that waits for what is read besides
+  int row0 = 0, n0 = 0, tile_n = 0;
+  uint32_t extra_parity = 0;
+  float of_row[2], row_sum[2];
+  int target[2];
+  bool leaves_out = false;
+  uint32_t pair, other_pair;  // gelu: of the tile's first and third 64 columns, and of its second
+  uint32_t bias[2] = {};
+
+  __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
+                                      const ProductArguments &arguments, const ProductOutputs &outputs,
+                                      uint32_t staging, uint32_t barriers)
+      : out_map(out_map),
+        other_map(other_map),
+        arguments(arguments),
+        outputs(outputs),
+        staging(staging),
+        barriers(barriers),
+        pair(staging),
+        other_pair(staging + 2 * buffer_bytes) {}
+
+  __device__ __forceinline__ int row_of(int half) const {
+    return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
+  }
+
+  // Asks for what 64 columns need besides; their buffer's last store has been issued some time ago.
+  __device__ __forceinline__ void ask(int row, int column, int i) const {
+    if (threadIdx.x % 32 != 0) return;
+    wait_stores_read<0>();
+    barrier_expect(barriers + i * 8, buffer_bytes);
+    load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, barriers + i * 8);
+  }
+
+  // Asks for the bias of slice `s`, before a wait that hides the latency.
+  __device__ __forceinline__ void ask_bias(int s) {
+    if constexpr (Shape::has_bias) {
+      if (!outputs.bias) return;
+#pragma unroll
+      for (int p = 0; p < 2; p++) {
+        const int column = n0 + s * 16 + p * 8 + static_cast<int>(threadIdx.x % 4) * 2;
+        if (column < arguments.N) bias[p] = *reinterpret_cast<const uint32_t *>(outputs.bias + column);
+      }
+    }
+  }
+
+  // What a tile's slices need of its rows, before a wait that hides the latency.
+  __device__ __forceinline__ void prepare() {
+    if constexpr (E == Epilogue::exponentials) {
+      leaves_out = false;
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        const int row = row_of(half);
+        of_row[half] = row < arguments.M ? outputs.rows[row] * log2e : 0.0f;
+        target[half] = row < arguments.M ? outputs.targets[row] : -1;
+        leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);
+        row_sum[half] = 0;
+      }
+      // Rare, so that most tiles need no look at columns.
+      leaves_out = __any_sync(0xffffffffu, leaves_out) || n0 + interleaved_tile_n > outputs.columns;
+    }
+  }
+
+  template <int s>
+  __device__ __forceinline__ void finish(const float (&result)[interleaved_tile_n / 2]) {
+    const int lane = threadIdx.x % 32;
+    constexpr int i = s / per_buffer, j = s % per_buffer * 2;
+    const uint32_t pre_buffer = i % 2 ? other_pair : pair;
+    const uint32_t buffer = E == Epilogue::gelu ? pre_buffer + buffer_bytes : staging + i * buffer_bytes;
+    if constexpr (j == 0) {
+      if constexpr (Shape::reads_extra) {
+        barrier_wait(barriers + i * 8, extra_parity);
+      } else {
+        if (lane == 0) wait_stores_read<Shape::stores_under_way>();
+        __syncwarp();
+      }
+    }
+    // Pairs of columns: of this row and the one 8 below, then both of the next 8 columns.
+    float2 pairs[4];
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
+      if constexpr (Shape::has_bias) {
+        const float2 added = unpack_bf16(bias[p / 2]);
+        pairs[p].x += added.x;
+        pairs[p].y += added.y;
+      }
+    }
+    if constexpr (E == Epilogue::exponentials) {
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        pairs[p].x = exponential(fmaf(pairs[p].x, log2e, -of_row[p % 2]));
+        pairs[p].y = exponential(fmaf(pairs[p].y, log2e, -of_row[p % 2]));
+        if (leaves_out) {
+          const int column = n0 + s * 16 + p / 2 * 8 + lane % 4 * 2;
+          if (column == target[p % 2] || column >= outputs.columns) pairs[p].x = 0;
+          if (column + 1 == target[p % 2] || column + 1 >= outputs.columns) pairs[p].y = 0;
+        }
+        row_sum[p % 2] += pairs[p].x + pairs[p].y;
+      }
+    }
+    if constexpr (E == Epilogue::gelu) {
+      uint32_t packed[4];
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
+        pairs[p] = make_float2(gelu<bf16>(pairs[p].x), gelu<bf16>(pairs[p].y));
+      }
+      store_matrices(matrices_at(pre_buffer, j), packed);
+    }
+    if constexpr (Shape::reads_extra) {
+      uint32_t others[4];
+      load_matrices(others, matrices_at(buffer, j));
+#pragma unroll
+      for (int p = 0; p < 4; p++) {
+        const float2 other = unpack_bf16(others[p]);
+        if constexpr (E == Epilogue::residual) {
+          pairs[p].x += other.x;
+          pairs[p].y += other.y;
+        } else {
+          pairs[p].x *= gelu_derivative<bf16>(other.x);
+          pairs[p].y *= gelu_derivative<bf16>(other.y);
+        }
+      }
+      __syncwarp();
+    }
+    uint32_t packed[4];
+#pragma unroll
+    for (int p = 0; p < 4; p++) packed[p] = pack_bf16(pairs[p].x, pairs[p].y);
+    store_matrices(matrices_at(buffer, j), packed);
+
+    if constexpr (s % per_buffer == per_buffer - 1) {
+      fence_async_proxy();
+      __syncwarp();
+      if (lane == 0 && (E != Epilogue::exponentials || outputs.stores)) {
+        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, pre_buffer, policy);
+        store_box(out_map, n0 + i * 64, row0, buffer, policy);
+        commit_stores();
+      }
+    }
+    if constexpr (E == Epilogue::exponentials && s == slices - 1) {
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        row_sum[half] += __shfl_xor_sync(0xffffffffu, row_sum[half], 1);
+        row_sum[half] += __shfl_xor_sync(0xffffffffu, row_sum[half], 2);
+        const int row = row_of(half);
+        if (lane % 4 == 0 && row < arguments.M) {
+          outputs.row_sums[static_cast<int64_t>(tile_n) * arguments.M + row] = row_sum[half];
+        }
+      }
+    }
+    if constexpr (s == slices - 1) {
+      extra_parity ^= 1;
+      // A tile takes three pairs: the next begins with the other one.
+      const uint32_t last = pair;
+      pair = other_pair;
+      other_pair = last;
+    }
+  }
+};
+
+}  // namespace sm90
+}  // namespace gpt2
