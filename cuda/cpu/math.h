@@ -11,7 +11,8 @@ namespace gpt2 {
 static inline float exponential(float x) {
   const float low = -87.0f;
   const float high = 88.8f;
-  const float clamped = x < low ? low : x > high ? high : x;
+  // NaN becomes `low` here and comes back at the end: it has no whole number.
+  const float clamped = x > low ? (x < high ? x : high) : low;
   // Adding 1.5 * 2^23 leaves no room for a fraction: the sum is rounded to a whole number, to nearest even.
   const float round = 12582912.0f;
   const float n = (clamped * 1.44269504f + round) - round;
@@ -33,7 +34,7 @@ static inline float exponential(float x) {
   std::memcpy(&scale1, &bits1, 4);
   std::memcpy(&scale2, &bits2, 4);
   const float result = e * scale1 * scale2;
-  return x < low ? 0.0f : result;
+  return x < low ? 0.0f : x != x ? x : result;
 }
 
 }  // namespace gpt2
