@@ -5,6 +5,20 @@
 export class Gpt2Error extends Error {
   readonly exitCode: number = 1;
   override readonly name: string = 'Gpt2Error';
+
+  /** Line breaks become spaces and control characters are spelled out: a message may quote a file that nobody has checked. */
+  constructor(message: string, options?: ErrorOptions) {
+    super(oneLine(message), options);
+  }
+}
+
+const longestMessage = 1500;
+
+function oneLine(text: string): string {
+  const line = text
+    .replaceAll(/\s*[\r\n\u2028\u2029]\s*/g, ' ')
+    .replaceAll(/\p{Cc}/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return line.length > longestMessage ? `${line.slice(0, longestMessage)}…` : line;
 }
 
 /** Wrong from the command line (or the options object) alone, before any file is opened. Exit code 2. */

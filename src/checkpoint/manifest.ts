@@ -67,7 +67,7 @@ export function readManifest(checkpoint: string): Manifest {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof z.ZodError) return z.prettifyError(error).replaceAll(/\s*\n\s*/g, ' ');
+  if (error instanceof z.ZodError) return z.prettifyError(error);
   if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 'it is missing';
-  return (error as Error).message.replaceAll(/\s*\n\s*/g, ' ');
+  return (error as Error).message;
 }

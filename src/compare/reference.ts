@@ -69,8 +69,7 @@ export function readReference(nameOrPath: string): Reference {
   try {
     return referenceSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch (cause) {
-    const reason =
-      cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : (cause as Error).message;
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
     throw new Gpt2Error(`${path} is not a reference curve: ${reason}`, { cause });
   }
 }

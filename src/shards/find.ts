@@ -61,8 +61,7 @@ export function readDataset(folder: string): Dataset | undefined {
   try {
     return datasetSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch (cause) {
-    const reason =
-      cause instanceof z.ZodError ? z.prettifyError(cause).replaceAll('\n', ' ') : (cause as Error).message;
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
     throw new Gpt2Error(`${path} is damaged: ${reason}; make the data set again with prepro`, { cause });
   }
 }

@@ -1,6 +1,7 @@
 // Reads training options by their table (option-table.ts): texts and JSON values strictly, and what they mean together.
 // `checkOptions` settles what depends on the device, and freezes the result.
-import { UsageError } from '../errors.ts';
+import { readFileSync } from 'node:fs';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import { presetConfig, presetName } from '../model/config.ts';
 import { type OptionName, type OptionRow, type OptionValue, optionTable, type TrainOptions } from './option-table.ts';
 
@@ -26,7 +27,8 @@ export function readOption(name: OptionName, value: unknown): OptionValue {
   const wanted = `${isInteger ? 'a whole number' : 'a number'} ${range}`;
   // Number('') is 0 and Number('0x10') is 16; neither is what somebody who typed it can have meant.
   if (typeof value === 'string' && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value)) return refuse(wanted);
-  const number = typeof value === 'number' ? value : Number(value);
+  // Number([4]) is 4 and Number(true) is 1.
+  const number = typeof value === 'number' || typeof value === 'string' ? Number(value) : Number.NaN;
   if (!Number.isFinite(number) || number < least || number > most) return refuse(wanted);
   if (isInteger && !Number.isSafeInteger(number)) return refuse(wanted);
   return number;
@@ -37,10 +39,24 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   const options: Record<string, OptionValue> = {};
   for (const [name, value] of Object.entries(values)) {
     if (name === 'vocabularySize' || value === undefined || value === null) continue;
-    if (!(name in optionTable)) throw new UsageError(`${source}: there is no option "${name}"`);
+    if (!Object.hasOwn(optionTable, name)) throw new UsageError(`${source}: there is no option "${name}"`);
     options[name] = readOption(name as OptionName, value);
   }
   return options as TrainOptions;
+}
+
+/** Reads a file of options, such as a run's config.json. @throws Gpt2Error if it is none; UsageError as `readOptions` */
+export function readOptionsFile(path: string): TrainOptions {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new Gpt2Error(`the options file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new Gpt2Error(`the options file ${path} must hold one JSON object`);
+  }
+  return readOptions(value as Record<string, unknown>, path);
 }
 
 /** Options with every default that does not depend on data settled. */

@@ -18,7 +18,7 @@ import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
-import { checkOptions, modelLabel, readOptions, type SettledOptions } from './options.ts';
+import { checkOptions, modelLabel, readOptionsFile, type SettledOptions } from './options.ts';
 import { type Resumed, resumeOptions } from './resume.ts';
 import { Trainer } from './trainer.ts';
 
@@ -170,22 +170,12 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
 }
 
 function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
-  const fromFile = given.config ? readOptions(readJsonObject(given.config), given.config) : {};
+  const fromFile = given.config ? readOptionsFile(given.config) : {};
   const options = { ...fromFile, ...given };
   if (!options.resume) return { options, checkpoint: undefined };
   // What --out and the rest mean together is checked before the checkpoint is looked for.
   checkOptions(options, 'cpu');
   return resumeOptions(options, notice);
-}
-
-function readJsonObject(path: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch (cause) {
-    throw new Gpt2Error(`the options file ${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
-  throw new Gpt2Error(`the options file ${path} must hold one JSON object`);
 }
 
 /** The checkpoint that --model names, or undefined for a preset's name. */

@@ -1,0 +1,189 @@
+// Every format that this program reads: whole examples of each, and how a file of it is used. fuzz.test.ts and
+// scripts/fuzz.ts feed damaged copies of the examples to these.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import {
+  checkpointVersion,
+  type Manifest,
+  manifestFile,
+  optimizerFile,
+  weightsFile,
+} from '../../src/checkpoint/manifest.ts';
+import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
+import { compareSeries } from '../../src/compare/compare.ts';
+import { mismatches, type Reference, readReference } from '../../src/compare/reference.ts';
+import { logPath } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { formatEvent } from '../../src/runs/schema.ts';
+import { datasetFile, readDataset } from '../../src/shards/find.ts';
+import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { readOptions, readOptionsFile } from '../../src/train/options.ts';
+import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
+
+/** A format with a place for its file. */
+export interface Format {
+  readonly name: string;
+  /** Whole files. */
+  readonly examples: readonly Uint8Array[];
+  /** Where `use` looks for the file. */
+  readonly path: string;
+  /** Reads the file as the program does, to its end. */
+  use(): void;
+}
+
+const json = (value: unknown): Buffer => Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
+
+const reference: Reference = {
+  name: 'example',
+  source: { program: 'llm.c', version: '1', hardware: 'H100', precision: 'fp32', command: 'train' },
+  configuration: { model: 'd6', batch: 4, sequence: 64, learningRate: 6e-4, overfitBatch: false },
+  series: {
+    train: [
+      [0, 10.9],
+      [1, 9.8],
+    ],
+    val: [[0, 10.9]],
+    norm: [[0, 13.1]],
+    lr: [[0, 1.5e-5]],
+  },
+  limits: [
+    { series: 'train', from: 0, to: 1, within: 1e-3 },
+    { series: 'norm', kind: 'mean', from: 0, to: 1, within: 0.1, relativeAbove: { above: 1, within: 0.01 } },
+  ],
+};
+
+const log = [
+  runEvent(),
+  { event: 'val', step: 0, loss: 10.9 } as const,
+  trainEvent(0, 10.9),
+  trainEvent(1, Number.NaN),
+  { event: 'sample', step: 2, text: 'ROMEO:\n"\u2028\\' } as const,
+  { event: 'checkpoint', step: 2, path: 'runs/x/checkpoints/step-00000002' } as const,
+  { ...runEvent(), resumedFrom: 1 },
+  trainEvent(1, 9.7),
+  { event: 'done', steps: 2, seconds: 1.5, weights: 'a'.repeat(64) } as const,
+];
+
+/** All formats, with their files in a folder that is there and empty. */
+export function formatsIn(folder: string): Format[] {
+  const place = (name: string) => {
+    mkdirSync(join(folder, name), { recursive: true });
+    return join(folder, name);
+  };
+
+  const shard = join(place('shard'), 'tiny_train.bin');
+  writeShard(
+    shard,
+    Uint16Array.from({ length: 300 }, (_, i) => (i * 7919) % 50257),
+  );
+  const shardExample = readFileSync(shard);
+
+  const tensors = join(place('safetensors'), 'model.safetensors');
+  const written = writeSafetensors(tensors, [
+    { name: 'wte.weight', shape: [2, 3], read: () => Float32Array.from([1, 2, 3, 4, Number.NaN, 6]) },
+    { name: 'empty', shape: [0, 7], read: () => new Float32Array(0) },
+    { name: 'scalar', shape: [], read: () => Float32Array.from([7]) },
+  ]);
+  const tensorsExample = readFileSync(tensors);
+
+  const checkpoint = place('step-00000020');
+  for (const name of [weightsFile, optimizerFile]) writeFileSync(join(checkpoint, name), tensorsExample);
+  const manifest: Manifest = {
+    format: 'gpt2.ts checkpoint',
+    version: checkpointVersion,
+    program: 'gpt2.ts test',
+    step: 20,
+    configuration,
+    model: { layers: 2, channels: 64, heads: 2, context: 16, vocabularySize: 100 },
+    position: { epoch: 1, shard: 0, sample: 17 },
+    logBytes: 1234,
+    codePath: 'portable',
+    shards: [{ name: 'tiny_train.bin', tokens: 300 }],
+    files: [weightsFile, optimizerFile].map((name) => ({ name, ...written })),
+    time: '2026-01-01T00:00:00.000Z',
+  };
+
+  const run = place('run');
+  const dataset = place('dataset');
+  const curve = join(place('reference'), 'reference.json');
+  const options = join(place('options'), 'config.json');
+  const series = { train: [[0, 10.9] as const], val: [], norm: [[0, 13] as const], lr: [] };
+
+  return [
+    {
+      name: 'shard',
+      examples: [shardExample],
+      path: shard,
+      use() {
+        using opened = openShard(shard);
+        opened.checkTokens(50257);
+        opened.read(0, opened.tokens);
+      },
+    },
+    {
+      name: 'safetensors',
+      examples: [tensorsExample],
+      path: tensors,
+      use() {
+        using file = openSafetensors(tensors);
+        for (const name of file.names) {
+          file.shape(name);
+          file.read(name);
+        }
+      },
+    },
+    {
+      name: 'manifest',
+      examples: [json(manifest)],
+      path: join(checkpoint, manifestFile),
+      use() {
+        const found = verifyCheckpoint(checkpoint);
+        readOptions(found.manifest.configuration, found.path);
+      },
+    },
+    {
+      name: 'log',
+      examples: [Buffer.from(log.map(formatEvent).join(''))],
+      path: logPath(run),
+      use() {
+        const record = readRun(run);
+        compareSeries(record.series, reference);
+        mismatches(record.configuration, reference);
+      },
+    },
+    {
+      name: 'reference',
+      examples: [json(reference)],
+      path: curve,
+      use() {
+        const read = readReference(curve);
+        compareSeries(series, read);
+        mismatches(configuration, read);
+      },
+    },
+    {
+      name: 'dataset',
+      examples: [
+        json({
+          source: 'tinyshakespeare',
+          tokenizer: 'gpt2',
+          vocabularySize: 50257,
+          shards: [{ file: 'tiny_train.bin', role: 'train', tokens: 300, sha256: 'b'.repeat(64) }],
+        }),
+      ],
+      path: join(dataset, datasetFile),
+      use() {
+        readDataset(dataset);
+      },
+    },
+    {
+      name: 'options',
+      examples: [json(configuration), json({ batch: 4, learningRate: '1e-3', order: 'sequence', overfitBatch: true })],
+      path: options,
+      use() {
+        readOptionsFile(options);
+      },
+    },
+  ];
+}
