@@ -2,7 +2,7 @@
 // writing and removing are in write.ts, whose interrupted work is left out here or, where it is whole, taken.
 import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Manifest, manifestFile, readManifest } from './manifest.ts';
@@ -33,17 +33,21 @@ export const setAsideName = (name: string, process: number): string => `.${name}
 /** "step-00000020" of the folder name that `setAsideName` gave; undefined for any other. */
 export const nameOfSetAside = (name: string): string | undefined => setAsidePattern.exec(name)?.[1];
 
+/** The step that the name of a checkpoint's folder says, set aside or not. */
+export const stepOf = (path: string): number => {
+  const entry = basename(path);
+  return Number((nameOfSetAside(entry) ?? entry).slice('step-'.length));
+};
+
 /** Paths of a folder's checkpoints, the newest last; damaged ones too. None if there is no such folder. */
 export function listCheckpoints(folder: string): string[] {
   const names = namesIn(folder);
-  const checkpoints = names.filter((name) => namePattern.test(name)).map((name) => ({ name, entry: name }));
+  const entries = names.filter((name) => namePattern.test(name));
   for (const entry of names) {
     const name = nameOfSetAside(entry);
-    if (name && !checkpoints.some((checkpoint) => checkpoint.name === name)) checkpoints.push({ name, entry });
+    if (name && !entries.includes(name)) entries.push(entry);
   }
-  return checkpoints
-    .sort((a, b) => Number(a.name.slice(5)) - Number(b.name.slice(5)))
-    .map(({ entry }) => join(folder, entry));
+  return entries.sort((a, b) => stepOf(a) - stepOf(b)).map((entry) => join(folder, entry));
 }
 
 function namesIn(folder: string): string[] {

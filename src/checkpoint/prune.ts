@@ -2,19 +2,21 @@
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { listCheckpoints, nameOfSetAside, verifySizes } from './directory.ts';
+import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import { temporaryName } from './replace.ts';
 
 /**
- * Removes all checkpoints but those written last: `keep` of them, one at least. Written last is not the highest step: a
- * run that went on from an older checkpoint because a newer was damaged keeps what it has written since.
+ * Removes all checkpoints but those written last, `keep` of them and one at least, and whole ones whose step is a multiple
+ * of `keepEvery`. Written last is not the highest step: a run that went on from an older checkpoint because a newer was
+ * damaged keeps what it has written since.
  * @throws Gpt2Error if one cannot be removed
  */
-export function pruneCheckpoints(folder: string, keep: number): void {
+export function pruneCheckpoints(folder: string, { keep, keepEvery }: { keep: number; keepEvery?: number }): void {
   const paths = listCheckpoints(folder);
   const written = new Map(paths.map((path) => [path, timeWritten(path)]));
   const newestLast = paths.toSorted((a, b) => written.get(a)! - written.get(b)!);
-  for (const path of newestLast.slice(0, -Math.max(1, keep))) remove(path);
+  const stays = (path: string) => keepEvery !== undefined && written.get(path)! >= 0 && stepOf(path) % keepEvery === 0;
+  for (const path of newestLast.slice(0, -Math.max(1, keep))) if (!stays(path)) remove(path);
 }
 
 /** Damaged ones are older than all others. */

@@ -43,6 +43,7 @@ export const configurationSchema = z.looseObject({
   order: z.enum(['llmc', 'file', 'sequence']),
   overfitBatch: z.boolean(),
   keep: z.int().optional(),
+  keepEvery: z.int().optional(),
 });
 /** What a run was asked to do. */
 export type Configuration = z.infer<typeof configurationSchema>;

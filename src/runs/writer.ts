@@ -1,4 +1,5 @@
-// Opens a run folder for writing, and appends events to its log: one line an event, one write a line, as it happens.
+// Opens a run folder for writing, and appends events to its log: one line an event, one write a line, as it happens. What
+// the disk does not take waits in memory: a full disk costs a run no line and does not end it.
 // What an event holds is in schema.ts, reading a log back in reader.ts; checkpoints are written by ../checkpoint.
 import {
   closeSync,
@@ -29,7 +30,10 @@ export function refuseExistingRun(run: string): void {
 export class RunLog {
   readonly #path: string;
   readonly #file: number;
+  /** Of whole lines on the disk. */
   #bytes: number;
+  #waiting: Buffer[] = [];
+  #failure: Gpt2Error | undefined;
   #closed = false;
 
   private constructor(path: string, file: number, bytes: number) {
@@ -85,26 +89,45 @@ export class RunLog {
     return this.#bytes;
   }
 
-  /**
-   * Appends an event and gives its line, for whoever else is to read it (`--json`).
-   * @throws Gpt2Error if it cannot be written; the next line then takes the place of this one
-   */
+  /** Why lines are waiting; undefined while all are written. */
+  get failure(): Gpt2Error | undefined {
+    return this.#failure;
+  }
+
+  /** Appends an event and gives its line, for whoever else is to read it (`--json`). See `failure`. */
   write(event: RunEvent): string {
     const line = formatEvent(event);
-    const bytes = Buffer.from(line);
-    try {
-      // One write, unless the disk takes only part of it: then the next says why.
-      for (let done = 0; done < bytes.length; ) {
-        done += writeSync(this.#file, bytes, done, bytes.length - done, this.#bytes + done);
-      }
-      this.#bytes += bytes.length;
-    } catch (cause) {
-      throw new Gpt2Error(`cannot write to ${this.#path}: ${(cause as Error).message}`, { cause });
-    }
+    this.#waiting.push(Buffer.from(line));
+    this.#writeWaiting();
     return line;
   }
 
-  /** Sees the log onto the disk and closes it; a second time does nothing. */
+  /** @throws Gpt2Error if lines wait that still cannot be written */
+  settle(): void {
+    this.#writeWaiting();
+    if (this.#failure) throw this.#failure;
+  }
+
+  #writeWaiting(): void {
+    try {
+      for (let line = this.#waiting[0]; line; line = this.#waiting[0]) {
+        // One write, unless the disk takes only part of it: then the next says why, and the line is begun anew.
+        for (let done = 0; done < line.length; ) {
+          done += writeSync(this.#file, line, done, line.length - done, this.#bytes + done);
+        }
+        this.#bytes += line.length;
+        this.#waiting.shift();
+      }
+      this.#failure = undefined;
+    } catch (cause) {
+      const { message } = cause as Error;
+      this.#failure = new Gpt2Error(`cannot write ${this.#waiting.length} lines to ${this.#path}: ${message}`, {
+        cause,
+      });
+    }
+  }
+
+  /** Sees what is written onto the disk and closes the log; a second time does nothing. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

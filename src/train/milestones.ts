@@ -26,14 +26,15 @@ export async function sampleText({ model, options }: Run, step: number): Promise
   return decode(tokens);
 }
 
-/** Writes the state after `step` updates and gives the folder it lies in. */
-export function checkpointRun(
-  { model, trainer, options, configuration, loader, log, out, program }: Run,
-  step: number,
-): string {
-  const folder = checkpointsFolder(out);
-  const path = writeCheckpoint({
-    folder,
+/**
+ * Writes the state after `step` updates and gives the folder it lies in.
+ * @throws Gpt2Error if it, or the log up to it, cannot be written; older checkpoints are untouched
+ */
+export function checkpointRun({ model, trainer, configuration, loader, log, out, program }: Run, step: number): string {
+  // A resumed run goes on behind the log's lines of before: they must be there.
+  log.settle();
+  return writeCheckpoint({
+    folder: checkpointsFolder(out),
     step,
     model,
     moments: trainer,
@@ -46,8 +47,11 @@ export function checkpointRun(
       shards: loader.shards.map(({ path, tokens }) => ({ name: basename(path), tokens })),
     },
   });
-  if (options.keep !== undefined) pruneCheckpoints(folder, options.keep);
-  return path;
+}
+
+/** Removes the checkpoints that --keep and --keep-every do not keep. @throws Gpt2Error if one cannot be removed */
+export function pruneRun({ options: { keep, keepEvery }, out }: Run): void {
+  if (keep !== undefined) pruneCheckpoints(checkpointsFolder(out), { keep, keepEvery });
 }
 
 /** The event that closes a finished run. */

@@ -127,7 +127,13 @@ export const optionTable = {
     default: 0,
     help: 'steps between checkpoints; 0: at the end and on Ctrl-C only',
   },
-  keep: { flag: '--keep', argument: 'N', read: whole(1), defaultText: 'all', help: 'checkpoints to keep' },
+  keep: { flag: '--keep', argument: 'N', read: whole(1), defaultText: 'all', help: 'newest checkpoints to keep' },
+  keepEvery: {
+    flag: '--keep-every',
+    argument: 'M',
+    read: whole(1),
+    help: 'with --keep: checkpoints of every M-th step stay as well',
+  },
   device: { flag: '--device', argument: 'NAME', read: 'text', default: 'auto', help: 'auto, cuda, cuda:N, cpu' },
   dtype: {
     flag: '--dtype',

@@ -59,12 +59,13 @@ export function readOptionsFile(path: string): TrainOptions {
   return readOptions(value as Record<string, unknown>, path);
 }
 
+/** Options that mean something by not being given, or whose default depends on data. */
+type Unsettled = 'steps' | 'stopAfter' | 'keep' | 'keepEvery' | 'layers' | 'channels' | 'heads' | 'context' | 'out';
+
 /** Options with every default that does not depend on data settled. */
 export type SettledOptions = Readonly<
-  Required<
-    Omit<TrainOptions, 'steps' | 'stopAfter' | 'keep' | 'layers' | 'channels' | 'heads' | 'context' | 'config' | 'out'>
-  > &
-    Pick<TrainOptions, 'steps' | 'stopAfter' | 'keep' | 'layers' | 'channels' | 'heads' | 'context' | 'out'> & {
+  Required<Omit<TrainOptions, 'config' | Unsettled>> &
+    Pick<TrainOptions, Unsettled> & {
       /** Micro-batches in a step. */
       accumulation: number;
     }
@@ -100,6 +101,9 @@ export function checkOptions(options: TrainOptions, kind: 'cpu' | 'cuda'): Settl
   }
   if (merged.steps !== undefined && (merged.warmup ?? 0) > merged.steps) {
     throw new UsageError(`--warmup ${merged.warmup} is over --steps ${merged.steps}`);
+  }
+  if (merged.keepEvery !== undefined && merged.keep === undefined) {
+    throw new UsageError('--keep-every says what stays besides the newest: it needs --keep');
   }
   if (merged.resume && merged.overwrite) throw new UsageError('--resume and --overwrite exclude each other');
   if (merged.resume && !merged.out) throw new UsageError('--resume needs --out, the folder of the run to continue');

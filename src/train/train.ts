@@ -1,10 +1,10 @@
 // A training run from options to the last checkpoint: opens data, device and run folder, then the loop. Each step may
 // log, in this order: validation, sample, checkpoint, training loss. What a step computes is in trainer.ts.
 import { startPosition } from '../batches/order.ts';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
 import { meanLoss } from '../evaluate/mean-loss.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { checkpointRun, doneEvent, sampleText } from './milestones.ts';
+import { checkpointRun, doneEvent, pruneRun, sampleText } from './milestones.ts';
 import type { TrainOptions } from './option-table.ts';
 import { openRun, type Run, type RunDescription } from './run.ts';
 import { learningRateAt } from './schedule.ts';
@@ -16,7 +16,7 @@ export interface TrainHooks {
   readonly signal?: AbortSignal;
   /** Told once, before step 0. */
   readonly onStart?: (run: RunDescription) => void;
-  /** One-line remarks that are not events: a default taken, a damaged checkpoint skipped. */
+  /** One-line remarks that are not events: a default taken, a damaged checkpoint skipped, a disk that is full. */
   readonly onNotice?: (text: string) => void;
   /** Told each event after it was written to the run log, with the line itself and the seconds left once known. */
   readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
@@ -51,18 +51,25 @@ export async function train(options: TrainOptions, hooks: TrainHooks = {}): Prom
       hooks.onNotice?.(`the run in ${run.out} is finished: ${run.steps} of ${run.steps} steps are done`);
       return { out: run.out, steps: run.steps };
     }
-    return await loop(run, hooks);
+    const result = await loop(run, hooks);
+    run.log.settle();
+    return result;
   } finally {
     run.close();
   }
 }
 
-async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise<TrainResult> {
+async function loop(run: Run, { signal, onStart, onNotice, onEvent }: TrainHooks): Promise<TrainResult> {
   const { options, steps, trainer, loader, validation } = run;
   const throughput = new Throughput(options.totalBatch);
   let step = run.startStep;
+  let logFailed = false;
   const log = (event: RunEvent) => {
     const json = run.log.write(event);
+    const { failure } = run.log;
+    if (failure && !logFailed) onNotice?.(`${failure.message}; they are kept until they can be, and training goes on`);
+    if (!failure && logFailed) onNotice?.('the log can be written again, and has every line');
+    logFailed = failure !== undefined;
     onEvent?.(event, { json, remaining: throughput.remaining(run.lastStep - step) });
   };
   onStart?.(run.description);
@@ -85,6 +92,23 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
     log({ event: 'train', step: index, loss, norm, lr, ...throughput.add(ms), ms });
   };
 
+  /** Trouble with the disk is told and is no reason to stop training, unless the run ends with this step. */
+  const save = (ends: boolean) => {
+    try {
+      log({ event: 'checkpoint', step, path: checkpointRun(run, step) });
+    } catch (error) {
+      if (ends || !isOfDisk(error)) throw error;
+      onNotice?.(`step ${step} was not saved, training goes on: ${error.message}`);
+      return;
+    }
+    try {
+      pruneRun(run);
+    } catch (error) {
+      if (!isOfDisk(error)) throw error;
+      onNotice?.(`${error.message}; training goes on`);
+    }
+  };
+
   for (; ; step++) {
     const isLast = step === steps;
     const isResumedHere = run.resumed !== undefined && step === run.startStep;
@@ -101,7 +125,8 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
       }
       if (samples) log({ event: 'sample', step, text: await sampleText(run, step) });
       const stops = isStopping();
-      if (saves || stops) log({ event: 'checkpoint', step, path: checkpointRun(run, step) });
+      const ends = stops || isLast || step === run.lastStep;
+      if (saves || stops) save(ends);
       if (stops && !isLast) throw stopped(run, step, signal);
     }
     if (isLast || step === run.lastStep) break;
@@ -117,6 +142,9 @@ async function loop(run: Run, { signal, onStart, onEvent }: TrainHooks): Promise
   if (step === steps) log(doneEvent(run, (performance.now() - started) / 1000));
   return { out: run.out, steps: step };
 }
+
+/** A device that fails is another matter: what it computes next would fail too. */
+const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);
 
 function stopped(run: Run, step: number, signal: AbortSignal | undefined): StoppedError {
   const exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;

@@ -211,20 +211,27 @@ describeBackends('checkpoints', (_, kind) => {
   describe('pruning', () => {
     it('keeps as many as it is told, at least the newest', () => {
       for (const step of [1, 2, 3, 4, 5]) write(step);
-      pruneCheckpoints(folder, 9);
+      pruneCheckpoints(folder, { keep: 9 });
       expect(names().length).toBe(5);
-      pruneCheckpoints(folder, 2);
+      pruneCheckpoints(folder, { keep: 2 });
       expect(names()).toEqual(['step-00000004', 'step-00000005']);
-      pruneCheckpoints(folder, 0);
+      pruneCheckpoints(folder, { keep: 0 });
       expect(names()).toEqual(['step-00000005']);
       expect(existsSync(dirname(folder))).toBe(true);
+    });
+
+    it('leaves those of every so many steps, if they are whole', () => {
+      for (const step of [10, 15, 20, 25, 30, 35]) write(step);
+      truncateSync(join(folder, 'step-00000020', 'optimizer.safetensors'), 10);
+      pruneCheckpoints(folder, { keep: 1, keepEvery: 10 });
+      expect(names()).toEqual(['step-00000010', 'step-00000030', 'step-00000035']);
     });
 
     it('does not let a damaged one push a whole one out', () => {
       write(10);
       truncateSync(join(write(40), 'optimizer.safetensors'), 10);
       write(20);
-      pruneCheckpoints(folder, 1);
+      pruneCheckpoints(folder, { keep: 1 });
       expect(names()).toEqual(['step-00000020']);
     });
 
@@ -234,7 +241,7 @@ describeBackends('checkpoints', (_, kind) => {
         manifest.time = '2020-01-01T00:00:00.000Z';
       });
       write(20);
-      pruneCheckpoints(folder, 1);
+      pruneCheckpoints(folder, { keep: 1 });
       expect(names()).toEqual(['step-00000020']);
     });
   });

@@ -9,7 +9,7 @@ import { Random } from './tensors.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /** `node --import tsx src/cli.ts`, callable from any folder. */
-const command = ['--import', join(root, 'node_modules/tsx/dist/loader.mjs'), join(root, 'src/cli.ts')];
+export const command = ['--import', join(root, 'node_modules/tsx/dist/loader.mjs'), join(root, 'src/cli.ts')];
 
 export interface Finished {
   readonly code: number | null;
