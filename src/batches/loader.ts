@@ -1,5 +1,6 @@
 // Batches of tokens from shards, in an order, from a position on. A position is a handful of numbers; seeking to it gives
 // exactly the batches that would have followed.
+import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, type Position, SampleOrder, SequenceOrder, startPosition } from './order.ts';
@@ -33,6 +34,7 @@ export interface Loader {
   /** The shards it reads. */
   readonly shards: readonly Shard[];
   next(): Batch;
+  /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
   close(): void;
 }
@@ -81,8 +83,13 @@ export function openLoader(options: LoaderOptions): Loader {
       position = order.next(position);
       return { inputs, targets };
     },
-    seek(to) {
-      position = { epoch: to.epoch, shard: to.shard, sample: to.sample };
+    seek({ epoch, shard, sample }) {
+      if (!order.holds({ epoch, shard, sample })) {
+        throw new Gpt2Error(
+          `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: it is not the data that the position is from`,
+        );
+      }
+      position = { epoch, shard, sample };
     },
     close,
   };

@@ -35,7 +35,12 @@ export interface Order {
   extents(position: Position): readonly Extent[];
   /** The position of the next micro-batch. */
   next(position: Position): Position;
+  /** Whether `extents` has an answer for it. */
+  holds(position: Position): boolean;
 }
+
+/** Passes are drawn one after the other; more than this many are no run's, and would take hours. */
+const mostEpochs = 1_000_000;
 
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
 
@@ -71,6 +76,12 @@ export class SampleOrder implements Order {
     if (sample + 1 < this.#samplesOfShard.length) return { epoch, shard, sample: sample + 1 };
     if (shard + 1 < this.#shards.length) return { epoch, shard: shard + 1, sample: 0 };
     return { epoch: epoch + 1, shard: 0, sample: 0 };
+  }
+
+  holds({ epoch, shard, sample }: Position): boolean {
+    if (epoch > mostEpochs || shard >= this.#samples.length) return false;
+    this.#moveTo(epoch, shard);
+    return sample < this.#samplesOfShard.length;
   }
 
   /** Draws forward to a shard of a pass; from the start if it lies behind. */
@@ -129,6 +140,10 @@ export class SequenceOrder implements Order {
     const next = this.#advance(position, batch * ranks);
     for (const epoch of this.#permutations.keys()) if (epoch < next.epoch) this.#permutations.delete(epoch);
     return next;
+  }
+
+  holds({ epoch, shard, sample }: Position): boolean {
+    return epoch <= mostEpochs && shard === 0 && sample < this.#firsts.at(-1)!;
   }
 
   #advance({ epoch, sample }: Position, by: number): Position {

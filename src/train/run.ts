@@ -88,6 +88,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     }
 
     const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize));
+    if (checkpoint) seekTo(loader, checkpoint, options.data);
     const steps = options.steps ?? Math.floor(loader.tokens / options.totalBatch);
     if (steps < 1) {
       throw new Gpt2Error(
@@ -110,10 +111,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const trainer = new Trainer(model, options);
     if (start) loadWeights(start, model);
     else initializeWeights(model, options.seed);
-    if (checkpoint) {
-      loadMoments(checkpoint, trainer, config);
-      loader.seek(checkpoint.manifest.position);
-    }
+    if (checkpoint) loadMoments(checkpoint, trainer, config);
 
     // Last, so that a run that cannot start leaves no folder.
     const log = keep(
@@ -217,6 +215,24 @@ function openData(folder: string) {
 function openTrainLoader(options: SettledOptions, shards: string[], vocabularySize: number): Loader {
   const { batch, sequence, order, seed } = options;
   return openLoader({ shards, batch, sequence, order, seed, vocabularySize });
+}
+
+/**
+ * Puts the loader where the checkpoint's run was.
+ * @throws Gpt2Error if the data is no longer what it was, unless it was named anew
+ */
+function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
+  const shards = loader.shards.map((shard) => `${basename(shard.path)} of ${shard.tokens} tokens`);
+  const before = manifest.shards.map(({ name, tokens }) => `${name} of ${tokens} tokens`);
+  const at = Array.from({ length: Math.max(shards.length, before.length) }).findIndex(
+    (_, i) => shards[i] !== before[i],
+  );
+  if (at >= 0 && data === manifest.configuration.data) {
+    throw new Gpt2Error(
+      `the data in ${data} is not what ${path} was trained on: shard ${at} was ${before[at] ?? 'not there'}, now it is ${shards[at] ?? 'not there'}; name other data with --data to go on with it`,
+    );
+  }
+  loader.seek(manifest.position);
 }
 
 function openValidation(

@@ -42,6 +42,22 @@ it.each(['llmc', 'file', 'sequence'] as const)('order %s: seek goes on exactly t
   other.close();
 });
 
+it.each(['llmc', 'file', 'sequence'] as const)(
+  'order %s: a position that the shards do not have is refused',
+  (order) => {
+    const loader = openLoader({ ...options, order, shards: [shard, counting('b.bin', 300)] });
+    for (const position of [
+      { epoch: 0, shard: 2, sample: 0 },
+      { epoch: 0, shard: 0, sample: 1000 },
+      { epoch: Number.MAX_SAFE_INTEGER, shard: 0, sample: 0 },
+    ]) {
+      expect(() => loader.seek(position)).toThrow(/there is no sample \d+ of shard \d in pass \d+ over .*not the data/);
+    }
+    expect(loader.position).toEqual({ epoch: 0, shard: 0, sample: 0 });
+    loader.close();
+  },
+);
+
 it('the same total batch sees the same tokens in any split, in file order', () => {
   const tokens = (batch: number) => {
     const loader = openLoader({ ...options, batch, shards: [shard] });

@@ -177,6 +177,20 @@ describe('wrong in the files: exit 1', () => {
     );
   });
 
+  it('data that is not what the run was trained on', () => {
+    const own = place.data({ train: 3000, name: 'replaced' });
+    const args = ['--out', place.path('elsewhere'), '--val-every', '0', '--sample-every', '0'];
+    const stopped = place.run(['train', '--data', own, ...tinyModel, ...args, '--steps', '4', '--stop-after', '2']);
+    expect(stopped.code, stopped.stderr).toBe(0);
+    place.data({ train: 3001, name: 'replaced' });
+    const resume = ['train', '--out', place.path('elsewhere'), '--resume'];
+    refused(resume, 1, /shard 0 was random_train\.bin of 3000 tokens, now it is random_train\.bin of 3001 tokens/);
+    const other = place.data({ train: 4000, name: 'other' });
+    const { code, stdout } = place.run([...resume, '--data', other]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/--data .*other in place of the run's .*replaced/);
+  });
+
   it('a library that is not built', () => {
     const none = place.path('none.so');
     refused(train('--out', place.path('unbuilt')), 1, /the cpu library is not built: .*; run `npm run build:cpu`/, {

@@ -30,6 +30,7 @@ export class Workplace {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...command, ...args], {
       cwd: this.folder,
       encoding: 'utf8',
+      maxBuffer: 1 << 28,
       env: { ...process.env, NO_COLOR: '1', ...env },
     });
     return { code: status, stdout, stderr };
