@@ -1,7 +1,7 @@
 // Finds checkpoints: all of a run, the newest that is whole, or the one a path stands for. It changes nothing on disk;
 // writing and removing are in write.ts, whose interrupted work is left out here or, where it is whole, taken.
 import { createHash } from 'node:crypto';
-import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { closeSync, existsSync, lstatSync, openSync, readdirSync, readSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
@@ -112,16 +112,29 @@ export function verifyCheckpoint(path: string): FoundCheckpoint {
 
 /** As `verifyCheckpoint`, but without reading the files: what the manifest says of their sizes. @throws Gpt2Error */
 export function verifySizes(path: string): FoundCheckpoint {
+  checkFile(join(path, manifestFile));
   const manifest = readManifest(path);
   for (const { name, bytes } of manifest.files) checkSize(join(path, name), bytes);
   return { path, manifest };
 }
 
-function checkSize(file: string, bytes: number): void {
-  const stats = statSync(file, { throwIfNoEntry: false });
+/** A checkpoint is the folder with what is in it: a link could lead anywhere. @throws Gpt2Error */
+function checkFile(file: string): Stats {
+  let stats: Stats | undefined;
+  try {
+    stats = lstatSync(file, { throwIfNoEntry: false });
+  } catch (cause) {
+    throw new Gpt2Error(`${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
   if (!stats) throw new Gpt2Error(`${file} is missing`);
+  if (stats.isSymbolicLink()) throw new Gpt2Error(`${file} is a link; put the file itself there`);
   if (!stats.isFile()) throw new Gpt2Error(`${file} is not a file`);
-  if (stats.size !== bytes) throw new Gpt2Error(`${file} has ${stats.size} bytes, not the ${bytes} of its manifest`);
+  return stats;
+}
+
+function checkSize(file: string, bytes: number): void {
+  const { size } = checkFile(file);
+  if (size !== bytes) throw new Gpt2Error(`${file} has ${size} bytes, not the ${bytes} of its manifest`);
 }
 
 function hashFile(path: string): string {

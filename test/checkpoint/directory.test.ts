@@ -7,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -102,7 +103,7 @@ describeBackends('checkpoints', (_, kind) => {
       const reasons = damaged.map(({ reason }) => reason);
       expect(reasons.every((reason) => !reason.includes('\n'))).toBe(true);
       expect(reasons[1]).toContain('manifest.json cannot be used');
-      expect(reasons[2]).toContain('manifest.json cannot be used: it is missing');
+      expect(reasons[2]).toContain('manifest.json is missing');
       expect(reasons[3]).toContain('model.safetensors has changed since it was written: its sha256 differs');
       expect(reasons[4]).toMatch(/model\.safetensors has 100 bytes, not the \d+ of its manifest/);
       expect(reasons[5]).toContain('optimizer.safetensors is missing');
@@ -113,6 +114,19 @@ describeBackends('checkpoints', (_, kind) => {
       );
       expect(() => resolveCheckpoint(changed)).toThrow('its sha256 differs');
     });
+  });
+
+  it('a link in a checkpoint is not followed', () => {
+    for (const [step, name] of [
+      [3, 'model.safetensors'],
+      [4, 'manifest.json'],
+    ] as const) {
+      const path = write(step);
+      const elsewhere = join(dirname(folder), `elsewhere-${name}`);
+      renameSync(join(path, name), elsewhere);
+      symlinkSync(elsewhere, join(path, name));
+      expect(() => verifyCheckpoint(path)).toThrow(`${join(path, name)} is a link; put the file itself there`);
+    }
   });
 
   describe('a manifest is refused', () => {
