@@ -4,9 +4,9 @@ import { existsSync, readdirSync } from 'node:fs';
 import { type FoundCheckpoint, newestValidCheckpoint } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
 import { presetConfig } from '../model/config.ts';
-import { checkpointsFolder } from '../runs/paths.ts';
+import { checkpointsFolder, configPath } from '../runs/paths.ts';
 import { type OptionName, type OptionRow, optionTable, runOnlyOptions, type TrainOptions } from './option-table.ts';
-import { readOptions } from './options.ts';
+import { readOptions, readOptionsFile } from './options.ts';
 
 /** Options that a resumed run cannot change; batch and seq only where the order does not depend on them. */
 const fixed: readonly OptionName[] = ['layers', 'channels', 'heads', 'context', 'order', 'seed', 'overfitBatch'];
@@ -31,7 +31,9 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (!checkpoint) {
     notice(`${out} has no complete checkpoint: starting at step 0`);
-    return { options: { ...given, overwrite: true }, checkpoint: undefined };
+    const before = existsSync(configPath(out)) ? readOptionsFile(configPath(out)) : {};
+    const now = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+    return { options: { ...before, ...now, resume: false, overwrite: true }, checkpoint: undefined };
   }
   const before = readOptions(checkpoint.manifest.configuration, `${checkpoint.path}/manifest.json`);
   const options: Record<string, unknown> = { ...before };

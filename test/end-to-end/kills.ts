@@ -43,14 +43,17 @@ export async function killRuns({ kills, seed }: { kills: number; seed: number })
     const before = existsSync(logPath(out)) ? readFileSync(logPath(out)).length : 0;
     const child = place.start([...args(out), ...(existsSync(logPath(out)) ? ['--resume'] : [])]);
     child.stdout.resume();
-    child.stderr.resume();
+    let errors = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      errors += text;
+    });
     const ended = once(child, 'exit');
-    // About 400 ms go by before the first step.
-    await setTimeout(350 + random.uniform() * 500);
+    // About half a second goes by before the first step.
+    await setTimeout(400 + random.uniform() * 600);
     child.kill('SIGKILL');
     const [code] = await ended;
     if (code === 0) throw new Error(`the run was done after ${done} kills: ${steps} steps are too few`);
-    if (code !== null) throw new Error(`a start after ${done} kills ended with ${code}`);
+    if (code !== null) throw new Error(`a start after ${done} kills ended with ${code}: ${errors}`);
     done++;
     if (existsSync(logPath(out)) && readFileSync(logPath(out)).length <= before) beforeFirstStep++;
     const found = newestValidCheckpoint(checkpointsFolder(out));

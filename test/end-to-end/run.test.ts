@@ -1,5 +1,5 @@
 // Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split, own-source.
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -88,6 +88,15 @@ it('a resumed run equals one that was never stopped, bit for bit', () => {
   expect(figures('straight').length).toBe(30 + 4 + 1);
   const again = run(['train', '--out', 'stopped', '--resume']);
   expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
+});
+
+it('a run that has saved nothing yet is resumed from its start, with its own options', () => {
+  run(train('killed', ...schedule));
+  const wanted = figures('killed');
+  rmSync(place.path('killed', 'checkpoints'), { recursive: true });
+  const { stdout } = run(['train', '--out', 'killed', '--resume']);
+  expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
+  expect(figures('killed')).toEqual(wanted);
 });
 
 it('resumes from an older checkpoint when the newest is damaged, and says so', () => {
