@@ -39,6 +39,7 @@ __device__ __forceinline__ void update(W *weight, float *master, float *m, float
 template <class W, class G>
 __global__ void __launch_bounds__(256) adamw_kernel(W *weight, float *master, float *m, float *v, const G *gradient,
                                                     const float *step, int64_t count, Scalars scalars) {
+  if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = step[GPT2_STEP_LEARNING_RATE];
   const float correction1 = 1.0f / step[GPT2_STEP_BETA1_CORRECTION];
   const float correction2 = 1.0f / step[GPT2_STEP_BETA2_CORRECTION];

@@ -35,6 +35,10 @@ __global__ void __launch_bounds__(threads) norm_kernel(float *step, const double
   if (threadIdx.x != 0) return;
   step[GPT2_STEP_NORM] = static_cast<float>(norm);
   step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
+  const bool updates = step[GPT2_STEP_LOSS] <= step[GPT2_STEP_LOSS_LIMIT] &&
+                       step[GPT2_STEP_NORM] <= step[GPT2_STEP_NORM_LIMIT] &&
+                       (step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0);
+  step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
 }
 
 }  // namespace

@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 3
+#define GPT2_ABI_VERSION 4
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -59,9 +59,13 @@ enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_BETA1_CORRECTION = 1, /* 1 - beta1^t with t = step + 1 */
   GPT2_STEP_BETA2_CORRECTION = 2, /* 1 - beta2^t */
+  GPT2_STEP_LOSS_LIMIT = 3,       /* finite; a loss over it, or that is no number, changes no weight */
+  GPT2_STEP_NORM_LIMIT = 4,       /* the same of the norm */
+  GPT2_STEP_AFTER_UPDATE = 5,     /* not 0: nor does a step that follows one without an update */
   GPT2_STEP_LOSS = 16,            /* mean loss over the micro-batches */
   GPT2_STEP_NORM = 17,            /* gradient norm before clipping */
   GPT2_STEP_CLIP = 18,            /* what the gradients are multiplied by */
+  GPT2_STEP_UPDATED = 19,         /* 1 if adamw updates in this step, 0 if it leaves everything as it is */
   GPT2_STEP_SIZE = 64
 };
 
@@ -290,7 +294,9 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 /* ---------------------------------------------------------------- global norm */
 
 /* step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size summed in double;
- * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1.
+ * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+ * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
+ * 0. So the host, which issues a step before it knows the last one's loss, still finds the weights that gave a bad one.
  *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32 */
 GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
                               int64_t matrix_count, int64_t vector_count, float max_norm);
@@ -299,7 +305,7 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 
 /* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
 
-/* With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+/* Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
  * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
  * master. lr and corrections come from the step block.
  *   weight = [count], master = [count] (the same memory as weight in fp32 and tf32), m = [count], v = [count],

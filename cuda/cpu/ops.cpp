@@ -162,6 +162,10 @@ int global_norm(gpt2_context &context, float *step, const void *matrices, const 
   const double norm = std::sqrt(squares);
   step[GPT2_STEP_NORM] = static_cast<float>(norm);
   step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
+  const bool updates = step[GPT2_STEP_LOSS] <= step[GPT2_STEP_LOSS_LIMIT] &&
+                       step[GPT2_STEP_NORM] <= step[GPT2_STEP_NORM_LIMIT] &&
+                       (step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0);
+  step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
   return GPT2_OK;
 }
 
@@ -177,6 +181,7 @@ int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v
   check.that(gradient_dtype == GPT2_FP32, "gradient_dtype fp32 (0), got " + std::to_string(gradient_dtype))
       .that(weight == master, "weight and master to be the same memory, as they are in fp32");
   if (check.failed()) return check.status();
+  if (step[GPT2_STEP_UPDATED] == 0) return GPT2_OK;
   kernels_of(context).adamw(task_of(context), master, m, v, floats(gradient), count, step[GPT2_STEP_LEARNING_RATE],
                             step[GPT2_STEP_BETA1_CORRECTION], step[GPT2_STEP_BETA2_CORRECTION], step[GPT2_STEP_CLIP],
                             beta1, beta2, eps, weight_decay);

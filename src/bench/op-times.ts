@@ -40,10 +40,14 @@ export async function timeOps(trainer: Trainer): Promise<OpTime[]> {
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
   const step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
-  // Learning rate and corrections.
+  // Learning rate and corrections; and whatever the norm, adamw updates.
   step.write(Float32Array.from([1e-4, 1, 1]));
+  step.write(Float32Array.of(1), GPT2_STEP.GPT2_STEP_UPDATED);
+  const result = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
   // Layer after layer, as in a step: one layer's tensors again and again might stay in a cache.
-  const layers = Array.from({ length: trainer.model.config.layers }, (_, layer) => casesOf(trainer, layer, step));
+  const layers = Array.from({ length: trainer.model.config.layers }, (_, layer) =>
+    casesOf(trainer, layer, { step, result }),
+  );
   for (const [index, { name, calls, flops = 0, moves }] of layers[0]!.entries()) {
     let next = 0;
     const ms = await timeOnDevice(device, () => layers[next++ % layers.length]![index]!.run(), least);
@@ -52,7 +56,12 @@ export async function timeOps(trainer: Trainer): Promise<OpTime[]> {
   return times;
 }
 
-function casesOf({ model, gradients, m, v, options }: Trainer, index: number, step: Tensor): Case[] {
+/** `step` is what adamw reads, `result` the block that loss and norm go to. */
+function casesOf(
+  { model, gradients, m, v, options }: Trainer,
+  index: number,
+  { step, result }: { step: Tensor; result: Tensor },
+): Case[] {
   const { device, config, weights, masters } = model;
   const { batch: B, sequence: T, accumulation } = options;
   const { channels: C, layers: L, heads: NH, vocabularySize: vocabulary } = config;
@@ -257,13 +266,14 @@ function casesOf({ model, gradients, m, v, options }: Trainer, index: number, st
       name: 'loss sum',
       calls: accumulation,
       moves: [losses],
-      run: () => lossSum(device, { step, losses, scale: 1 / N, accumulate: false }),
+      run: () => lossSum(device, { step: result, losses, scale: 1 / N, accumulate: false }),
     },
     {
       name: 'global norm',
       calls: 1,
       moves: [gradients.matrices, gradients.vectors],
-      run: () => globalNorm(device, { step, matrices: gradients.matrices, vectors: gradients.vectors, maxNorm: 1 }),
+      run: () =>
+        globalNorm(device, { step: result, matrices: gradients.matrices, vectors: gradients.vectors, maxNorm: 1 }),
     },
     {
       name: 'adamw',

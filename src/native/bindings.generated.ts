@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 3;
+export const abiVersion = 4;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -29,9 +29,13 @@ export const GPT2_STEP = {
   GPT2_STEP_LEARNING_RATE: 0,
   GPT2_STEP_BETA1_CORRECTION: 1,
   GPT2_STEP_BETA2_CORRECTION: 2,
+  GPT2_STEP_LOSS_LIMIT: 3,
+  GPT2_STEP_NORM_LIMIT: 4,
+  GPT2_STEP_AFTER_UPDATE: 5,
   GPT2_STEP_LOSS: 16,
   GPT2_STEP_NORM: 17,
   GPT2_STEP_CLIP: 18,
+  GPT2_STEP_UPDATED: 19,
   GPT2_STEP_SIZE: 64,
 } as const;
 
@@ -237,13 +241,15 @@ export interface Bindings {
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
    * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size summed in double;
-   * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1.
+   * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+   * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
+   * 0. So the host, which issues a step before it knows the last one's loss, still finds the weights that gave a bad one.
    *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32
    */
   globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
-   * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+   * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
    * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
    * master. lr and corrections come from the step block.
    *   weight = [count], master = [count] (the same memory as weight in fp32 and tf32), m = [count], v = [count],

@@ -65,6 +65,7 @@ export class Device {
   #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
+  #observer: ((name: string, args: object) => void) | undefined;
 
   /**
    * Opens a device; close it with `close()` or `using`.
@@ -114,10 +115,23 @@ export class Device {
     if (this.#context === undefined) throw new Gpt2Error(`${name}: the device is closed`);
     const native = this.#bindings[name] as (args: object) => number;
     const status = native({ context: this.#context, ...args });
-    if (status === GPT2_STATUS.GPT2_OK) return;
+    if (status === GPT2_STATUS.GPT2_OK) {
+      this.#observer?.(name, args);
+      return;
+    }
     const detail = this.#bindings.lastError({ context: this.#context });
     const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
     throw new NativeError(symbol, statusName(status), ownText(symbol, detail));
+  }
+
+  /** While `issue` goes on, tells `observer` of every call that succeeded, with its arguments. */
+  async observed<R>(observer: (name: string, args: object) => void, issue: () => Promise<R>): Promise<R> {
+    this.#observer = observer;
+    try {
+      return await issue();
+    } finally {
+      this.#observer = undefined;
+    }
   }
 
   /** What a `*_scratch` function says its op needs, in bytes. */

@@ -30,11 +30,26 @@ const beta1 = 0.9;
 const beta2 = 0.95;
 const eps = 1e-8;
 
+/** The largest number of fp32: as a limit it lets everything pass but what is not finite. */
+export const largestFloat = 3.4028234663852886e38;
+
+/** When a step changes weights and moments. Decided by the device, which may work on a step before the last is known. */
+export interface UpdateLimits {
+  /** A loss over it, or one that is not finite, updates nothing. Default: none. */
+  readonly loss?: number;
+  /** The same of the gradient norm. */
+  readonly norm?: number;
+  /** Whether the step updates nothing either if the one before did not. Default false. */
+  readonly afterUpdate?: boolean;
+}
+
 export interface StepResult {
   /** Mean loss over the step's tokens, before the update. */
   readonly loss: number;
   /** Gradient norm before clipping. */
   readonly norm: number;
+  /** False if weights and moments are still what they were before the step; see UpdateLimits. */
+  readonly updated: boolean;
 }
 
 /** A step that was issued. */
@@ -110,9 +125,31 @@ export class Trainer {
   }
 
   /** Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives. */
-  async step(index: number, learningRate: number, nextBatch: () => Batch): Promise<StepResult> {
-    const { finished } = await this.begin(index, learningRate, nextBatch);
+  async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
+    const { finished } = await this.begin(index, learningRate, nextBatch, limits);
     return finished();
+  }
+
+  /**
+   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
+   * same bits. `onMicroBatch` is told before each.
+   */
+  async recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Omit<StepResult, 'updated'>> {
+    const { batch: B, sequence: T, accumulation } = this.options;
+    const { device, activations } = this.model;
+    const { tokens, targets } = activations.at(B, T).model;
+    for (let micro = 0; micro < accumulation; micro++) {
+      const batch = nextBatch();
+      tokens.write(batch.inputs);
+      targets.write(batch.targets);
+      onMicroBatch(micro);
+      this.#issueMicroBatch({ accumulate: micro > 0 });
+      await device.finished();
+    }
+    const { matrices, vectors } = this.gradients;
+    globalNorm(device, { step: this.#step, matrices, vectors, maxNorm: this.options.gradientClip });
+    const block = this.#step.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
+    return { loss: block[GPT2_STEP.GPT2_STEP_LOSS]!, norm: block[GPT2_STEP.GPT2_STEP_NORM]! };
   }
 
   /**
@@ -120,7 +157,12 @@ export class Trainer {
    * on the CPU it is then done. Two steps may be under way; a third waits for the first. Signals and timers get their turn
    * between micro-batches.
    */
-  async begin(index: number, learningRate: number, nextBatch: () => Batch): Promise<BegunStep> {
+  async begin(
+    index: number,
+    learningRate: number,
+    nextBatch: () => Batch,
+    { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
+  ): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     const { tokens, targets } = activations.at(B, T).model;
@@ -131,6 +173,9 @@ export class Trainer {
     slot.values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
     slot.values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = 1 - beta1 ** (index + 1);
     slot.values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = 1 - beta2 ** (index + 1);
+    slot.values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
+    slot.values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
+    slot.values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
     const block = this.#step.pointer;
     device.call('copyToDeviceAsync', { destination: block, pinned: slot.pinned.at(0), bytes: slot.values.byteLength });
     for (let micro = 0; micro < accumulation; micro++) {
@@ -152,7 +197,7 @@ export class Trainer {
     const finished = async (): Promise<StepResult> => {
       if (!result) await device.reached(slot.event);
       if (!result) {
-        result = { loss: slot.results[0]!, norm: slot.results[1]! };
+        result = { loss: slot.result('LOSS'), norm: slot.result('NORM'), updated: slot.result('UPDATED') !== 0 };
         slot.settle = undefined;
       }
       return result;
@@ -172,7 +217,7 @@ class Slot {
   readonly pinned: PinnedBuffer;
   /** The step block's first values. */
   readonly values: Float32Array;
-  /** Loss and norm. */
+  /** The step block's values from the loss on. */
   readonly results: Float32Array;
   /** Reads the result of the step that has the slot; undefined once that is done. */
   settle: (() => Promise<unknown>) | undefined;
@@ -183,8 +228,13 @@ class Slot {
     this.#device = device;
     this.event = device.createEvent();
     this.pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
-    this.values = new Float32Array(this.pinned.memory, 0, 3);
-    this.results = new Float32Array(this.pinned.memory, resultsAt, 2);
+    this.values = new Float32Array(this.pinned.memory, 0, GPT2_STEP.GPT2_STEP_AFTER_UPDATE + 1);
+    const results = GPT2_STEP.GPT2_STEP_UPDATED - GPT2_STEP.GPT2_STEP_LOSS + 1;
+    this.results = new Float32Array(this.pinned.memory, resultsAt, results);
+  }
+
+  result(name: 'LOSS' | 'NORM' | 'UPDATED'): number {
+    return this.results[GPT2_STEP[`GPT2_STEP_${name}`] - GPT2_STEP.GPT2_STEP_LOSS]!;
   }
 
   /** Copies the `index`-th array of tokens to the device, behind what was issued before. */

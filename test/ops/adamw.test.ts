@@ -1,10 +1,10 @@
 // AdamW: several updates against PyTorch in double, with clipping, bias correction and decay.
-import { it } from 'vitest';
+import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { adamw } from '../../src/ops/adamw.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { expectClose, floats, TensorBench } from '../support/tensors.ts';
+import { expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
 
 interface Scalars {
   beta1: number;
@@ -32,6 +32,7 @@ describeBackends('adamw', (device) => {
       block[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = values.beta1Correction;
       block[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = values.beta2Correction;
       block[GPT2_STEP.GPT2_STEP_CLIP] = values.clip;
+      block[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
       step.write(block);
       gradient.write(row('gradients', index));
       adamw(device(), { weight, master: weight, m, v, gradient, step, beta1, beta2, eps, weightDecay });
@@ -40,6 +41,25 @@ describeBackends('adamw', (device) => {
       expectClose(`m after update ${index + 1}`, floats(m), row('m', index), 1e-6);
       expectClose(`v after update ${index + 1}`, floats(v), row('v', index), 1e-6);
     });
+    bench.checkGuards();
+  });
+
+  it('leaves every bit as it is in a step without an update', () => {
+    using bench = new TensorBench(device());
+    const count = 1003;
+    const random = new Random(3);
+    const draw = (name: string) => bench.tensor(name, [count], random.normals(count));
+    const [weight, m, v] = [draw('weight'), draw('m'), draw('v')];
+    const gradient = bench.tensor('gradient', [count], new Float32Array(count).fill(Number.NaN));
+    const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE).fill(1);
+    block[GPT2_STEP.GPT2_STEP_UPDATED] = 0;
+    const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
+    const before = [weight, m, v].map((tensor) => floats(tensor));
+    adamw(device(), {
+      ...{ weight, master: weight, m, v, gradient, step },
+      ...{ beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 },
+    });
+    expect([weight, m, v].map((tensor) => floats(tensor))).toEqual(before);
     bench.checkGuards();
   });
 });

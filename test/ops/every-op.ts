@@ -550,7 +550,7 @@ export const describeEveryOp = (only: Dtype): void =>
         v.tensor.write(v.values.map(Math.abs));
         const weight = dtype === 'bf16' ? bench.tensor('weight', [count]) : master.tensor;
         const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
-        block.set([1e-2, 0.1, 0.05]);
+        block.set([1e-2, 0.1, 0.05, 1e9, 1e9]);
         const step = bench.floats('step', [GPT2_STEP.GPT2_STEP_SIZE], block);
 
         globalNorm(device(), { step, matrices: gradient.tensor, vectors: vectors.tensor, maxNorm: 1 });
