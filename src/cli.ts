@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { compareCommand } from './commands/compare.ts';
 import { preproCommand } from './commands/prepro.ts';
+import { replayCommand } from './commands/replay.ts';
 import { sampleCommand } from './commands/sample.ts';
 import { trainCommand } from './commands/train.ts';
 import { Gpt2Error } from './errors.ts';
@@ -41,7 +42,14 @@ function program(): Command {
     .description('GPT-2 training from TypeScript')
     .showSuggestionAfterError(true)
     .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
-  const commands = [preproCommand(), trainCommand(interruption), sampleCommand(), compareCommand(), benchCommand()];
+  const commands = [
+    preproCommand(),
+    trainCommand(interruption),
+    sampleCommand(),
+    compareCommand(),
+    replayCommand(),
+    benchCommand(),
+  ];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands]) {
     command.exitOverride().option('--verbose', 'show where an error comes from');

@@ -103,11 +103,17 @@ export const modelConfigOf = ({ manifest }: FoundCheckpoint): ModelConfig => che
  */
 export function verifyCheckpoint(path: string): FoundCheckpoint {
   const found = verifySizes(path);
-  for (const { name, sha256 } of found.manifest.files) {
+  verifyContents(path, found.manifest.files);
+  return found;
+}
+
+/** @throws Gpt2Error naming the file of a folder that is not what its manifest says */
+export function verifyContents(path: string, files: Manifest['files']): void {
+  for (const { name, bytes, sha256 } of files) {
     const file = join(path, name);
+    checkSize(file, bytes);
     if (hashFile(file) !== sha256) throw new Gpt2Error(`${file} has changed since it was written: its sha256 differs`);
   }
-  return found;
 }
 
 /** As `verifyCheckpoint`, but without reading the files: what the manifest says of their sizes. @throws Gpt2Error */

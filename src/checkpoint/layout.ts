@@ -9,14 +9,15 @@ export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   return transposed ? stored.reverse() : stored;
 }
 
-/** A parameter's real rows, as a file stores them. */
-export function toStored(parameter: Parameter, tensor: Tensor): Float32Array {
-  const width = tensor.count / parameter.shape[0]!;
-  const values = tensor.readInto(new Float32Array(parameter.rows * width));
-  return parameter.transposed ? transpose(values, parameter.rows, width) : values;
-}
+/** How many values of a parameter's tensor are stored: those of its real rows, which come first. */
+export const storedCount = ({ rows, shape }: Parameter): number =>
+  rows * shape.slice(1).reduce((product, size) => product * size, 1);
 
-/** The inverse of `toStored`; padding rows become zero. */
+/** A parameter's real rows, as they lie in its tensor, in the order of a file. */
+export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
+  parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
+
+/** The inverse of `toStored`, into the tensor; padding rows become zero. */
 export function fromStored(parameter: Parameter, tensor: Tensor, stored: Float32Array): void {
   const width = tensor.count / parameter.shape[0]!;
   const padding = tensor.count - stored.length;

@@ -14,6 +14,17 @@ const count = z.int().nonnegative();
 const size = z.int().positive();
 /** Of a file in the folder itself: a manifest names nothing outside. */
 const fileName = z.string().regex(/^[\w-][\w.-]*$/);
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+
+export const modelSchema = z.object({
+  layers: size,
+  channels: size,
+  heads: size,
+  context: size,
+  vocabularySize: size,
+});
+export const positionSchema = z.object({ epoch: count, shard: count, sample: count });
+export const filesSchema = z.array(z.object({ name: fileName, bytes: count, sha256 }));
 
 export const manifestSchema = z.object({
   format: z.literal('gpt2.ts checkpoint'),
@@ -24,43 +35,53 @@ export const manifestSchema = z.object({
   step: count,
   /** The run's options, as in its config.json. */
   configuration: z.record(z.string(), z.unknown()),
-  model: z.object({ layers: size, channels: size, heads: size, context: size, vocabularySize: size }),
+  model: modelSchema,
   /** Where the loader goes on. */
-  position: z.object({ epoch: count, shard: count, sample: count }),
+  position: positionSchema,
   /** Length of the run log when it was written. */
   logBytes: count,
   /** Which code of the library computed it; bits are the same only on the same path. */
   codePath: z.string(),
   /** The training shards, to tell whether the data is still the same. */
   shards: z.array(z.object({ name: z.string(), tokens: count })),
-  files: z
-    .array(z.object({ name: fileName, bytes: count, sha256: z.string().regex(/^[0-9a-f]{64}$/) }))
-    .refine((files) => [weightsFile, optimizerFile].every((wanted) => files.some(({ name }) => name === wanted)), {
-      error: `it lists no ${weightsFile} or no ${optimizerFile}`,
-    }),
+  files: filesSchema.refine(
+    (files) => [weightsFile, optimizerFile].every((wanted) => files.some(({ name }) => name === wanted)),
+    { error: `it lists no ${weightsFile} or no ${optimizerFile}` },
+  ),
   /** When it was written, ISO 8601. */
   time: z.string(),
 });
 
 export type Manifest = z.infer<typeof manifestSchema>;
 
-/** A manifest of another format or version says so first: nothing else in it can be relied on. */
-const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
-
 /**
  * The manifest of a checkpoint folder.
  * @throws Gpt2Error if it is missing, damaged, or of another version
  */
-export function readManifest(checkpoint: string): Manifest {
-  const path = join(checkpoint, manifestFile);
+export const readManifest = (checkpoint: string): Manifest =>
+  readDescription(join(checkpoint, manifestFile), 'gpt2.ts checkpoint', checkpointVersion, manifestSchema);
+
+/** One of another format or version says so first: nothing else in it can be relied on. */
+const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
+
+/**
+ * Reads the JSON that describes a folder, written last.
+ * @throws Gpt2Error if it is missing, damaged, or of another format or version
+ */
+export function readDescription<S extends z.ZodType>(
+  path: string,
+  format: string,
+  version: number,
+  schema: S,
+): z.infer<S> {
   try {
     const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    const { format, version } = headSchema.parse(parsed);
-    if (format !== 'gpt2.ts checkpoint') throw new Error('it is not the manifest of a gpt2.ts checkpoint');
-    if (version !== checkpointVersion) {
-      throw new Error(`its version is ${JSON.stringify(version)}, this program reads ${checkpointVersion}`);
+    const found = headSchema.parse(parsed);
+    if (found.format !== format) throw new Error(`it does not describe a ${format}`);
+    if (found.version !== version) {
+      throw new Error(`its version is ${JSON.stringify(found.version)}, this program reads ${version}`);
     }
-    return manifestSchema.parse(parsed);
+    return schema.parse(parsed);
   } catch (cause) {
     throw new Gpt2Error(`${path} cannot be used: ${reasonOf(cause)}`, { cause });
   }

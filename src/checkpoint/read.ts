@@ -7,7 +7,7 @@ import { castWeights, type Model } from '../model/model.ts';
 import { type ParameterArena, parameterTable } from '../model/parameters.ts';
 import type { FoundCheckpoint } from './directory.ts';
 import { fromStored, storedShape } from './layout.ts';
-import { optimizerFile, weightsFile } from './manifest.ts';
+import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
 import type { Moments } from './write.ts';
@@ -17,7 +17,10 @@ import type { Moments } from './write.ts';
  * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
  * another shape
  */
-export function loadWeights({ path, manifest }: FoundCheckpoint, model: Model): void {
+export function loadWeights(
+  { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
+  model: Model,
+): void {
   checkModel(path, manifest.model, model.config);
   loadArenas(join(path, weightsFile), model.config, [['', model.masters]]);
   castWeights(model);

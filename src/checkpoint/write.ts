@@ -2,39 +2,66 @@
 // checkpoint is whole or not there. Making room, for a new one or by pruning, is in replace.ts and prune.ts.
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
+import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
-import { type ParameterArena, parameterTable } from '../model/parameters.ts';
+import { type Parameter, type ParameterArena, parameterTable } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { checkpointName } from './directory.ts';
-import { storedShape, toStored } from './layout.ts';
+import { storedCount, storedShape, toStored } from './layout.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
+import { pruneCheckpoints } from './prune.ts';
 import { clearLeftovers, putInPlace, syncFolder, temporaryName } from './replace.ts';
-import { type TensorToWrite, writeSafetensors } from './safetensors.ts';
+import { type WrittenFile, writeSafetensors } from './safetensors.ts';
 
-export { pruneCheckpoints } from './prune.ts';
-
-/** AdamW's state. In optimizer.safetensors a tensor's name is its name in model.safetensors behind "m." or "v.". */
+/** AdamW's state. */
 export interface Moments {
   readonly m: ParameterArena;
   readonly v: ParameterArena;
 }
 
-export interface CheckpointToWrite {
+/** A copy of all parameters in a checkpoint: master weights, first and second moments. */
+export type StateCopy = 'weights' | 'm' | 'v';
+
+/** Where the numbers of a checkpoint come from. */
+export interface State {
+  readonly config: ModelConfig;
+  /** A parameter's real rows, as they lie in the device. */
+  read(copy: StateCopy, parameter: Parameter): Float32Array;
+}
+
+/** What a checkpoint says besides its numbers. */
+export interface CheckpointHead {
   /** The run's folder of checkpoints. */
   readonly folder: string;
   /** Updates done. */
   readonly step: number;
-  readonly model: Model;
-  readonly moments: Moments;
   readonly manifest: Pick<Manifest, 'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards'>;
 }
+
+export interface CheckpointToWrite extends CheckpointHead {
+  readonly model: Model;
+  readonly moments: Moments;
+}
+
+/** Writes a checkpoint from the device's memory, as `writeState`. */
+export const writeCheckpoint = ({ model, moments, ...head }: CheckpointToWrite): string =>
+  writeState(head, stateInDevice(model, moments));
+
+/** The state as it is in the device when it is read. */
+export const stateInDevice = (model: Model, moments: Moments): State => ({
+  config: model.config,
+  read: (copy, parameter) => {
+    const arena = copy === 'weights' ? model.masters : moments[copy];
+    return arena.get(parameter.name).readInto(new Float32Array(storedCount(parameter)));
+  },
+});
 
 /**
  * Writes a checkpoint and gives its path. One of the same step, whole or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; what was written of it is removed then, older checkpoints are untouched
  */
-export function writeCheckpoint({ folder, step, model, moments, manifest }: CheckpointToWrite): string {
+export function writeState({ folder, step, manifest }: CheckpointHead, state: State): string {
   const name = checkpointName(step);
   const path = join(folder, name);
   const temporary = join(folder, temporaryName(name));
@@ -42,16 +69,13 @@ export function writeCheckpoint({ folder, step, model, moments, manifest }: Chec
     makeFolder(folder);
     clearLeftovers(folder);
     mkdirSync(temporary);
-    const weights = writeSafetensors(join(temporary, weightsFile), tensorsOf(model, model.masters));
-    const optimizer = writeSafetensors(join(temporary, optimizerFile), [
-      ...tensorsOf(model, moments.m, 'm.'),
-      ...tensorsOf(model, moments.v, 'v.'),
-    ]);
+    const weights = writeTensors(join(temporary, weightsFile), state, ['weights']);
+    const optimizer = writeTensors(join(temporary, optimizerFile), state, ['m', 'v']);
     const whole: Manifest = {
       format: 'gpt2.ts checkpoint',
       version: checkpointVersion,
       step,
-      model: model.config,
+      model: state.config,
       ...manifest,
       files: [
         { name: weightsFile, ...weights },
@@ -72,6 +96,37 @@ export function writeCheckpoint({ folder, step, model, moments, manifest }: Chec
     );
   }
   return path;
+}
+
+/** Which checkpoints stay; see `pruneCheckpoints`. */
+export interface Keeping {
+  readonly keep: number;
+  readonly keepEvery?: number;
+}
+
+/** What came of a save: the checkpoint's path or why there is none; and why an older one could not be removed. */
+export interface SaveResult {
+  readonly path?: string;
+  readonly failure?: string;
+  readonly pruneFailure?: string;
+}
+
+/** Writes a checkpoint, then removes those that are not to be kept. What the disk refuses is in the result. */
+export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
+  const refused = (work: () => void): string | undefined => {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof Gpt2Error) || error instanceof NativeError) throw error;
+      return error.message;
+    }
+  };
+  let path: string | undefined;
+  const failure = refused(() => {
+    path = writeState(head, state);
+  });
+  if (failure !== undefined || keeping === undefined) return { path, failure };
+  return { path, pruneFailure: refused(() => pruneCheckpoints(head.folder, keeping)) };
 }
 
 /** Every folder on the way that was not there yet is on the disk afterwards. */
@@ -95,9 +150,17 @@ function removeIfPossible(folder: string): void {
 const isOfFiles = (error: unknown): boolean =>
   error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
 
-const tensorsOf = (model: Model, arena: ParameterArena, prefix = ''): TensorToWrite[] =>
-  parameterTable(model.config).map((parameter) => ({
-    name: `${prefix}${parameter.huggingFaceName}`,
-    shape: storedShape(parameter),
-    read: () => toStored(parameter, arena.get(parameter.name)),
-  }));
+/** In optimizer.safetensors a tensor's name is its name in model.safetensors behind "m." or "v.". */
+const prefixes: Readonly<Record<StateCopy, string>> = { weights: '', m: 'm.', v: 'v.' };
+
+/** Writes copies of all parameters to a new safetensors file. @throws as `writeSafetensors` */
+export function writeTensors(path: string, { config, read }: State, copies: readonly StateCopy[]): WrittenFile {
+  const tensors = copies.flatMap((copy) =>
+    parameterTable(config).map((parameter) => ({
+      name: `${prefixes[copy]}${parameter.huggingFaceName}`,
+      shape: storedShape(parameter),
+      read: () => toStored(parameter, read(copy, parameter)),
+    })),
+  );
+  return writeSafetensors(path, tensors);
+}

@@ -49,7 +49,7 @@ export class Progress {
         const rate = `${Math.round(Number(event.ms))} ms   ${Math.round(Number(event.tokensPerSecond))} tokens/s`;
         const norm = typeof event.norm === 'number' ? event.norm.toFixed(2) : event.norm;
         this.line(
-          `${step}   loss ${formatLoss(event.loss)}   norm ${norm}   lr ${Number(event.lr).toExponential(2)}   ${rate}${left}`,
+          `${step}   loss ${formatLoss(event.loss)}   norm ${norm}   lr ${Number(event.lr).toExponential(2)}   ${rate}${event.skipped ? '   skipped' : left}`,
         );
         this.#status(event.step + 1, left);
         break;
@@ -68,8 +68,13 @@ export class Progress {
       case 'checkpoint':
         this.line(`saved ${event.path}`);
         break;
+      // The error that ends the run says it.
+      case 'nonFinite':
+        break;
       case 'done':
-        this.line(`done: ${event.steps} steps in ${formatDuration(Number(event.seconds))}`);
+        this.line(
+          `done: ${event.steps} steps in ${formatDuration(Number(event.seconds))}${event.skipped === undefined ? '' : `, ${event.skipped} updates skipped as spikes`}`,
+        );
         break;
       case 'run':
         break;

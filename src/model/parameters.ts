@@ -77,10 +77,22 @@ export function parameterCount(config: ModelConfig): number {
 // Every tensor of an arena starts on 64 bytes in fp32 and in bf16. The gaps are zero and stay so under every op.
 const alignment = 32;
 
+/** Elements of an arena of each kind. */
 function arenaSizes(table: readonly Parameter[]): Record<ParameterKind, number> {
   const sizes = { matrix: 0, vector: 0 };
   for (const { kind, shape } of table) sizes[kind] += Math.ceil(elements(shape) / alignment) * alignment;
   return sizes;
+}
+
+/** Where each parameter begins in its arena, in elements, by name. */
+export function arenaStarts(config: ModelConfig): ReadonlyMap<string, number> {
+  const next = { matrix: 0, vector: 0 };
+  const starts = new Map<string, number>();
+  for (const { name, kind, shape } of parameterTable(config)) {
+    starts.set(name, next[kind]);
+    next[kind] += Math.ceil(elements(shape) / alignment) * alignment;
+  }
+  return starts;
 }
 
 /** Bytes that one copy of all parameters takes. */
@@ -104,12 +116,11 @@ export class ParameterArena {
       new Tensor(device.allocate(sizes[kind] * bytesOf(type), name), `${name}.${kind}`, type, [sizes[kind]]);
     this.matrices = flat('matrix', matrixType);
     this.vectors = flat('vector', vectorType);
-    const next = { matrix: 0, vector: 0 };
+    const starts = arenaStarts(config);
     for (const parameter of table) {
-      const { kind, shape } = parameter;
-      const arena = kind === 'matrix' ? this.matrices : this.vectors;
-      this.#tensors.set(parameter.name, arena.view(shape, next[kind], `${name}.${parameter.name}`));
-      next[kind] += Math.ceil(elements(shape) / alignment) * alignment;
+      const arena = parameter.kind === 'matrix' ? this.matrices : this.vectors;
+      const start = starts.get(parameter.name)!;
+      this.#tensors.set(parameter.name, arena.view(parameter.shape, start, `${name}.${parameter.name}`));
     }
   }
 

@@ -51,7 +51,7 @@ export class PinnedBuffer {
   readonly device: Device;
   readonly bytes: number;
   #pointer: Pointer | undefined;
-  readonly #view: ArrayBuffer;
+  #view: ArrayBuffer | undefined;
 
   /** Use `Device.allocatePinned`. */
   constructor(device: Device, bytes: number) {
@@ -60,7 +60,6 @@ export class PinnedBuffer {
     this.device = device;
     this.bytes = bytes;
     this.#pointer = memory[0]!;
-    this.#view = viewMemory(this.#pointer, bytes);
   }
 
   /** Address of byte `offset`. @throws Gpt2Error after close */
@@ -69,9 +68,9 @@ export class PinnedBuffer {
     return this.#pointer + BigInt(offset);
   }
 
-  /** Its memory. It must not be kept past `close()`. @throws Gpt2Error after close */
+  /** Its memory, as a whole; it must not be kept past `close()`. @throws Gpt2Error after close */
   get memory(): ArrayBuffer {
-    this.at(0);
+    this.#view ??= viewMemory(this.at(0), this.bytes);
     return this.#view;
   }
 

@@ -65,6 +65,7 @@ export class Device {
   #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
+  #failed = false;
   #observer: ((name: string, args: object) => void) | undefined;
 
   /**
@@ -119,6 +120,7 @@ export class Device {
       this.#observer?.(name, args);
       return;
     }
+    if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.#failed = true;
     const detail = this.#bindings.lastError({ context: this.#context });
     const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
     throw new NativeError(symbol, statusName(status), ownText(symbol, detail));
@@ -252,10 +254,19 @@ export class Device {
     return milliseconds[0]!;
   }
 
-  /** Closes what was allocated in it, newest first, then the device. Closing twice is nothing. */
+  /**
+   * Closes what was allocated in it, newest first, then the device. Closing twice is nothing. Of a device that has failed
+   * nothing can be freed any more: that is no news to who closes it.
+   */
   close(): void {
     if (this.#context === undefined) return;
-    for (const owned of [...this.#owned].reverse()) owned.close();
+    for (const owned of [...this.#owned].reverse()) {
+      try {
+        owned.close();
+      } catch (error) {
+        if (!this.#failed) throw error;
+      }
+    }
     this.#owned.clear();
     const context = this.#context;
     this.#context = undefined;

@@ -6,5 +6,7 @@ import { join } from 'node:path';
 export const logPath = (run: string): string => join(run, 'log.jsonl');
 /** The configuration with every default settled; `--config` takes it. */
 export const configPath = (run: string): string => join(run, 'config.json');
+/** One folder a step whose numbers were not finite: step-00000020. */
+export const capturesFolder = (run: string): string => join(run, 'captures');
 /** One folder a checkpoint: step-00000020. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');

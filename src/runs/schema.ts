@@ -44,6 +44,7 @@ export const configurationSchema = z.looseObject({
   overfitBatch: z.boolean(),
   keep: z.int().optional(),
   keepEvery: z.int().optional(),
+  skipSpikes: z.number().optional(),
 });
 /** What a run was asked to do. */
 export type Configuration = z.infer<typeof configurationSchema>;
@@ -69,11 +70,36 @@ export const runEventSchema = z.discriminatedUnion('event', [
     lr: number,
     tokensPerSecond: number,
     ms: number,
+    /** The step's update was left out by --skip-spikes. */
+    skipped: z.boolean().optional(),
   }),
   z.looseObject({ event: z.literal('val'), step, loss: number }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
-  z.looseObject({ event: z.literal('checkpoint'), step, path: z.string() }),
-  z.looseObject({ event: z.literal('done'), steps: step, seconds: number, weights: z.string() }),
+  // ms: from the save's being due to its being on the disk; waitedMs: of these, until the save before was.
+  z.looseObject({
+    event: z.literal('checkpoint'),
+    step,
+    path: z.string(),
+    ms: number.optional(),
+    waitedMs: number.optional(),
+  }),
+  // What stopped a run: see train/trouble.ts.
+  z.looseObject({
+    event: z.literal('nonFinite'),
+    step,
+    loss: number,
+    norm: number,
+    finding: z.string(),
+    capture: z.string().optional(),
+  }),
+  // skipped: updates that --skip-spikes left out.
+  z.looseObject({
+    event: z.literal('done'),
+    steps: step,
+    seconds: number,
+    weights: z.string(),
+    skipped: step.optional(),
+  }),
 ]);
 
 /** One line of a run log. */

@@ -134,6 +134,12 @@ export const optionTable = {
     read: whole(1),
     help: 'with --keep: checkpoints of every M-th step stay as well',
   },
+  skipSpikes: {
+    flag: '--skip-spikes',
+    argument: 'Z',
+    read: real(1),
+    help: 'leave out the update of a step whose loss or norm is over the mean of the last 128 by Z standard deviations',
+  },
   device: { flag: '--device', argument: 'NAME', read: 'text', default: 'auto', help: 'auto, cuda, cuda:N, cpu' },
   dtype: {
     flag: '--dtype',

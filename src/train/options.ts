@@ -60,7 +60,17 @@ export function readOptionsFile(path: string): TrainOptions {
 }
 
 /** Options that mean something by not being given, or whose default depends on data. */
-type Unsettled = 'steps' | 'stopAfter' | 'keep' | 'keepEvery' | 'layers' | 'channels' | 'heads' | 'context' | 'out';
+type Unsettled =
+  | 'steps'
+  | 'stopAfter'
+  | 'keep'
+  | 'keepEvery'
+  | 'skipSpikes'
+  | 'layers'
+  | 'channels'
+  | 'heads'
+  | 'context'
+  | 'out';
 
 /** Options with every default that does not depend on data settled. */
 export type SettledOptions = Readonly<

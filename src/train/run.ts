@@ -3,6 +3,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
+import { BackgroundWriter } from '../checkpoint/background.ts';
 import { type FoundCheckpoint, resolveCheckpoint } from '../checkpoint/directory.ts';
 import { loadMoments, loadWeights } from '../checkpoint/read.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -56,6 +57,7 @@ export interface Run {
   readonly resumed: FoundCheckpoint | undefined;
   readonly model: Model;
   readonly trainer: Trainer;
+  readonly writer: BackgroundWriter;
   readonly loader: Loader;
   readonly validation: Validation | undefined;
   readonly log: RunLog;
@@ -134,6 +136,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       resumed: checkpoint,
       model,
       trainer,
+      writer: new BackgroundWriter(model, trainer),
       loader,
       validation,
       log,

@@ -1,15 +1,20 @@
 // A training run from options to the last checkpoint: opens data, device and run folder, then the loop. Each step may
 // log, in this order: validation, sample, checkpoint, training loss. What a step computes is in trainer.ts.
-import { startPosition } from '../batches/order.ts';
+import type { Batch } from '../batches/loader.ts';
+import { type Position, startPosition } from '../batches/order.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { meanLoss } from '../evaluate/mean-loss.ts';
+import { readRun } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { checkpointRun, doneEvent, pruneRun, sampleText } from './milestones.ts';
+import { doneEvent, sampleText } from './milestones.ts';
 import type { TrainOptions } from './option-table.ts';
 import { openRun, type Run, type RunDescription } from './run.ts';
+import { Saving, type SavingHooks } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
+import { mostSkippedInARow, SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 import type { BegunStep } from './trainer.ts';
+import { stopAtBadStep } from './trouble.ts';
 
 export interface TrainHooks {
   /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (130 or 143). */
@@ -45,117 +50,196 @@ export class StoppedError extends Gpt2Error {
  * @throws UsageError for options that cannot be; StoppedError after `signal`; Gpt2Error for everything else a user can mend
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
-  const run = await openRun(options, hooks.onNotice ?? (() => {}));
+  const notice = hooks.onNotice ?? (() => {});
+  const run = await openRun(options, notice);
   try {
     if (run.startStep >= run.steps) {
-      hooks.onNotice?.(`the run in ${run.out} is finished: ${run.steps} of ${run.steps} steps are done`);
+      notice(`the run in ${run.out} is finished: ${run.steps} of ${run.steps} steps are done`);
       return { out: run.out, steps: run.steps };
     }
-    const result = await loop(run, hooks);
-    run.log.settle();
-    return result;
+    const session = new Session(run, hooks);
+    try {
+      const result = await session.run();
+      run.log.settle();
+      return result;
+    } catch (error) {
+      throw error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR' ? session.lost(error) : error;
+    } finally {
+      await session.close();
+    }
   } finally {
     run.close();
   }
 }
 
-async function loop(run: Run, { signal, onStart, onNotice, onEvent }: TrainHooks): Promise<TrainResult> {
-  const { options, steps, trainer, loader, validation } = run;
-  const throughput = new Throughput(options.totalBatch);
-  let step = run.startStep;
-  let logFailed = false;
-  const log = (event: RunEvent) => {
-    const json = run.log.write(event);
-    const { failure } = run.log;
-    if (failure && !logFailed) onNotice?.(`${failure.message}; they are kept until they can be, and training goes on`);
-    if (!failure && logFailed) onNotice?.('the log can be written again, and has every line');
-    logFailed = failure !== undefined;
-    onEvent?.(event, { json, remaining: throughput.remaining(run.lastStep - step) });
-  };
-  onStart?.(run.description);
-  log(run.runEvent);
-  if (run.resumed) log({ event: 'checkpoint', step, path: run.resumed.path });
-  const started = performance.now();
-  const firstBatch = options.overfitBatch ? copyBatches(run) : undefined;
+/** A step that was issued. */
+interface UnderWay {
+  readonly step: number;
+  readonly lr: number;
+  /** Of its first micro-batch. */
+  readonly position: Position;
+  readonly begin: number;
+  readonly begun: BegunStep;
+}
 
-  // On a GPU a step's result is read after the next was issued, so that the device never waits for the host.
-  let underWay: { index: number; lr: number; begin: number; begun: BegunStep } | undefined;
-  let lastEnd = started;
-  const settle = async () => {
-    if (!underWay) return;
-    const { index, lr, begin, begun } = underWay;
-    underWay = undefined;
-    const { loss, norm } = await begun.finished();
-    const now = performance.now();
-    const ms = now - Math.max(begin, lastEnd);
-    lastEnd = now;
-    log({ event: 'train', step: index, loss, norm, lr, ...throughput.add(ms), ms });
-  };
+/** The loop over steps, and what it keeps between them. */
+class Session {
+  readonly #run: Run;
+  readonly #hooks: TrainHooks;
+  readonly #saving: Saving;
+  readonly #throughput: Throughput;
+  readonly #spikes: SpikeWatch | undefined;
+  /** For --overfit-batch. */
+  readonly #firstBatch: (() => Batch) | undefined;
+  #step: number;
+  #underWay: UnderWay | undefined;
+  #lastEnd = performance.now();
+  #logFailed = false;
+  #skipped = 0;
+  #skippedInARow = 0;
+  #saved: string | undefined;
 
-  /** Trouble with the disk is told and is no reason to stop training, unless the run ends with this step. */
-  const save = (ends: boolean) => {
-    try {
-      log({ event: 'checkpoint', step, path: checkpointRun(run, step) });
-    } catch (error) {
-      if (ends || !isOfDisk(error)) throw error;
-      onNotice?.(`step ${step} was not saved, training goes on: ${error.message}`);
-      return;
+  constructor(run: Run, hooks: TrainHooks) {
+    const { options, startStep, resumed } = run;
+    this.#run = run;
+    this.#hooks = hooks;
+    this.#step = startStep;
+    this.#saved = resumed?.path;
+    this.#throughput = new Throughput(options.totalBatch);
+    this.#saving = new Saving(run, this.#savingHooks);
+    if (options.skipSpikes !== undefined) {
+      const before = resumed ? trainedSteps(run.out) : [];
+      this.#spikes = new SpikeWatch(options.skipSpikes, before);
+      this.#skipped = before.filter(({ skipped }) => skipped).length;
     }
-    try {
-      pruneRun(run);
-    } catch (error) {
-      if (!isOfDisk(error)) throw error;
-      onNotice?.(`${error.message}; training goes on`);
-    }
-  };
-
-  for (; ; step++) {
-    const isLast = step === steps;
-    const isResumedHere = run.resumed !== undefined && step === run.startStep;
-    const isStopping = () => signal?.aborted === true;
-    const isDue = (every: number) => every > 0 && step % every === 0;
-    const validates = validation !== undefined && (isLast || isDue(options.valEvery));
-    const samples = options.sampleEvery > 0 && step > 0 && (isLast || isDue(options.sampleEvery));
-    const saves = isLast || step === run.lastStep || (step > 0 && isDue(options.saveEvery));
-    if (validates || samples || saves || isStopping()) await settle();
-    if (!isResumedHere) {
-      if (validates) {
-        validation.loader.seek(startPosition);
-        log({ event: 'val', step, loss: await meanLoss(run.model, validation, () => validation.loader.next()) });
-      }
-      if (samples) log({ event: 'sample', step, text: await sampleText(run, step) });
-      const stops = isStopping();
-      const ends = stops || isLast || step === run.lastStep;
-      if (saves || stops) save(ends);
-      if (stops && !isLast) throw stopped(run, step, signal);
-    }
-    if (isLast || step === run.lastStep) break;
-
-    const begin = performance.now();
-    const lr = learningRateAt({ ...options, steps }, step);
-    const begun = await trainer.begin(step, lr, firstBatch ?? (() => loader.next()));
-    await settle();
-    underWay = { index: step, lr, begin, begun };
-    if (!run.model.device.captures) await settle();
+    if (options.overfitBatch) this.#firstBatch = copyBatches(run);
   }
 
-  if (step === steps) log(doneEvent(run, (performance.now() - started) / 1000));
-  return { out: run.out, steps: step };
+  get #savingHooks(): SavingHooks {
+    return { log: (event) => this.#log(event), notice: (text) => this.#hooks.onNotice?.(text) };
+  }
+
+  async run(): Promise<TrainResult> {
+    const { options, steps, lastStep, startStep, model, loader, validation, resumed } = this.#run;
+    const { signal, onStart } = this.#hooks;
+    onStart?.(this.#run.description);
+    this.#log(this.#run.runEvent);
+    if (resumed) this.#log({ event: 'checkpoint', step: startStep, path: resumed.path });
+    const started = performance.now();
+
+    for (; ; this.#step++) {
+      const step = this.#step;
+      const isLast = step === steps;
+      const isResumedHere = resumed !== undefined && step === startStep;
+      const isStopping = () => signal?.aborted === true || this.#skippedInARow >= mostSkippedInARow;
+      const isDue = (every: number) => every > 0 && step % every === 0;
+      const validates = validation !== undefined && (isLast || isDue(options.valEvery));
+      const samples = options.sampleEvery > 0 && step > 0 && (isLast || isDue(options.sampleEvery));
+      const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
+      if (validates || samples || saves || isStopping()) await this.#settle();
+      if (!isResumedHere) {
+        if (validates) {
+          validation.loader.seek(startPosition);
+          const loss = await meanLoss(model, validation, () => validation.loader.next());
+          this.#log({ event: 'val', step, loss });
+        }
+        if (samples) this.#log({ event: 'sample', step, text: await sampleText(this.#run, step) });
+        const stops = isStopping();
+        if (stops || isLast || step === lastStep) await this.#saving.saveNow(step, loader.position);
+        else if (saves) await this.#saving.save(step, loader.position);
+        if (stops && !isLast) throw this.#stopped(step);
+      }
+      if (isLast || step === lastStep) break;
+      await this.#begin(step);
+    }
+
+    const seconds = (performance.now() - started) / 1000;
+    if (this.#step === steps) this.#log(doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
+    return { out: this.#run.out, steps: this.#step };
+  }
+
+  /** Issues a step. On a GPU a step's result is read after the next was issued, so that the device never waits for the host. */
+  async #begin(step: number): Promise<void> {
+    const { options, steps, startStep, trainer, loader, model } = this.#run;
+    const begin = performance.now();
+    const lr = learningRateAt({ ...options, steps }, step);
+    const { position } = loader;
+    const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
+    const begun = await trainer.begin(step, lr, this.#firstBatch ?? (() => loader.next()), limits);
+    await this.#settle();
+    this.#underWay = { step, lr, position, begin, begun };
+    if (!model.device.captures) await this.#settle();
+  }
+
+  /** Waits for the step under way and logs it. @throws Gpt2Error if its numbers end the run */
+  async #settle(): Promise<void> {
+    if (!this.#underWay) return;
+    const { step, lr, position, begin, begun } = this.#underWay;
+    this.#underWay = undefined;
+    const result = await begun.finished();
+    const { loss, norm, updated } = result;
+    const now = performance.now();
+    const ms = now - Math.max(begin, this.#lastEnd);
+    this.#lastEnd = now;
+    if (!updated && !this.#spikes) {
+      const { loader } = this.#run;
+      loader.seek(position);
+      const nextBatch = this.#firstBatch ?? (() => loader.next());
+      const bad = { step, result, position, nextBatch };
+      throw await stopAtBadStep(this.#run, bad, this.#saving, this.#savingHooks);
+    }
+    this.#spikes?.add({ step, loss, norm });
+    this.#skippedInARow = updated ? 0 : this.#skippedInARow + 1;
+    if (!updated) this.#skipped++;
+    const rate = this.#throughput.add(ms);
+    this.#log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...(updated ? {} : { skipped: true }) });
+  }
+
+  #log(event: RunEvent): void {
+    const { log, lastStep } = this.#run;
+    if (event.event === 'checkpoint') this.#saved = event.path;
+    const json = log.write(event);
+    const { failure } = log;
+    const notice = (text: string) => this.#hooks.onNotice?.(text);
+    if (failure && !this.#logFailed)
+      notice(`${failure.message}; they are kept until they can be, and training goes on`);
+    if (!failure && this.#logFailed) notice('the log can be written again, and has every line');
+    this.#logFailed = failure !== undefined;
+    this.#hooks.onEvent?.(event, { json, remaining: this.#throughput.remaining(lastStep - this.#step) });
+  }
+
+  #stopped(step: number): Gpt2Error {
+    const { steps, out } = this.#run;
+    const { signal } = this.#hooks;
+    const done = `stopped after ${step} of ${steps} steps and saved`;
+    if (signal?.aborted !== true) {
+      return new Gpt2Error(
+        `${done}: the last ${this.#skippedInARow} updates were all skipped as spikes; go on with --out ${out} --resume and a smaller --lr or a larger --skip-spikes`,
+      );
+    }
+    const exitCode = typeof signal.reason === 'number' ? signal.reason : 130;
+    return new StoppedError(`${done}; continue with --out ${out} --resume`, exitCode);
+  }
+
+  /** What to say of a device that failed under the run. */
+  lost(error: NativeError): Gpt2Error {
+    const from = this.#saved
+      ? `${this.#saved} is whole: continue with --out ${this.#run.out} --resume`
+      : 'nothing was saved';
+    return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
+  }
+
+  /** Waits for what is being written. */
+  close(): Promise<void> {
+    return this.#saving.close();
+  }
 }
 
-/** A device that fails is another matter: what it computes next would fail too. */
-const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);
-
-function stopped(run: Run, step: number, signal: AbortSignal | undefined): StoppedError {
-  const exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;
-  return new StoppedError(
-    `stopped after ${step} of ${run.steps} steps and saved; continue with --out ${run.out} --resume`,
-    exitCode,
-  );
-}
+/** What the log of a run says of its steps, skipped or not. */
+const trainedSteps = (out: string) => readRun(out).events.flatMap((event) => (event.event === 'train' ? [event] : []));
 
 /** The micro-batches of the first step, again and again. */
-function copyBatches({ options, loader }: Run): () => { inputs: Int32Array; targets: Int32Array } {
+function copyBatches({ options, loader }: Run): () => Batch {
   loader.seek(startPosition);
   const batches = Array.from({ length: options.accumulation }, () => {
     const { inputs, targets } = loader.next();

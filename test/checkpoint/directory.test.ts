@@ -20,7 +20,8 @@ import {
   verifyCheckpoint,
 } from '../../src/checkpoint/directory.ts';
 import { readManifest } from '../../src/checkpoint/manifest.ts';
-import { pruneCheckpoints, writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { pruneCheckpoints } from '../../src/checkpoint/prune.ts';
+import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -144,7 +145,7 @@ describeBackends('checkpoints', (_, kind) => {
         (m) => {
           m.format = 'x';
         },
-        'not the manifest of a gpt2.ts checkpoint',
+        'does not describe a gpt2.ts checkpoint',
       ],
       [
         'with a step that is no number',

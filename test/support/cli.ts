@@ -1,6 +1,6 @@
 // Runs the program as a user does, in a folder of its own, and makes small data sets for it.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -46,8 +46,17 @@ export class Workplace {
     });
   }
 
-  /** Writes train and val shards of random tokens below a bound. */
-  data({ train = 5000, val = 2000, below = 100, name = 'data' } = {}): string {
+  /**
+   * Writes train and val shards of random tokens below a bound, for a model of GPT-2's vocabulary or, as small ones are
+   * quicker, of `vocabulary`.
+   */
+  data({
+    train = 5000,
+    val = 2000,
+    below = 100,
+    name = 'data',
+    vocabulary = undefined as number | undefined,
+  } = {}): string {
     const random = new Random(train);
     mkdirSync(this.path(name), { recursive: true });
     for (const [role, count] of [
@@ -55,6 +64,10 @@ export class Workplace {
       ['val', val],
     ] as const) {
       writeShard(this.path(name, `random_${role}.bin`), Uint16Array.from(random.integers(count, below)));
+    }
+    if (vocabulary !== undefined) {
+      const dataset = { source: 'random', tokenizer: 'gpt2', vocabularySize: vocabulary, shards: [] };
+      writeFileSync(this.path(name, 'dataset.json'), JSON.stringify(dataset));
     }
     return this.path(name);
   }

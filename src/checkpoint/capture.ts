@@ -1,0 +1,174 @@
+// A capture: what is needed to compute one step's loss and gradients again, here or on another machine: weights, tokens, how
+// they are cut, and what came out. A folder like a checkpoint, capture.json written last; replaying it is train/replay.ts.
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { Batch } from '../batches/loader.ts';
+import { Gpt2Error } from '../errors.ts';
+import type { Model } from '../model/model.ts';
+import type { ParameterArena } from '../model/parameters.ts';
+import type { Tensor } from '../native/buffer.ts';
+import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
+import { verifyContents } from './directory.ts';
+import { filesSchema, modelSchema, positionSchema, readDescription, weightsFile } from './manifest.ts';
+import { syncFolder, temporaryName } from './replace.ts';
+import { type Moments, stateInDevice, writeTensors } from './write.ts';
+
+const captureFile = 'capture.json';
+const tokensFile = 'tokens.bin';
+const captureVersion = 1;
+
+const count = z.int().nonnegative();
+const size = z.int().positive();
+/** JSON has no word for what is not finite. */
+const result = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])]);
+
+const captureSchema = z.object({
+  format: z.literal('gpt2.ts capture'),
+  version: z.literal(captureVersion),
+  /** Name and version of the program that wrote it. */
+  program: z.string(),
+  step: count,
+  /** Where the step's tokens lie in the run's data. */
+  position: positionSchema,
+  model: modelSchema,
+  library: z.enum(['cpu', 'cuda']),
+  dtype: z.enum(['fp32', 'tf32', 'bf16']),
+  codePath: z.string(),
+  batch: size,
+  sequence: size,
+  accumulation: size,
+  loss: result,
+  norm: result,
+  /** sha256 over the step's gradients as they lie in the device. */
+  gradients: z.string().regex(/^[0-9a-f]{64}$/),
+  /** The first tensor that was not finite. */
+  finding: z
+    .object({
+      microBatch: count.optional(),
+      layer: count.optional(),
+      op: z.string().optional(),
+      tensor: z.string(),
+      value: z.enum(['NaN', 'Infinity', '-Infinity']),
+    })
+    .optional(),
+  files: filesSchema.refine(
+    (files) => [weightsFile, tokensFile].every((wanted) => files.some(({ name }) => name === wanted)),
+    { error: `it lists no ${weightsFile} or no ${tokensFile}` },
+  ),
+});
+
+export type Capture = z.infer<typeof captureSchema>;
+
+/** A capture whose files are what it says. */
+export interface FoundCapture {
+  readonly path: string;
+  readonly manifest: Capture;
+}
+
+/** A number as a capture holds it. */
+export const captured = (value: number): Capture['loss'] =>
+  Number.isFinite(value) ? value : (String(value) as Capture['loss']);
+
+/** What `writeCapture` finds out by itself. */
+type Derived = 'format' | 'version' | 'model' | 'library' | 'dtype' | 'codePath' | 'gradients' | 'files';
+
+/**
+ * Writes a capture to `folder`/step-NNNNNNNN and gives its path; one of the same step is replaced.
+ * @param batches the step's micro-batches
+ * @throws Gpt2Error if it cannot be written
+ */
+export function writeCapture(
+  folder: string,
+  { model, moments, gradients }: { model: Model; moments: Moments; gradients: ParameterArena },
+  batches: readonly Batch[],
+  facts: Omit<Capture, Derived>,
+): string {
+  const name = `step-${String(facts.step).padStart(8, '0')}`;
+  const path = join(folder, name);
+  const temporary = join(folder, temporaryName(name));
+  const { description, dtype } = model.device;
+  try {
+    mkdirSync(temporary, { recursive: true });
+    const weights = writeTensors(join(temporary, weightsFile), stateInDevice(model, moments), ['weights']);
+    const tokens = rowsOf(batches, facts.sequence);
+    const { sha256 } = writeShard(join(temporary, tokensFile), tokens);
+    const { library, codePath } = description;
+    const manifest: Capture = {
+      format: 'gpt2.ts capture',
+      version: captureVersion,
+      ...facts,
+      model: model.config,
+      ...{ library, dtype, codePath },
+      gradients: gradientsHash(gradients),
+      files: [
+        { name: weightsFile, ...weights },
+        { name: tokensFile, bytes: 1024 + tokens.byteLength, sha256 },
+      ],
+    };
+    writeDurably(join(temporary, captureFile), [Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`)]);
+    if (existsSync(path)) rmSync(path, { recursive: true });
+    renameSync(temporary, path);
+    syncFolder(folder);
+  } catch (cause) {
+    rmSync(temporary, { recursive: true, force: true });
+    if ((cause as NodeJS.ErrnoException).code === undefined && !(cause instanceof Gpt2Error)) throw cause;
+    throw new Gpt2Error(`cannot write the capture ${path}: ${(cause as Error).message}`, { cause });
+  }
+  return path;
+}
+
+/** Each row's tokens and the one that follows. */
+function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
+  const rows = batches.flatMap(({ inputs, targets }) =>
+    Array.from({ length: inputs.length / sequence }, (_, row) => [
+      ...inputs.subarray(row * sequence, (row + 1) * sequence),
+      targets[(row + 1) * sequence - 1]!,
+    ]),
+  );
+  return Uint16Array.from(rows.flat());
+}
+
+/** @throws Gpt2Error if the folder is no capture, or a file is missing or changed */
+export function readCapture(path: string): FoundCapture {
+  const manifest = readDescription(join(path, captureFile), 'gpt2.ts capture', captureVersion, captureSchema);
+  verifyContents(path, manifest.files);
+  return { path, manifest };
+}
+
+/** The micro-batches of a capture. @throws Gpt2Error if there are more or fewer tokens than it says */
+export function readBatches({ path, manifest }: FoundCapture): Batch[] {
+  const { batch, sequence, accumulation, model } = manifest;
+  using shard = openShard(join(path, tokensFile));
+  const rows = batch * accumulation;
+  if (shard.tokens !== rows * (sequence + 1)) {
+    throw new Gpt2Error(`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} and one`);
+  }
+  shard.checkTokens(model.vocabularySize);
+  return Array.from({ length: accumulation }, (_, micro) => {
+    const [inputs, targets] = [new Int32Array(batch * sequence), new Int32Array(batch * sequence)];
+    for (let row = 0; row < batch; row++) {
+      const tokens = shard.read((micro * batch + row) * (sequence + 1), sequence + 1);
+      inputs.set(tokens.subarray(0, sequence), row * sequence);
+      targets.set(tokens.subarray(1), row * sequence);
+    }
+    return { inputs, targets };
+  });
+}
+
+/** sha256 over gradients as they lie in the device: the same bits give the same hash, on one code path. */
+export function gradientsHash({ matrices, vectors }: ParameterArena): string {
+  const hash = createHash('sha256');
+  for (const tensor of [matrices, vectors]) for (const part of partsOf(tensor)) hash.update(part);
+  return hash.digest('hex');
+}
+
+function* partsOf(tensor: Tensor): Generator<Uint8Array> {
+  const most = 1 << 24;
+  for (let start = 0; start < tensor.count; start += most) {
+    const length = Math.min(most, tensor.count - start);
+    const values = tensor.readInto(tensor.type === 'bf16' ? new Uint16Array(length) : new Float32Array(length), start);
+    yield new Uint8Array(values.buffer);
+  }
+}

@@ -1,0 +1,38 @@
+// `replay`: computes a captured step again and says whether the same came out.
+import { Command, Option } from 'commander';
+import { Gpt2Error, type OptionName, optionTable, type ReplayOptions, readOption, replay } from '../index.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- replay runs/d12/captures/step-00000120
+  npm run gpt2 -- replay runs/d12/captures/step-00000120 --dtype fp32     whether it is the precision's fault
+
+A run that meets a loss or gradient that is not finite writes such a capture: weights, tokens, and what came out of them.
+Exit code 0 if the same came out to the last bit, 1 if not; on another device, dtype or code path it cannot.
+`;
+
+export function replayCommand(): Command {
+  const command = new Command('replay')
+    .description('Compute a captured step again')
+    .argument('<CAPTURE>', 'folder that training wrote: <run>/captures/step-...')
+    .addHelpText('after', examples);
+  for (const [name, help] of [
+    ['device', "auto, cuda, cuda:N, cpu (default: the capture's)"],
+    ['dtype', "fp32, tf32, bf16 (default: the capture's)"],
+    ['threads', optionTable.threads.help],
+  ] as const satisfies readonly (readonly [OptionName, string])[]) {
+    const { flag, argument } = optionTable[name];
+    command.addOption(new Option(`${flag} <${argument}>`, help).argParser((text) => readOption(name, text)));
+  }
+  return command.action(async (path: string, options: ReplayOptions) => {
+    const { capture, loss, norm, finding, on, differences } = await replay(path, options);
+    process.stdout.write(`step ${capture.manifest.step} on ${on}: loss ${loss}, norm ${norm}\n`);
+    process.stdout.write(`${finding ?? 'every number is finite'}\n`);
+    if (differences.length === 0) {
+      process.stdout.write('the same as captured, to the last bit\n');
+      return;
+    }
+    const { library, codePath, dtype } = capture.manifest;
+    throw new Gpt2Error(`not what was captured on ${library} ${codePath} ${dtype}: ${differences.join('; ')}`);
+  });
+}

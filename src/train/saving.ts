@@ -1,0 +1,127 @@
+// When a run's state goes to the disk: behind the device's work, on a thread of its own, one save at a time. What a
+// checkpoint holds is ../checkpoint; when one is due is decided in train.ts.
+import { basename } from 'node:path';
+import type { Position } from '../batches/order.ts';
+import { type CheckpointHead, type SaveResult, saveState, stateInDevice } from '../checkpoint/write.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
+import { checkpointsFolder } from '../runs/paths.ts';
+import type { RunEvent } from '../runs/schema.ts';
+import type { Run } from './run.ts';
+
+export interface SavingHooks {
+  /** Told of each checkpoint once it is on the disk. */
+  readonly log: (event: RunEvent) => void;
+  readonly notice: (text: string) => void;
+}
+
+export class Saving {
+  readonly #run: Run;
+  readonly #hooks: SavingHooks;
+  /** The save that is being written. It rejects only if training cannot go on. */
+  #writing: { step: number; done: Promise<void> } | undefined;
+  #copies = true;
+
+  constructor(run: Run, hooks: SavingHooks) {
+    this.#run = run;
+    this.#hooks = hooks;
+    if (run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+  }
+
+  /**
+   * Begins to save the state after `step` updates, and returns when the state may change: training is held up for the copy
+   * from the device alone. A save before this one that is still being written is waited for. What the disk does not take is
+   * told and is no reason to stop.
+   * @param position of the micro-batch that comes next
+   */
+  async save(step: number, position: Position): Promise<void> {
+    const due = performance.now();
+    const before = this.#writing;
+    await this.settle();
+    const waitedMs = performance.now() - due;
+    if (before) {
+      this.#hooks.notice(
+        `the save of step ${step} waited ${(waitedMs / 1000).toFixed(1)} s until step ${before.step} was written`,
+      );
+    }
+    const result = this.#write(step, position, { inPlace: false });
+    const done = result.then(
+      (written) => this.#tell(step, written, { due, waitedMs: before && waitedMs }),
+      (error) => {
+        if (!isOfDisk(error)) throw error;
+        this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
+      },
+    );
+    // Who awaits it comes later.
+    done.catch(() => {});
+    this.#writing = { step, done };
+  }
+
+  /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
+  async saveNow(step: number, position: Position): Promise<void> {
+    await this.settle();
+    const due = performance.now();
+    this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
+  }
+
+  /** Waits until nothing is being written. @throws whatever keeps training from going on */
+  async settle(): Promise<void> {
+    const writing = this.#writing;
+    await writing?.done;
+    if (this.#writing === writing) this.#writing = undefined;
+  }
+
+  /** As `settle`, but throws nothing; then ends the thread. */
+  async close(): Promise<void> {
+    await this.#writing?.done.catch(() => {});
+    await this.#run.writer.close();
+  }
+
+  async #write(step: number, position: Position, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
+    const { options, out, log, program, configuration, model, loader, trainer, writer } = this.#run;
+    // A resumed run goes on behind the log's lines of before: they must be there.
+    log.settle();
+    const head: CheckpointHead = {
+      folder: checkpointsFolder(out),
+      step,
+      manifest: {
+        program,
+        configuration,
+        position,
+        logBytes: log.bytes,
+        codePath: model.device.description.codePath,
+        shards: loader.shards.map(({ path, tokens }) => ({ name: basename(path), tokens })),
+      },
+    };
+    const { keep, keepEvery } = options;
+    const keeping = keep === undefined ? undefined : { keep, keepEvery };
+    const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
+    const result = await (begun ?? saveState(head, stateInDevice(model, trainer), keeping));
+    if (result.failure !== undefined) throw new Gpt2Error(result.failure);
+    return result;
+  }
+
+  /** A copy takes host memory; without it a save is slower, but a save. */
+  #tryCopy<R>(copy: () => R): R | undefined {
+    if (!this.#copies) return undefined;
+    try {
+      return copy();
+    } catch (error) {
+      if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY') throw error;
+      this.#copies = false;
+      const gib = (this.#run.writer.copyBytes / 2 ** 30).toFixed(1);
+      this.#hooks.notice(
+        `there is no host memory for a copy of ${gib} GiB: training waits while a checkpoint is written`,
+      );
+      return undefined;
+    }
+  }
+
+  #tell(step: number, { path, pruneFailure }: SaveResult, { due, waitedMs }: { due: number; waitedMs?: number }): void {
+    const ms = performance.now() - due;
+    this.#hooks.log({ event: 'checkpoint', step, path: path!, ms, ...(waitedMs === undefined ? {} : { waitedMs }) });
+    if (pruneFailure !== undefined) this.#hooks.notice(`${pruneFailure}; training goes on`);
+  }
+}
+
+/** A device that fails is another matter: what it computes next would fail too. */
+const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);

@@ -1,0 +1,82 @@
+// What a run does when a step's loss or gradient is not finite: the device has left the weights as they were before the step;
+// the tensor where it began is found, the step captured, the state saved, and the run ends with all of that in one line.
+import type { Batch } from '../batches/loader.ts';
+import type { Position } from '../batches/order.ts';
+import { captured, writeCapture } from '../checkpoint/capture.ts';
+import { Gpt2Error } from '../errors.ts';
+import { capturesFolder } from '../runs/paths.ts';
+import { describeFinding, type Finding, locate } from './locate.ts';
+import type { Run } from './run.ts';
+import type { Saving, SavingHooks } from './saving.ts';
+import type { StepResult } from './trainer.ts';
+
+/** A step that updated nothing because its loss or norm was not finite. */
+export interface BadStep {
+  readonly step: number;
+  readonly result: StepResult;
+  /** Of the step's first micro-batch. */
+  readonly position: Position;
+  /** The step's micro-batches, from the first. */
+  readonly nextBatch: () => Batch;
+}
+
+/** Finds out, saves what there is, and gives the error that ends the run. */
+export async function stopAtBadStep(
+  run: Run,
+  { step, result, position, nextBatch }: BadStep,
+  saving: Saving,
+  { log, notice }: SavingHooks,
+): Promise<Gpt2Error> {
+  const { model, trainer, options, out, program } = run;
+  const { loss, norm } = result;
+  const what = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
+  notice(`${what}: computing it again to find where it began`);
+  // A step may have been begun behind it.
+  await model.device.finished();
+  const batches: Batch[] = [];
+  const { finding } = await locate(trainer, () => {
+    const { inputs, targets } = nextBatch();
+    batches.push({ inputs: inputs.slice(), targets: targets.slice() });
+    return batches.at(-1)!;
+  });
+  const began = finding ? describeFinding(finding) : 'every gradient is finite, but their norm is over what fp32 holds';
+  const attempt = (work: () => string): string => {
+    try {
+      return work();
+    } catch (error) {
+      if (!(error instanceof Gpt2Error)) throw error;
+      return error.message;
+    }
+  };
+  let capture: string | undefined;
+  const captureText = attempt(() => {
+    capture = writeCapture(capturesFolder(out), { model, moments: trainer, gradients: trainer.gradients }, batches, {
+      ...{ program, step, position, finding },
+      ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
+      ...{ loss: captured(loss), norm: captured(norm) },
+    });
+    return `captured in ${capture} (gpt2 replay)`;
+  });
+  const saved = await save(run, step, position, finding, saving);
+  // After the save, whose log ends before the step: a resumed run does it again.
+  log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
+  return new Gpt2Error(`${what}; ${began}; ${captureText}; ${saved}`);
+}
+
+/** The state before the step, unless it is what is wrong. */
+async function save(
+  { out }: Run,
+  step: number,
+  position: Position,
+  finding: Finding | undefined,
+  saving: Saving,
+): Promise<string> {
+  if (finding && finding.microBatch === undefined) return 'not saved, the weights themselves are not finite';
+  try {
+    await saving.saveNow(step, position);
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    return error.message;
+  }
+  return `saved as it was before the step; go on with --out ${out} --resume and a smaller --lr, or --skip-spikes`;
+}
