@@ -17,7 +17,7 @@ export interface SavingHooks {
 export class Saving {
   readonly #run: Run;
   readonly #hooks: SavingHooks;
-  /** The save that is being written. It rejects only if training cannot go on. */
+  /** The save that is being written, while it is. It rejects only if training cannot go on. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
 
@@ -43,11 +43,14 @@ export class Saving {
         `the save of step ${step} waited ${(waitedMs / 1000).toFixed(1)} s until step ${before.step} was written`,
       );
     }
-    const result = this.#write(step, position, { inPlace: false });
-    const done = result.then(
-      (written) => this.#tell(step, written, { due, waitedMs: before && waitedMs }),
+    const done = this.#write(step, position, { inPlace: false }).then(
+      (result) => {
+        this.#writing = undefined;
+        this.#tell(step, result, { due, waitedMs: before && waitedMs });
+      },
       (error) => {
         if (!isOfDisk(error)) throw error;
+        this.#writing = undefined;
         this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
       },
     );
@@ -65,9 +68,7 @@ export class Saving {
 
   /** Waits until nothing is being written. @throws whatever keeps training from going on */
   async settle(): Promise<void> {
-    const writing = this.#writing;
-    await writing?.done;
-    if (this.#writing === writing) this.#writing = undefined;
+    await this.#writing?.done;
   }
 
   /** As `settle`, but throws nothing; then ends the thread. */
