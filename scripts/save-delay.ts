@@ -25,7 +25,7 @@ console.log(`${apart.length} steps apart from saves: median ${usual.toFixed(2)} 
 for (const save of saves) {
   const steps = stepsOf(save, typical);
   const times = steps.map((step) => ms.get(step)!);
-  const delay = times.reduce((sum, each) => sum + each - usual, 0);
+  const delay = times.reduce((sum, each) => sum + each - usual, Number(save.heldMs));
   const waited =
     save.waitedMs === undefined ? '' : `, waited ${Math.round(Number(save.waitedMs))} ms for the one before`;
   console.log(

@@ -25,16 +25,16 @@ export function fromStored(parameter: Parameter, tensor: Tensor, stored: Float32
   tensor.write(parameter.transposed ? transpose(stored, width, parameter.rows) : stored);
 }
 
-/** In blocks, so that both sides stay in cache. */
+/** In blocks, so that what is read stays in cache while it is written in order. */
 function transpose(values: Float32Array, rows: number, columns: number): Float32Array {
   const block = 32;
   const out = new Float32Array(values.length);
-  for (let row = 0; row < rows; row += block) {
-    for (let column = 0; column < columns; column += block) {
+  for (let column = 0; column < columns; column += block) {
+    for (let row = 0; row < rows; row += block) {
       const rowEnd = Math.min(row + block, rows);
       const columnEnd = Math.min(column + block, columns);
-      for (let r = row; r < rowEnd; r++)
-        for (let c = column; c < columnEnd; c++) out[c * rows + r] = values[r * columns + c]!;
+      for (let c = column; c < columnEnd; c++)
+        for (let r = row, from = row * columns + c; r < rowEnd; r++, from += columns) out[c * rows + r] = values[from]!;
     }
   }
   return out;

@@ -75,12 +75,14 @@ export const runEventSchema = z.discriminatedUnion('event', [
   }),
   z.looseObject({ event: z.literal('val'), step, loss: number }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
-  // ms: from the save's being due to its being on the disk; waitedMs: of these, until the save before was.
+  // ms: from the save's being due to its being on the disk. Of these training stood still for waitedMs until the save before
+  // was written, and for heldMs until the device's copy was issued; the copy itself is in the time of the step that follows.
   z.looseObject({
     event: z.literal('checkpoint'),
     step,
     path: z.string(),
     ms: number.optional(),
+    heldMs: number.optional(),
     waitedMs: number.optional(),
   }),
   // What stopped a run: see train/trouble.ts.

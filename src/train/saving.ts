@@ -43,10 +43,12 @@ export class Saving {
         `the save of step ${step} waited ${(waitedMs / 1000).toFixed(1)} s until step ${before.step} was written`,
       );
     }
-    const done = this.#write(step, position, { inPlace: false }).then(
-      (result) => {
+    const result = this.#write(step, position, { inPlace: false });
+    const heldMs = performance.now() - due - waitedMs;
+    const done = result.then(
+      (written) => {
         this.#writing = undefined;
-        this.#tell(step, result, { due, waitedMs: before && waitedMs });
+        this.#tell(step, written, { due, heldMs, waitedMs: before && waitedMs });
       },
       (error) => {
         if (!isOfDisk(error)) throw error;
@@ -117,9 +119,12 @@ export class Saving {
     }
   }
 
-  #tell(step: number, { path, pruneFailure }: SaveResult, { due, waitedMs }: { due: number; waitedMs?: number }): void {
-    const ms = performance.now() - due;
-    this.#hooks.log({ event: 'checkpoint', step, path: path!, ms, ...(waitedMs === undefined ? {} : { waitedMs }) });
+  #tell(
+    step: number,
+    { path, pruneFailure }: SaveResult,
+    { due, ...times }: { due: number; heldMs?: number; waitedMs?: number },
+  ): void {
+    this.#hooks.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
     if (pruneFailure !== undefined) this.#hooks.notice(`${pruneFailure}; training goes on`);
   }
 }
