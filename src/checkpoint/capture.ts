@@ -10,14 +10,14 @@ import type { Model } from '../model/model.ts';
 import type { ParameterArena } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
-import { verifyContents } from './directory.ts';
+import { checkModelSize, verifyContents } from './directory.ts';
 import { filesSchema, modelSchema, positionSchema, readDescription, weightsFile } from './manifest.ts';
 import { syncFolder, temporaryName } from './replace.ts';
 import { type Moments, stateInDevice, writeTensors } from './write.ts';
 
-const captureFile = 'capture.json';
-const tokensFile = 'tokens.bin';
-const captureVersion = 1;
+export const captureFile = 'capture.json';
+export const tokensFile = 'tokens.bin';
+export const captureVersion = 1;
 
 const count = z.int().nonnegative();
 const size = z.int().positive();
@@ -134,6 +134,7 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
 export function readCapture(path: string): FoundCapture {
   const manifest = readDescription(join(path, captureFile), 'gpt2.ts capture', captureVersion, captureSchema);
   verifyContents(path, manifest.files);
+  checkModelSize(path, manifest);
   return { path, manifest };
 }
 

@@ -5,7 +5,9 @@ import { closeSync, existsSync, lstatSync, openSync, readdirSync, readSync, type
 import { basename, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
-import { type Manifest, manifestFile, readManifest } from './manifest.ts';
+import { parameterCount } from '../model/parameters.ts';
+import { bytesOf } from '../native/buffer.ts';
+import { type Manifest, manifestFile, readManifest, weightsFile } from './manifest.ts';
 
 /** A checkpoint whose files are all there, with the sizes and hashes its manifest says. */
 export interface FoundCheckpoint {
@@ -121,7 +123,19 @@ export function verifySizes(path: string): FoundCheckpoint {
   checkFile(join(path, manifestFile));
   const manifest = readManifest(path);
   for (const { name, bytes } of manifest.files) checkSize(join(path, name), bytes);
+  checkModelSize(path, manifest);
   return { path, manifest };
+}
+
+/**
+ * No memory is taken for a model that the file of its weights does not have.
+ * @throws Gpt2Error
+ */
+export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
+  const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;
+  const parameters = parameterCount(model);
+  if (parameters * bytesOf('fp32') <= bytes) return;
+  throw new Gpt2Error(`${path} says its model has ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`);
 }
 
 /** A checkpoint is the folder with what is in it: a link could lead anywhere. @throws Gpt2Error */

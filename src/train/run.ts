@@ -108,6 +108,11 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const device = keep(
       Device.open({ ...target, dtype: options.dtype, threads: options.threads, accumulates: options.accumulation > 1 }),
     );
+    const { codePath: before } = checkpoint?.manifest ?? {};
+    const { codePath: now } = device.description;
+    if (before !== undefined && before !== now) {
+      notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
+    }
     checkMemory(device, config, { B: options.batch, T: options.sequence });
     const model = createModel(device, config, { B: options.batch, T: options.sequence, purpose: 'training' });
     const trainer = new Trainer(model, options);

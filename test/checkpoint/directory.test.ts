@@ -183,6 +183,16 @@ describeBackends('checkpoints', (_, kind) => {
     });
   });
 
+  it.each([2 ** 53 - 1, 40])('a manifest of a model that its file does not have is refused: %i layers', (layers) => {
+    const path = write(1);
+    editManifest(path, (manifest) => {
+      (manifest.model as { layers: number }).layers = layers;
+    });
+    expect(() => verifyCheckpoint(path)).toThrow(
+      /step-00000001 says its model has \d[\de+.]* parameters, but model\.safetensors has \d+ bytes$/,
+    );
+  });
+
   describe('what a killed writer left', () => {
     it('is no checkpoint, and gone after the next write', () => {
       const whole = write(10);

@@ -105,6 +105,20 @@ it('resumes from an older checkpoint when the newest is damaged, and says so', (
   expect(figures('damaged')).toEqual(figures('straight'));
 });
 
+it('goes on by another code path within rounding, and says so', () => {
+  run(train('paths', '--steps', '20', '--val-every', '0'));
+  run(train('moved', '--steps', '20', '--val-every', '0', '--stop-after', '10'));
+  const resume = ['train', '--out', place.path('moved'), '--resume', '--stop-after', '20'];
+  const { code, stdout, stderr } = place.run(resume, { GPT2_KERNELS: 'portable' });
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^computed by \w+ so far, by portable from here on: within rounding, not bit for bit$/m);
+  const losses = (out: string) => readRun(place.path(out)).series.train.map(([, loss]) => loss);
+  const [straight, moved] = [losses('paths'), losses('moved')];
+  expect(moved.slice(0, 10)).toEqual(straight.slice(0, 10));
+  for (const [step, loss] of moved.entries())
+    expect(Math.abs(loss - straight[step]!), `step ${step}`).toBeLessThan(1e-4);
+});
+
 it('starts at step 0 when there is no checkpoint yet, and --overwrite starts anew', () => {
   run(train('young', ...schedule, '--stop-after', '3'));
   run(train('young', ...schedule, '--stop-after', '2', '--overwrite'));

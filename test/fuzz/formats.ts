@@ -2,6 +2,14 @@
 // scripts/fuzz.ts feed damaged copies of the examples to these.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import {
+  type Capture,
+  captureFile,
+  captureVersion,
+  readBatches,
+  readCapture,
+  tokensFile,
+} from '../../src/checkpoint/capture.ts';
 import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
 import {
   checkpointVersion,
@@ -13,6 +21,7 @@ import {
 import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { compareSeries } from '../../src/compare/compare.ts';
 import { mismatches, type Reference, readReference } from '../../src/compare/reference.ts';
+import { parameterCount } from '../../src/model/parameters.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent } from '../../src/runs/schema.ts';
@@ -80,28 +89,50 @@ export function formatsIn(folder: string): Format[] {
   const shardExample = readFileSync(shard);
 
   const tensors = join(place('safetensors'), 'model.safetensors');
-  const written = writeSafetensors(tensors, [
+  writeSafetensors(tensors, [
     { name: 'wte.weight', shape: [2, 3], read: () => Float32Array.from([1, 2, 3, 4, Number.NaN, 6]) },
     { name: 'empty', shape: [0, 7], read: () => new Float32Array(0) },
     { name: 'scalar', shape: [], read: () => Float32Array.from([7]) },
   ]);
   const tensorsExample = readFileSync(tensors);
 
+  const model = { layers: 2, channels: 4, heads: 2, context: 16, vocabularySize: 100 };
   const checkpoint = place('step-00000020');
-  for (const name of [weightsFile, optimizerFile]) writeFileSync(join(checkpoint, name), tensorsExample);
+  const values = new Float32Array(parameterCount(model));
+  const files = [weightsFile, optimizerFile].map((name) => ({
+    name,
+    ...writeSafetensors(join(checkpoint, name), [{ name: 'all', shape: [values.length], read: () => values }]),
+  }));
   const manifest: Manifest = {
     format: 'gpt2.ts checkpoint',
     version: checkpointVersion,
     program: 'gpt2.ts test',
     step: 20,
     configuration,
-    model: { layers: 2, channels: 64, heads: 2, context: 16, vocabularySize: 100 },
+    model,
     position: { epoch: 1, shard: 0, sample: 17 },
     logBytes: 1234,
     codePath: 'portable',
     shards: [{ name: 'tiny_train.bin', tokens: 300 }],
-    files: [weightsFile, optimizerFile].map((name) => ({ name, ...written })),
+    files,
     time: '2026-01-01T00:00:00.000Z',
+  };
+
+  const capture = place('capture');
+  const rows = [17, 17, 17, 17].flatMap((length) => Array.from({ length }, (_, i) => (i * 31) % 100));
+  const tokens = writeShard(join(capture, tokensFile), Uint16Array.from(rows));
+  writeFileSync(join(capture, weightsFile), readFileSync(join(checkpoint, weightsFile)));
+  const captured: Capture = {
+    format: 'gpt2.ts capture',
+    version: captureVersion,
+    program: 'gpt2.ts test',
+    step: 20,
+    position: { epoch: 1, shard: 0, sample: 17 },
+    model,
+    ...{ library: 'cuda', dtype: 'bf16', codePath: 'sm90', batch: 2, sequence: 16, accumulation: 2 },
+    ...{ loss: 'NaN', norm: 12.5, gradients: 'c'.repeat(64) },
+    finding: { microBatch: 1, layer: 0, op: 'gpt2_matmul_forward', tensor: 'out (h.0.qkv)', value: 'NaN' },
+    files: [files[0]!, { name: tokensFile, bytes: 1024 + 2 * rows.length, sha256: tokens.sha256 }],
   };
 
   const run = place('run');
@@ -140,6 +171,14 @@ export function formatsIn(folder: string): Format[] {
       use() {
         const found = verifyCheckpoint(checkpoint);
         readOptions(found.manifest.configuration, found.path);
+      },
+    },
+    {
+      name: 'capture',
+      examples: [json(captured)],
+      path: join(capture, captureFile),
+      use() {
+        readBatches(readCapture(capture));
       },
     },
     {
