@@ -21,6 +21,7 @@ import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { checkOptions, modelLabel, readOptionsFile, type SettledOptions } from './options.ts';
 import { type Resumed, resumeOptions } from './resume.ts';
+import { changedShard, shardRecord } from './same-data.ts';
 import { Trainer } from './trainer.ts';
 
 /** What is said before step 0. */
@@ -230,14 +231,10 @@ function openTrainLoader(options: SettledOptions, shards: string[], vocabularySi
  * @throws Gpt2Error if the data is no longer what it was, unless it was named anew
  */
 function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
-  const shards = loader.shards.map((shard) => `${basename(shard.path)} of ${shard.tokens} tokens`);
-  const before = manifest.shards.map(({ name, tokens }) => `${name} of ${tokens} tokens`);
-  const at = Array.from({ length: Math.max(shards.length, before.length) }).findIndex(
-    (_, i) => shards[i] !== before[i],
-  );
-  if (at >= 0 && data === manifest.configuration.data) {
+  const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
+  if (changed && data === manifest.configuration.data) {
     throw new Gpt2Error(
-      `the data in ${data} is not what ${path} was trained on: shard ${at} was ${before[at] ?? 'not there'}, now it is ${shards[at] ?? 'not there'}; name other data with --data to go on with it`,
+      `the data in ${data} is not what ${path} was trained on: ${changed}; put back what it was, or name another folder with --data to go on with that`,
     );
   }
   loader.seek(manifest.position);

@@ -1,12 +1,12 @@
 // When a run's state goes to the disk: behind the device's work, on a thread of its own, one save at a time. What a
 // checkpoint holds is ../checkpoint; when one is due is decided in train.ts.
-import { basename } from 'node:path';
 import type { Position } from '../batches/order.ts';
 import { type CheckpointHead, type SaveResult, saveState, stateInDevice } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import type { Run } from './run.ts';
+import { shardRecord } from './same-data.ts';
 
 export interface SavingHooks {
   /** Told of each checkpoint once it is on the disk. */
@@ -92,7 +92,7 @@ export class Saving {
         position,
         logBytes: log.bytes,
         codePath: model.device.description.codePath,
-        shards: loader.shards.map(({ path, tokens }) => ({ name: basename(path), tokens })),
+        shards: loader.shards.map(shardRecord),
       },
     };
     const { keep, keepEvery } = options;

@@ -1,7 +1,9 @@
 // What goes wrong, and what the program says: one clear line, exit 1 or 2, nothing half-written.
+import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 
 let place: Workplace;
@@ -182,8 +184,19 @@ describe('wrong in the files: exit 1', () => {
     const args = ['--out', place.path('elsewhere'), '--val-every', '0', '--sample-every', '0'];
     const stopped = place.run(['train', '--data', own, ...tinyModel, ...args, '--steps', '4', '--stop-after', '2']);
     expect(stopped.code, stopped.stderr).toBe(0);
-    place.data({ train: 3001, name: 'replaced' });
+    const { manifest } = resolveCheckpoint(place.path('elsewhere'));
     const resume = ['train', '--out', place.path('elsewhere'), '--resume'];
+    const shard = join(own, 'random_train.bin');
+    const bytes = readFileSync(shard);
+    bytes[2000]! ^= 1;
+    writeFileSync(shard, bytes);
+    const [was, is] = [manifest.shards[0]!.sha256!, createHash('sha256').update(bytes).digest('hex')];
+    refused(
+      resume,
+      1,
+      `shard 0, random_train.bin, had the sha256 ${was.slice(0, 12)}…, now it has ${is.slice(0, 12)}…`,
+    );
+    place.data({ train: 3001, name: 'replaced' });
     refused(resume, 1, /shard 0 was random_train\.bin of 3000 tokens, now it is random_train\.bin of 3001 tokens/);
     const other = place.data({ train: 4000, name: 'other' });
     const { code, stdout } = place.run([...resume, '--data', other]);

@@ -1,4 +1,5 @@
 // Token files: what is written is read back; what is not a whole shard is refused in one line; finding shards by role.
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -36,6 +37,20 @@ describe('a shard', () => {
       bytes.readUInt16LE(1026),
     ]).toEqual([1028, 20240520, 1, 2, 8]);
     expect(readdirSync(place.folder).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  it('knows the hash of its file once all of it was read', () => {
+    const path = place.path('hashed.bin');
+    // More than are read at a time.
+    const { sha256 } = writeShard(
+      path,
+      Uint16Array.from({ length: (1 << 20) + 77 }, (_, i) => (i * 7919) % 50257),
+    );
+    using shard = openShard(path);
+    expect(shard.sha256).toBeUndefined();
+    shard.checkTokens(50257);
+    expect(shard.sha256).toBe(sha256);
+    expect(sha256).toBe(createHash('sha256').update(readFileSync(path)).digest('hex'));
   });
 
   const header = (index: number, value: number) => (bytes: Buffer) => bytes.writeInt32LE(value, index * 4);
