@@ -1,7 +1,17 @@
 // Token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens as uint16. Reading,
 // checking and writing; which shards a folder holds is in find.ts.
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, renameSync, rmSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 
@@ -14,7 +24,11 @@ export interface Shard extends Disposable {
   readonly path: string;
   /** How many tokens it holds. */
   readonly tokens: number;
-  /** `count` tokens from `start` on, in memory that the next read reuses. */
+  /**
+   * `count` tokens from `start` on, in memory that the next read reuses. A file that takes this one's name does no harm:
+   * the one that was opened is read on.
+   * @throws Gpt2Error if the file itself has changed since it was opened
+   */
   read(start: number, count: number): Uint16Array;
   /** sha256 of the whole file, as `sha256sum` gives it; known once `checkTokens` has read it. */
   readonly sha256: string | undefined;
@@ -32,7 +46,8 @@ export function openShard(path: string): Shard {
     throw new Gpt2Error(`the token shard ${path} cannot be opened: ${(cause as Error).message}`, { cause });
   }
   try {
-    const header = readHeader(file, path);
+    const opened = fstatSync(file);
+    const header = readHeader(file, path, opened);
     const tokens = header[2]!;
     let buffer = new Uint16Array(0);
     let sha256: string | undefined;
@@ -46,6 +61,9 @@ export function openShard(path: string): Shard {
         if (buffer.length < count) buffer = new Uint16Array(count);
         const view = buffer.subarray(0, count);
         readFully(file, path, new Uint8Array(view.buffer, 0, count * tokenBytes), headerBytes + start * tokenBytes);
+        // After it, so that a change before it or during it is seen. It takes 1 µs.
+        const { size, mtimeMs } = fstatSync(file);
+        if (size !== opened.size || mtimeMs !== opened.mtimeMs) throw changed(path);
         return view;
       },
       checkTokens(vocabularySize) {
@@ -79,11 +97,10 @@ function firstFrom(values: Uint16Array, bound: number): number {
 }
 
 /** Magic, version, number of tokens, and what else the header holds. */
-function readHeader(file: number, path: string): Int32Array {
+function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const refuse = (what: string): never => {
     throw new Gpt2Error(`${path} is not a token shard: ${what}; make it again with prepro`);
   };
-  const stats = fstatSync(file);
   if (!stats.isFile()) return refuse('it is not a file');
   if (stats.size < headerBytes) return refuse(`it has ${stats.size} bytes, less than the header's ${headerBytes}`);
   const header = new Int32Array(headerBytes / 4);
@@ -102,10 +119,15 @@ function readFully(file: number, path: string, into: Uint8Array, position: numbe
   let done = 0;
   while (done < into.length) {
     const count = readSync(file, into, done, into.length - done, position + done);
-    if (count === 0) throw new Gpt2Error(`${path} ended early: it changed while it was being read`);
+    if (count === 0) throw changed(path);
     done += count;
   }
 }
+
+const changed = (path: string): Gpt2Error =>
+  new Gpt2Error(
+    `${path} changed while it was being read: put back what it was and go on with --resume, or start again with what it is now`,
+  );
 
 /** What was written, for dataset.json. */
 export interface WrittenShard {

@@ -58,6 +58,24 @@ it.each(['llmc', 'file', 'sequence'] as const)(
   },
 );
 
+it('goes on in the files it opened when others take their names', () => {
+  const paths = [counting('c.bin', 300), counting('d.bin', 200)];
+  const batches = (meanwhile: () => void) => {
+    const loader = openLoader({ ...options, order: 'llmc', shards: paths });
+    const seen = Array.from({ length: 60 }, (_, index) => {
+      if (index === 30) meanwhile();
+      return [...loader.next().inputs];
+    });
+    loader.close();
+    return seen;
+  };
+  const wanted = batches(() => {});
+  const replaced = batches(() => {
+    for (const path of paths) writeShard(path, new Uint16Array(250));
+  });
+  expect(replaced).toEqual(wanted);
+});
+
 it('the same total batch sees the same tokens in any split, in file order', () => {
   const tokens = (batch: number) => {
     const loader = openLoader({ ...options, batch, shards: [shard] });

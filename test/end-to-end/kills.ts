@@ -6,6 +6,7 @@ import { setTimeout } from 'node:timers/promises';
 import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { checkpointsFolder, logPath } from '../../src/runs/paths.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
 import { Random } from '../support/tensors.ts';
 
 export interface KillReport {
@@ -59,19 +60,6 @@ export async function killRuns({ kills, seed }: { kills: number; seed: number })
   if (last.code !== 0) throw new Error(last.stderr);
   compare(figuresOf(place.path('straight')), figuresOf(out));
   return { kills, beforeFirstStep, steps, damaged };
-}
-
-/** Every line of a log but those that a start adds, without times: nothing repeated may hide behind a later line. */
-function figuresOf(run: string): string[] {
-  return readFileSync(logPath(run), 'utf8')
-    .trimEnd()
-    .split('\n')
-    .flatMap((line) => {
-      const event = JSON.parse(line) as Record<string, unknown>;
-      if (event.event === 'run' || event.event === 'checkpoint') return [];
-      const { ms: _, tokensPerSecond: __, seconds: ___, ...figures } = event;
-      return [JSON.stringify(figures)];
-    });
 }
 
 function compare(wanted: readonly string[], found: readonly string[]): void {

@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
 
 let place: Workplace;
 let data: string;
@@ -32,14 +33,7 @@ function run(args: string[]) {
   return result;
 }
 
-/** The log without what differs from run to run: times, and the lines that say a run was started or saved. */
-const figures = (out: string): string[] =>
-  readRun(place.path(out)).events.flatMap((event) => {
-    if (event.event === 'train') return [`train ${event.step} ${event.loss} ${event.norm} ${event.lr}`];
-    if (event.event === 'val') return [`val ${event.step} ${event.loss}`];
-    if (event.event === 'done') return [`done ${event.steps} ${event.weights}`];
-    return [];
-  });
+const figures = (out: string) => figuresOf(place.path(out));
 
 const schedule =
   '--steps 30 --lr 1e-3 --warmup 5 --final-lr-frac 0.1 --weight-decay 0.1 --val-every 10 --val-steps 3'.split(' ');

@@ -1,6 +1,17 @@
 // Token files: what is written is read back; what is not a whole shard is refused in one line; finding shards by role.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -82,6 +93,53 @@ describe('a shard', () => {
 
   it('that cannot be written says where', () => {
     expect(() => writeShard(place.path('header.bin', 'x.bin'), new Uint16Array(1))).toThrow(/cannot write .*x\.bin/);
+  });
+});
+
+describe('a shard whose file changes', () => {
+  const tokens = Uint16Array.from({ length: 500 }, (_, i) => i);
+  const old = new Date('2026-01-01T00:00:00Z');
+  const opened = () => {
+    const path = place.path('changing.bin');
+    writeShard(path, tokens);
+    // Longer ago than the file system's clock ticks.
+    utimesSync(path, old, old);
+    return { path, shard: openShard(path) };
+  };
+  const message =
+    /changing\.bin changed while it was being read: put back what it was and go on with --resume, or start/;
+
+  it('by another file that takes its name is read on', () => {
+    const { path, shard } = opened();
+    using _ = shard;
+    writeShard(path, new Uint16Array(7));
+    shard.checkTokens(500);
+    expect([...shard.read(0, 500)]).toEqual([...tokens]);
+  });
+
+  it.each<[string, (path: string) => void]>([
+    [
+      'by other tokens in the same place',
+      (path) => {
+        const file = openSync(path, 'r+');
+        writeSync(file, Uint8Array.of(7), 0, 1, 1500);
+        closeSync(file);
+      },
+    ],
+    ['by a file written over it', (path) => writeFileSync(path, readFileSync(path))],
+    ['by lying there anew, the same as it was', (path) => utimesSync(path, old, new Date())],
+    ['by tokens behind its end', (path) => appendFileSync(path, '12')],
+    ['by being cut', (path) => truncateSync(path, 1124)],
+    ['by being emptied', (path) => truncateSync(path, 0)],
+  ])('%s is refused', (_, change) => {
+    const { path, shard } = opened();
+    using __ = shard;
+    expect(shard.read(100, 2)).toEqual(Uint16Array.of(100, 101));
+    change(path);
+    expect(() => shard.read(0, 10)).toThrow(message);
+    expect(() => shard.read(490, 10)).toThrow(message);
+    expect(() => shard.checkTokens(500)).toThrow(message);
+    expect(shard.sha256).toBeUndefined();
   });
 });
 

@@ -1,0 +1,16 @@
+// What a run's log says that must be the same however often the run was stopped and resumed.
+import { readFileSync } from 'node:fs';
+import { logPath } from '../../src/runs/paths.ts';
+
+/** Every line of a log but those that a start adds, without times: nothing repeated may hide behind a later line. */
+export function figuresOf(run: string): string[] {
+  return readFileSync(logPath(run), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .flatMap((line) => {
+      const event = JSON.parse(line) as Record<string, unknown>;
+      if (event.event === 'run' || event.event === 'checkpoint') return [];
+      const { ms: _, tokensPerSecond: __, seconds: ___, ...figures } = event;
+      return [JSON.stringify(figures)];
+    });
+}
