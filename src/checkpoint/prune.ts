@@ -19,6 +19,18 @@ export function pruneCheckpoints(folder: string, { keep, keepEvery }: { keep: nu
   for (const path of newestLast.slice(0, -Math.max(1, keep))) if (!stays(path)) remove(path);
 }
 
+/** The furthest time that a date can hold: what a manifest says may be anything. */
+const lastTime = 8.64e15;
+
+/**
+ * The time to note in a new checkpoint: now, but later than any in the folder, so that pruning by time keeps what was
+ * written last though the clock was set back.
+ */
+export function timeToWrite(folder: string): string {
+  const newest = Math.max(...listCheckpoints(folder).map(timeWritten), 0);
+  return new Date(Math.min(Math.max(Date.now(), newest + 1), lastTime)).toISOString();
+}
+
 /** Damaged ones are older than all others. */
 function timeWritten(path: string): number {
   try {

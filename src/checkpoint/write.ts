@@ -10,7 +10,7 @@ import { writeDurably } from '../shards/shard.ts';
 import { checkpointName } from './directory.ts';
 import { storedCount, storedShape, toStored } from './layout.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
-import { pruneCheckpoints } from './prune.ts';
+import { pruneCheckpoints, timeToWrite } from './prune.ts';
 import { clearLeftovers, putInPlace, syncFolder, temporaryName } from './replace.ts';
 import { type WrittenFile, writeSafetensors } from './safetensors.ts';
 
@@ -81,7 +81,7 @@ export function writeState({ folder, step, manifest }: CheckpointHead, state: St
         { name: weightsFile, ...weights },
         { name: optimizerFile, ...optimizer },
       ],
-      time: new Date().toISOString(),
+      time: timeToWrite(folder),
     };
     writeDurably(join(temporary, manifestFile), [Buffer.from(`${JSON.stringify(whole, null, 2)}\n`)]);
     putInPlace(temporary, folder, name);

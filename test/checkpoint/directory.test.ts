@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   listCheckpoints,
   newestValidCheckpoint,
@@ -258,6 +258,38 @@ describeBackends('checkpoints', (_, kind) => {
       write(20);
       pruneCheckpoints(folder, { keep: 1 });
       expect(names()).toEqual(['step-00000020']);
+    });
+
+    it('keeps what was written last, though the clock was set back between two, or stands still', () => {
+      try {
+        vi.useFakeTimers({ toFake: ['Date'], now: new Date('2026-06-01T12:00:00Z') });
+        write(10);
+        vi.setSystemTime(new Date('2020-01-01T00:00:00Z'));
+        // A run that went on from an older checkpoint: the order of steps is not that of writing.
+        write(40);
+        write(30);
+        write(20);
+        pruneCheckpoints(folder, { keep: 2 });
+        expect(names()).toEqual(['step-00000020', 'step-00000030']);
+        vi.setSystemTime(new Date('2027-01-01T00:00:00Z'));
+        expect(readManifest(write(5)).time).toBe('2027-01-01T00:00:00.000Z');
+        pruneCheckpoints(folder, { keep: 1 });
+        expect(names()).toEqual(['step-00000005']);
+      } finally {
+        vi.useRealTimers();
+      }
+    });
+
+    it('writes beside a checkpoint whose time is none, or the last that there is', () => {
+      for (const [step, time] of [
+        [1, 'yesterday'],
+        [2, '+275760-09-13T00:00:00.000Z'],
+      ] as const) {
+        editManifest(write(step), (manifest) => {
+          manifest.time = time;
+        });
+        verifyCheckpoint(write(step + 10));
+      }
     });
 
     it('keeps what was written last, though a step beyond it is there', async () => {
