@@ -1,22 +1,25 @@
-// A disk that fills up while a run trains: the run says so and goes on, older checkpoints stay, no line of the log is lost.
+// A disk that fills up, or turns read-only, while a run trains: the run says so and goes on, older checkpoints stay, no line
+// of the log is lost.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { command, tinyModel, Workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 let place: Workplace;
 let data: string;
+let smallData: string;
 beforeAll(() => {
   place = new Workplace();
   data = place.data({ train: 9000 });
+  smallData = place.data({ train: 9000, vocabulary: 100, name: 'small' });
 });
 afterAll(() => place[Symbol.dispose]());
 
-const train = () => [
-  ...[process.execPath, ...command, 'train', '--data', data, ...tinyModel, '--sample-every', '0', '--val-every', '0'],
+const train = (from = data) => [
+  ...[process.execPath, ...command, 'train', '--data', from, ...tinyModel, '--sample-every', '0', '--val-every', '0'],
 ];
 
-describe.skipIf(noSmallDisk !== undefined)(`a full disk${noSmallDisk ? ` (${noSmallDisk})` : ''}`, () => {
-  it('costs a checkpoint, not the run, nor the checkpoint before', () => {
+describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDisk})` : ''}`, () => {
+  it('that fills up costs a checkpoint, not the run, nor the checkpoint before', () => {
     // A checkpoint of the tiny model has 20 MB: one fits, two do not.
     const { stdout, code, stderr } = onSmallDisk(
       place.path('disk'),
@@ -42,7 +45,43 @@ describe.skipIf(noSmallDisk !== undefined)(`a full disk${noSmallDisk ? ` (${noSm
     expect(weights[0]).toBe(weights[1]);
   });
 
-  it('keeps lines of the log in memory until there is room', () => {
+  it('that turns read-only costs the checkpoints of that time, not the run', () => {
+    // The pipe holds the run back until its disk is read-only: it takes 64 KiB, some 400 lines. A disk on which the log is
+    // open for writing cannot be remounted, so a read-only mount is laid over it, in which everything lies that is opened
+    // from then on. The log, open before, still reaches the disk.
+    const { stdout, code, stderr } = onSmallDisk(
+      place.path('disk'),
+      32,
+      `disk=$1; shift
+      exec 3< <("$@" --steps 2000 --save-every 50 --json --out $disk/run || echo "exit $?")
+      while read -r line <&3; do case $line in *'"event":"checkpoint"'*) break; esac; done
+      mount --bind $disk $disk
+      mount -o remount,bind,ro $disk
+      before=$(ls $disk/run/checkpoints)
+      tail -n 2 <&3
+      [ "$before" = "$(ls $disk/run/checkpoints)" ] && echo "kept $(wc -w <<<$before)"
+      mount -o remount,bind,rw $disk
+      "$@" --out $disk/run --resume
+      ls -A $disk/run/checkpoints | tail -n 1
+      "$@" --steps 2000 --out $disk/straight
+      for run in run straight; do grep -o '"weights":".*"' $disk/$run/log.jsonl; done`,
+      [...train(smallData), '--batch', '1', '--seq', '16', '--threads', '1'],
+    );
+    expect(code, stderr).toBe(0);
+    const untouched = 'EROFS: read-only file system.*older checkpoints are untouched';
+    expect(stderr).toMatch(
+      new RegExp(`step 1950 was not saved, training goes on: cannot write the checkpoint.*${untouched}`),
+    );
+    expect(stderr).toMatch(new RegExp(`^cannot write the checkpoint .*step-00002000: ${untouched}.*\n$`, 'm'));
+    expect(stdout).toMatch(/^{"event":"train","step":1999,.*}\nexit 1\nkept \d+$/m);
+    expect(stdout).toMatch(/from step \d+;/);
+    expect(stdout).toMatch(/^step-00002000$/m);
+    const weights = stdout.match(/"weights":"[0-9a-f]{64}"/g)!;
+    expect(weights.length).toBe(2);
+    expect(weights[0]).toBe(weights[1]);
+  });
+
+  it('that fills up: lines of the log are kept in memory until there is room', () => {
     const script = `
       import { rmSync, writeFileSync } from 'node:fs';
       import { RunLog } from '${new URL('../../src/runs/writer.ts', import.meta.url)}';
