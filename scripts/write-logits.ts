@@ -1,0 +1,27 @@
+// Logits of a checkpoint, in fp32 by the CPU library, for check-logits.py to compare. Token ids come as a JSON array on
+// stdin; the file gets an fp32 [T,V], row t for the tokens up to and with t.
+//
+//   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { resolveCheckpoint } from '../src/checkpoint/directory.ts';
+import { loadWeights } from '../src/checkpoint/read.ts';
+import { forward } from '../src/model/forward.ts';
+import { logitsAt } from '../src/model/head.ts';
+import { createModel } from '../src/model/model.ts';
+import { Device } from '../src/native/device.ts';
+
+const [from, into] = process.argv.slice(2);
+if (!from || !into) throw new Error('write-logits.ts takes a checkpoint and the file to write');
+const tokens = Int32Array.from(JSON.parse(readFileSync(0, 'utf8')) as number[]);
+const checkpoint = resolveCheckpoint(from);
+using device = Device.open({ kind: 'cpu', dtype: 'fp32' });
+const T = tokens.length;
+const model = createModel(device, checkpoint.manifest.model, { B: 1, T, purpose: 'inference' });
+loadWeights(checkpoint, model);
+const batch = model.activations.at(1, T);
+batch.model.tokens.write(tokens);
+forward(model, batch);
+await device.finished();
+const file = openSync(into, 'w');
+for (let position = 0; position < T; position++) writeSync(file, logitsAt(model, batch, position));
+closeSync(file);
