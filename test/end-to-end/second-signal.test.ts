@@ -1,0 +1,47 @@
+// Ctrl-C twice: the first asks the run to stop, saved; the second ends it at once, in the middle of that save.
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
+import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { Workplace } from '../support/cli.ts';
+
+/** A checkpoint of 540 MB: longer to write than signals count as one. */
+const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch 1 --device cpu';
+
+it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint whole', async () => {
+  using place = new Workplace();
+  place.data();
+  const options = '--steps 1000 --save-every 2 --keep 1 --val-every 0 --sample-every 0 --data data --out run --json';
+  const child = place.start(['train', ...model.split(' '), ...options.split(' ')]);
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const closed = once(child, 'close');
+  let errors = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  for await (const line of createInterface(child.stdout)) if (line.includes('"event":"checkpoint"')) break;
+  child.stdout.resume();
+  process.kill(-child.pid!, 'SIGINT');
+  while (!errors.includes('stopping after this step')) await setTimeout(5);
+  await setTimeout(520);
+  expect(child.exitCode, 'the save was done before the second signal: make the model larger').toBeNull();
+  const second = performance.now();
+  process.kill(-child.pid!, 'SIGINT');
+  const [code] = await closed;
+  const milliseconds = performance.now() - second;
+  expect(code, errors).toBe(130);
+  expect(errors).not.toContain('and saved');
+  expect(milliseconds).toBeLessThan(1000);
+
+  const folder = checkpointsFolder(place.path('run'));
+  const { checkpoint, damaged } = newestValidCheckpoint(folder);
+  expect(damaged).toEqual([]);
+  const next = checkpoint!.manifest.step + 1;
+  const resumed = place.run(['train', '--out', 'run', '--resume', '--stop-after', String(next)]);
+  expect(resumed.code, resumed.stderr).toBe(0);
+  // What the interrupted save had begun is gone.
+  expect(readdirSync(folder)).toEqual([`step-${String(next).padStart(8, '0')}`]);
+});
