@@ -47,24 +47,25 @@ export class Workplace {
   }
 
   /**
-   * Writes train and val shards of random tokens below a bound, for a model of GPT-2's vocabulary or, as small ones are
-   * quicker, of `vocabulary`.
+   * Writes shards of random tokens below a bound: one for training, or one of each of several sizes, and one for validation.
+   * Without `vocabulary` it is GPT-2's; a small one makes steps of a millisecond and checkpoints of some hundred kilobytes.
    */
   data({
-    train = 5000,
+    train = 5000 as number | readonly number[],
     val = 2000,
     below = 100,
     name = 'data',
     vocabulary = undefined as number | undefined,
   } = {}): string {
-    const random = new Random(train);
+    const sizes = [train].flat();
+    const random = new Random(sizes[0]!);
     mkdirSync(this.path(name), { recursive: true });
-    for (const [role, count] of [
-      ['train', train],
-      ['val', val],
-    ] as const) {
-      writeShard(this.path(name, `random_${role}.bin`), Uint16Array.from(random.integers(count, below)));
-    }
+    const write = (file: string, count: number) =>
+      writeShard(this.path(name, file), Uint16Array.from(random.integers(count, below)));
+    sizes.forEach((count, index) => {
+      write(sizes.length > 1 ? `random_train_00000${index + 1}.bin` : 'random_train.bin', count);
+    });
+    write('random_val.bin', val);
     if (vocabulary !== undefined) {
       const dataset = { source: 'random', tokenizer: 'gpt2', vocabularySize: vocabulary, shards: [] };
       writeFileSync(this.path(name, 'dataset.json'), JSON.stringify(dataset));

@@ -1,0 +1,8 @@
+// Resume over accumulated micro-batches, several shards and several passes, in both orders that shuffle. The same on a GPU is
+// test/gpu/resume.test.ts; what else can befall a run that is resumed is in run.test.ts.
+import { it } from 'vitest';
+import { expectResumedEqual } from '../support/resume.ts';
+
+it.each(['llmc', 'sequence'] as const)('40 steps are 20 and 20 more, bit for bit, in the order %s', (order) => {
+  expectResumedEqual({ device: 'cpu', dtype: 'fp32', order, microBatches: 2 });
+});
