@@ -1,7 +1,7 @@
 // Opens everything a run needs, in the order in which mistakes are cheapest to find: options, data, run folder, device,
 // model, weights. The loop over steps is in train.ts.
 import { existsSync, readFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
 import { type FoundCheckpoint, resolveCheckpoint } from '../checkpoint/directory.ts';
@@ -17,6 +17,7 @@ import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { findShards, readDataset } from '../shards/find.ts';
+import { endOfText } from '../tokenizer/tokenizer.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { checkOptions, modelLabel, readOptionsFile, type SettledOptions } from './options.ts';
@@ -61,6 +62,8 @@ export interface Run {
   readonly writer: BackgroundWriter;
   readonly loader: Loader;
   readonly validation: Validation | undefined;
+  /** Steps between samples of text; 0: none. */
+  readonly sampleEvery: number;
   readonly log: RunLog;
   /** Name and version of this program. */
   readonly program: string;
@@ -101,6 +104,12 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const validation =
       options.valEvery > 0 ? openValidation(options, valShards, config.vocabularySize, notice) : undefined;
     if (validation) keep(validation.loader);
+
+    // A sample starts behind the end of a text, which a smaller vocabulary than GPT-2's has no token for.
+    const canSample = config.vocabularySize > endOfText;
+    if (options.sampleEvery > 0 && !canSample) {
+      notice(`samples are off: a vocabulary of ${config.vocabularySize} tokens has no <|endoftext|> (${endOfText})`);
+    }
 
     const out = options.out ?? defaultOut(options.data, modelLabel(config));
     const configuration = configurationOf(options, config, steps);
@@ -145,6 +154,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       writer: new BackgroundWriter(model, trainer),
       loader,
       validation,
+      sampleEvery: canSample ? options.sampleEvery : 0,
       log,
       program,
       runEvent: {
@@ -232,7 +242,7 @@ function openTrainLoader(options: SettledOptions, shards: string[], vocabularySi
  */
 function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
   const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
-  if (changed && data === manifest.configuration.data) {
+  if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
     throw new Gpt2Error(
       `the data in ${data} is not what ${path} was trained on: ${changed}; put back what it was, or name another folder with --data to go on with that`,
     );

@@ -120,7 +120,7 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, model, loader, validation, resumed } = this.#run;
+    const { options, steps, lastStep, startStep, model, loader, validation, sampleEvery, resumed } = this.#run;
     const { signal, onStart } = this.#hooks;
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
@@ -134,7 +134,7 @@ class Session {
       const isStopping = () => signal?.aborted === true || this.#skippedInARow >= mostSkippedInARow;
       const isDue = (every: number) => every > 0 && step % every === 0;
       const validates = validation !== undefined && (isLast || isDue(options.valEvery));
-      const samples = options.sampleEvery > 0 && step > 0 && (isLast || isDue(options.sampleEvery));
+      const samples = sampleEvery > 0 && step > 0 && (isLast || isDue(sampleEvery));
       const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
       if (validates || samples || saves || isStopping()) await this.#settle();
       if (!isResumedHere) {

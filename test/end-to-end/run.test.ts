@@ -99,6 +99,30 @@ it('resumes from an older checkpoint when the newest is damaged, and says so', (
   expect(figures('damaged')).toEqual(figures('straight'));
 });
 
+it('takes no samples with a vocabulary that has no end of text, and says so', () => {
+  const data = place.data({ vocabulary: 100, name: 'small' });
+  const { code, stdout, stderr } = place.run([
+    ...[
+      'train',
+      '--data',
+      data,
+      ...tinyModel,
+      '--seq',
+      '32',
+      '--steps',
+      '3',
+      '--sample-every',
+      '1',
+      '--val-every',
+      '0',
+    ],
+    ...['--out', place.path('unsampled')],
+  ]);
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^samples are off: a vocabulary of 100 tokens has no <\|endoftext\|> \(50256\)$/m);
+  expect(stdout).toMatch(/^done: 3 steps/m);
+});
+
 it('goes on by another code path within rounding, and says so', () => {
   run(train('paths', '--steps', '20', '--val-every', '0'));
   run(train('moved', '--steps', '20', '--val-every', '0', '--stop-after', '10'));
