@@ -26,6 +26,7 @@ export { findShards } from './shards/find.ts';
 export { decode, encode, endOfText, StreamDecoder } from './tokenizer/tokenizer.ts';
 export { type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
 export { readOption } from './train/options.ts';
+export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';
 export type { RunDescription } from './train/run.ts';
 export { learningRateAt } from './train/schedule.ts';

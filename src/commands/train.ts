@@ -1,11 +1,14 @@
 // `train`: reads options from the command line, runs training, shows its progress.
 import { Command, Option } from 'commander';
+import { Gpt2Error } from '../errors.ts';
 import {
   type OptionName,
   type OptionRow,
   optionTable,
+  planRun,
   type RunDescription,
   readOption,
+  type TrainingPlan,
   type TrainOptions,
   train,
 } from '../index.ts';
@@ -18,6 +21,8 @@ Examples:
     --final-lr-frac 0.1 --weight-decay 0.1 --val-every 50 --out runs/d6
   npm run train -- --out runs/d6 --resume            continue it after Ctrl-C
   npm run train -- --data data/own-source --steps 50 no download needed: prepro own-source
+  npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
+                                                     what it would take, and the micro-batch that fits
 
 Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from there, bit for bit.
 `;
@@ -33,6 +38,8 @@ export function trainCommand(interruption: () => AbortSignal): Command {
   }
   return command.action(async (flags: Record<string, unknown>) => {
     const options = optionsFromFlags(flags);
+    const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
+    if (options.dryRun) return tellPlan(planRun(options, onNotice), options.json === true);
     let progress: Progress | undefined;
     try {
       await train(options, {
@@ -42,7 +49,7 @@ export function trainCommand(interruption: () => AbortSignal): Command {
           progress = new Progress(run.steps);
           progress.line(describe(run));
         },
-        onNotice: (text) => (options.json ? process.stderr.write(`${text}\n`) : process.stdout.write(`${text}\n`)),
+        onNotice,
         onEvent: (event, { remaining, json }) => {
           if (options.json) process.stdout.write(json);
           else progress?.event(event, remaining);
@@ -61,6 +68,33 @@ function describe(run: RunDescription): string {
     `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
     `${run.steps} steps of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
   ].join('\n');
+}
+
+/** What --dry-run says. @throws Gpt2Error if the run would not fit */
+function tellPlan(plan: TrainingPlan, json: boolean): void {
+  const { model, parameters, device, batch, sequence, accumulation, recompute, memory, available, refusal } = plan;
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ ...plan, memory: Object.fromEntries(memory) })}\n`);
+    return;
+  }
+  const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
+  const rows = [
+    ...memory,
+    ['total', total] as const,
+    ...(available === undefined ? [] : [['free', available] as const]),
+  ];
+  const width = Math.max(...rows.map(([kind]) => kind.length));
+  const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
+  const number = (value: number) => value.toLocaleString('en-US');
+  process.stdout.write(
+    [
+      `${model}: ${number(parameters)} parameters, on ${device}`,
+      `${number(batch * sequence * accumulation)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks 1; recompute ${recompute}`,
+      ...table,
+      '',
+    ].join('\n'),
+  );
+  if (refusal !== undefined) throw new Gpt2Error(refusal);
 }
 
 /** commander keys flags by their own camel case (`--total-batch`: totalBatch, `--lr`: lr); the table knows their names. */

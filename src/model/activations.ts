@@ -1,11 +1,19 @@
-// THE table of activations, and the memory that holds them for a batch of up to B x T tokens. Without training, layers
-// share their memory: nothing of a layer is needed once the next has read its residual.
+// THE table of activations, and the memory that holds them for a batch of up to B x T tokens. What of a layer nothing needs
+// once the next has read its residual stream lies in memory that all layers share: in inference all of it, in training what
+// backward computes again (--recompute).
 import { bytesOf, type ElementType, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 /** What activations are kept for: backward needs every layer's, inference only the running ones. */
 export type Purpose = 'training' | 'inference';
+
+/**
+ * What backward computes again instead of keeping it, from little to most memory saved: nothing; fc and its GELU, half of a
+ * layer's activations, for one matmul more; or all but the residual stream between layers, for a forward pass more.
+ */
+export const recomputeNames = ['none', 'gelu', 'block'] as const;
+export type Recompute = (typeof recomputeNames)[number];
 
 /**
  * Rows of logits held at a time; the head goes over its tokens in chunks of this size. On the GPU each chunk reads and
@@ -56,6 +64,13 @@ function layerTable({ channels: C, heads: NH }: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
+/** Whether each layer has memory of its own for one of its activations. */
+function isKept(name: string, purpose: Purpose, recompute: Recompute): boolean {
+  if (purpose === 'inference') return false;
+  if (recompute === 'block') return name === 'residual3';
+  return recompute === 'none' || (name !== 'fc' && name !== 'gelu');
+}
+
 /** Of the model as a whole. */
 function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
@@ -92,6 +107,7 @@ export type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwa
 export interface ActivationSet {
   readonly B: number;
   readonly T: number;
+  readonly recompute: Recompute;
   readonly model: ModelActivations;
   readonly layers: readonly LayerActivations[];
   /** Absent for inference. */
@@ -102,34 +118,48 @@ const elements = (shape: readonly number[]): number => shape.reduce((product, si
 const elementType = (row: Row, device: DeviceTraits): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
 
+/** For what activations are made. */
+export interface ActivationSizes {
+  /** Sequences in the largest batch. */
+  readonly B: number;
+  /** Tokens in the longest sequence. */
+  readonly T: number;
+  readonly purpose: Purpose;
+  /** Default none. */
+  readonly recompute?: Recompute;
+}
+
 /** Planned bytes of activations by kind, for a batch of B x T. */
 export function activationBytes(
   device: DeviceTraits,
   config: ModelConfig,
-  { B, T, purpose }: Sizes & { purpose: Purpose },
+  { B, T, purpose, recompute = 'none' }: ActivationSizes,
 ): Map<string, number> {
-  const sum = (table: Table, times: number) =>
-    times *
-    Object.values(table).reduce((total, row) => total + elements(row.shape) * bytesOf(elementType(row, device)), 0);
+  const bytes = (row: Row) => elements(row.shape) * bytesOf(elementType(row, device));
+  const sum = (table: Table, times: (name: string) => number) =>
+    Object.entries(table).reduce((total, [name, row]) => total + bytes(row) * times(name), 0);
   const { logits, ...rest } = modelTable(device, config, { B, T });
+  const layers = sum(layerTable(config, { B, T }), (name) => (isKept(name, purpose, recompute) ? config.layers : 1));
   const sizes = new Map([
-    ['activations', sum(layerTable(config, { B, T }), purpose === 'training' ? config.layers : 1) + sum(rest, 1)],
-    ['logits', sum({ logits }, 1)],
+    ['activations', layers + sum(rest, () => 1)],
+    ['logits', bytes(logits)],
   ]);
-  if (purpose === 'training') sizes.set('activation gradients', sum(backwardTable(config, { B, T }), 1));
+  if (purpose === 'training')
+    sizes.set(
+      'activation gradients',
+      sum(backwardTable(config, { B, T }), () => 1),
+    );
   return sizes;
 }
 
 /** Memory for the activations of up to B x T tokens. */
 export class Activations {
-  readonly purpose: Purpose;
   readonly #device: Device;
   readonly #config: ModelConfig;
   readonly #largest: ActivationSet;
   readonly #sets = new Map<string, ActivationSet>();
 
-  constructor(device: Device, config: ModelConfig, { B, T, purpose }: Sizes & { purpose: Purpose }) {
-    this.purpose = purpose;
+  constructor(device: Device, config: ModelConfig, { B, T, purpose, recompute = 'none' }: ActivationSizes) {
     this.#device = device;
     this.#config = config;
     const allocate = (name: string, row: Row): Tensor => {
@@ -140,13 +170,15 @@ export class Activations {
     const all = <K extends string>(table: Record<K, Row>, prefix = '') =>
       mapTable(table, (name, row) => allocate(`${prefix}${name}`, row));
     const sizes = { B, T };
-    const shared = purpose === 'inference' ? all(layerTable(config, sizes), 'h.') : undefined;
+    const rows = layerTable(config, sizes);
+    const kept = (name: string) => isKept(name, purpose, recompute);
+    const shared = mapTable(rows, (name, row) => (kept(name) ? undefined : allocate(`h.${name}`, row)));
     this.#largest = {
       ...sizes,
+      recompute,
       model: all(modelTable(device, config, sizes)),
-      layers: Array.from(
-        { length: config.layers },
-        (_, index) => shared ?? all(layerTable(config, sizes), `h.${index}.`),
+      layers: Array.from({ length: config.layers }, (_, index) =>
+        mapTable(rows, (name, row) => shared[name] ?? allocate(`h.${index}.${name}`, row)),
       ),
       backward: purpose === 'training' ? all(backwardTable(config, sizes)) : undefined,
     };
@@ -162,11 +194,12 @@ export class Activations {
     const known = this.#sets.get(key);
     if (known) return known;
     const sizes = { B, T };
-    const { model, layers, backward } = this.#largest;
+    const { recompute, model, layers, backward } = this.#largest;
     const reshape = <K extends string>(table: Record<K, Row>, tensors: Readonly<Record<K, Tensor>>) =>
       mapTable(table, (name, row) => tensors[name].view(row.shape));
     const set: ActivationSet = {
       ...sizes,
+      recompute,
       model: reshape(modelTable(this.#device, this.#config, sizes), model),
       layers: layers.map((layer) => reshape(layerTable(this.#config, sizes), layer)),
       backward: backward && reshape(backwardTable(this.#config, sizes), backward),
@@ -176,7 +209,7 @@ export class Activations {
   }
 }
 
-function mapTable<K extends string>(table: Record<K, Row>, make: (name: K, row: Row) => Tensor): Record<K, Tensor> {
+function mapTable<K extends string, V>(table: Record<K, Row>, make: (name: K, row: Row) => V): Record<K, V> {
   const entries = Object.entries(table) as [K, Row][];
-  return Object.fromEntries(entries.map(([name, row]) => [name, make(name, row)])) as Record<K, Tensor>;
+  return Object.fromEntries(entries.map(([name, row]) => [name, make(name, row)])) as Record<K, V>;
 }

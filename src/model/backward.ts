@@ -5,6 +5,7 @@ import { embeddingBackward } from '../ops/embedding.ts';
 import { layernormBackward } from '../ops/layernorm.ts';
 import { matmulBackwardInput, matmulBackwardWeight, matmulGeluBackwardInput } from '../ops/matmul.ts';
 import type { ActivationSet } from './activations.ts';
+import { recomputeLayer, residualBefore } from './forward.ts';
 import type { Model } from './model.ts';
 import type { ParameterArena } from './parameters.ts';
 
@@ -13,14 +14,15 @@ import type { ParameterArena } from './parameters.ts';
  * written wte's gradient; all others are overwritten, or added to if `accumulate`.
  */
 export function backward(
-  { device, config, weights }: Model,
+  model: Model,
   batch: ActivationSet,
   gradients: ParameterArena,
   { accumulate }: { accumulate: boolean },
 ): void {
+  const { device, config, weights } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { dresidual, dbranch, dqkv, dfc } = batch.backward;
-  const { tokens, embedded, lnfMean, lnfRstd } = batch.model;
+  const { tokens, lnfMean, lnfRstd } = batch.model;
 
   layernormBackward(device, {
     dinput: dresidual,
@@ -38,7 +40,7 @@ export function backward(
   for (const [index, layer] of [...batch.layers.entries()].reverse()) {
     const w = weights.layer(index);
     const d = gradients.layer(index);
-    const residual = index === 0 ? embedded : batch.layers[index - 1]!.residual3;
+    recomputeLayer(model, batch, index);
 
     matmulBackwardWeight(device, {
       dweight: d.fcprojw,
@@ -80,7 +82,7 @@ export function backward(
       dbias: d.ln1b,
       dout: dbranch,
       dresidual,
-      input: residual,
+      input: residualBefore(batch, index),
       weight: w.ln1w,
       mean: layer.ln1Mean,
       rstd: layer.ln1Rstd,

@@ -6,7 +6,7 @@ import { classifierScratch } from '../ops/classifier.ts';
 import { embeddingScratch } from '../ops/embedding.ts';
 import { layernormScratch } from '../ops/layernorm.ts';
 import { matmulScratch } from '../ops/matmul.ts';
-import { Activations, headChunk, type Purpose } from './activations.ts';
+import { type ActivationSizes, Activations, headChunk } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import { ParameterArena } from './parameters.ts';
 
@@ -20,21 +20,13 @@ export interface Model {
   readonly activations: Activations;
 }
 
-export interface ModelSizes {
-  /** Sequences in the largest batch. */
-  readonly B: number;
-  /** Tokens in the longest sequence. */
-  readonly T: number;
-  readonly purpose: Purpose;
-}
-
 /** Allocates a model, all weights zero; fill them with initializeWeights or from a checkpoint. Closes with its device. */
-export function createModel(device: Device, config: ModelConfig, { B, T, purpose }: ModelSizes): Model {
+export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes): Model {
   const weights = new ParameterArena(device, config, 'weights', device.elementType, device.elementType);
   const masters =
     device.elementType === 'fp32' ? weights : new ParameterArena(device, config, 'master weights', 'fp32', 'fp32');
-  const activations = new Activations(device, config, { B, T, purpose });
-  device.reserveWorkspace(modelScratch(device, config, { B, T }));
+  const activations = new Activations(device, config, sizes);
+  device.reserveWorkspace(modelScratch(device, config, sizes));
   return { device, config, weights, masters, activations };
 }
 

@@ -79,9 +79,10 @@ export function parameterCount({ layers, channels: C, context, vocabularySize }:
 const alignment = 32;
 
 /** Elements of an arena of each kind. */
-function arenaSizes(table: readonly Parameter[]): Record<ParameterKind, number> {
+export function arenaSizes(config: ModelConfig): Readonly<Record<ParameterKind, number>> {
   const sizes = { matrix: 0, vector: 0 };
-  for (const { kind, shape } of table) sizes[kind] += Math.ceil(elements(shape) / alignment) * alignment;
+  for (const { kind, shape } of parameterTable(config))
+    sizes[kind] += Math.ceil(elements(shape) / alignment) * alignment;
   return sizes;
 }
 
@@ -98,7 +99,7 @@ export function arenaStarts(config: ModelConfig): ReadonlyMap<string, number> {
 
 /** Bytes that one copy of all parameters takes. */
 export function parameterBytes(config: ModelConfig, matrixType: ElementType, vectorType: ElementType): number {
-  const { matrix, vector } = arenaSizes(parameterTable(config));
+  const { matrix, vector } = arenaSizes(config);
   return matrix * bytesOf(matrixType) + vector * bytesOf(vectorType);
 }
 
@@ -112,7 +113,7 @@ export class ParameterArena {
 
   constructor(device: Device, config: ModelConfig, name: string, matrixType: ElementType, vectorType: ElementType) {
     const table = parameterTable(config);
-    const sizes = arenaSizes(table);
+    const sizes = arenaSizes(config);
     const flat = (kind: ParameterKind, type: ElementType) =>
       new Tensor(device.allocate(sizes[kind] * bytesOf(type), name), `${name}.${kind}`, type, [sizes[kind]]);
     this.matrices = flat('matrix', matrixType);

@@ -117,7 +117,10 @@ export class Device {
     const native = this.#bindings[name] as (args: object) => number;
     const status = native({ context: this.#context, ...args });
     if (status === GPT2_STATUS.GPT2_OK) {
-      this.#observer?.(name, args);
+      const observer = this.#observer;
+      this.#observer = undefined;
+      observer?.(name, args);
+      this.#observer = observer;
       return;
     }
     if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.#failed = true;
@@ -126,7 +129,7 @@ export class Device {
     throw new NativeError(symbol, statusName(status), ownText(symbol, detail));
   }
 
-  /** While `issue` goes on, tells `observer` of every call that succeeded, with its arguments. */
+  /** While `issue` goes on, tells `observer` of every call that succeeded, with its arguments; not of the observer's own. */
   async observed<R>(observer: (name: string, args: object) => void, issue: () => Promise<R>): Promise<R> {
     this.#observer = observer;
     try {

@@ -45,6 +45,7 @@ export const configurationSchema = z.looseObject({
   keep: z.int().optional(),
   keepEvery: z.int().optional(),
   skipSpikes: z.number().optional(),
+  recompute: z.enum(['none', 'gelu', 'block']).optional(),
 });
 /** What a run was asked to do. */
 export type Configuration = z.infer<typeof configurationSchema>;

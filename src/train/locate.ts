@@ -57,18 +57,21 @@ export async function locate(
   let microBatch = 0;
   const tensors = new TensorsByAddress(trainer);
   const { dresidual, dbranch, dqkv, dfc } = tensors.activations.backward!;
+  let layer: number | undefined;
   const observer = (name: string, args: object) => {
     if (finding) return;
     const named = Object.entries(args).flatMap(([argument, value]) => {
       const tensor = typeof value === 'bigint' ? tensors.at(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
     });
+    // Attention has no parameters: it is of the layer of the op before it.
+    if (!name.startsWith('attention')) layer = layerOf(named.map(({ tensor }) => tensor));
     for (const { argument, tensor } of named) {
       const value = outputs.has(argument) ? firstNonFinite(tensor) : undefined;
       if (!value) continue;
       finding = {
         microBatch,
-        layer: layerOf(named.map((each) => each.tensor)),
+        layer,
         op: `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
         tensor: `${argument} (${tensor.name})`,
         value,
@@ -98,11 +101,10 @@ function inWeights({ config, masters }: Model): Finding | undefined {
   return undefined;
 }
 
-/** That of the parameters an op has, else that of its activations. */
+/** That of the parameters among an op's tensors. */
 function layerOf(tensors: readonly Tensor[]): number | undefined {
-  const parameters = tensors.filter(({ name }) => /^(weights|gradients|master weights)\./.test(name));
-  for (const { name } of parameters.length > 0 ? parameters : tensors) {
-    const layer = /(?:^|\.)h\.(\d+)\./.exec(name)?.[1];
+  for (const { name } of tensors) {
+    const layer = /^(?:weights|gradients|master weights)\.h\.(\d+)\./.exec(name)?.[1];
     if (layer !== undefined) return Number(layer);
   }
   return undefined;

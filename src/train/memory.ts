@@ -1,45 +1,122 @@
-// How much device memory a training run takes, known before anything is allocated, so that a batch that does not fit is
-// refused with the one that does.
+// How much device memory a training run takes, known before anything is allocated: the plan that --dry-run prints, the batch
+// that --batch auto picks, and for a batch that does not fit what would.
 import { Gpt2Error } from '../errors.ts';
-import { activationBytes } from '../model/activations.ts';
+import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { modelScratch } from '../model/model.ts';
-import { parameterBytes } from '../model/parameters.ts';
+import { arenaSizes, parameterBytes } from '../model/parameters.ts';
+import { GPT2_STEP } from '../native/bindings.generated.ts';
+import { bytesOf } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
+import { globalNormScratch } from '../ops/global-norm.ts';
 
 /** What the device keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
 const reserve = 384 * 2 ** 20;
 
-/** Bytes of device memory that training takes with micro-batches of B x T. */
-export function trainingBytes(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
-  const { elementType, gradientType } = device;
-  const weights = parameterBytes(config, elementType, elementType);
-  const fp32 = parameterBytes(config, 'fp32', 'fp32');
-  const masters = elementType === 'fp32' ? 0 : fp32;
-  const moments = 2 * fp32;
-  const gradients = parameterBytes(config, gradientType, 'fp32');
-  const activations = [...activationBytes(device, config, { B, T, purpose: 'training' }).values()];
-  const scratch = modelScratch(device, config, { B, T });
-  return [weights, masters, gradients, moments, scratch, ...activations].reduce((sum, bytes) => sum + bytes, 0);
+export interface TrainingSizes {
+  /** Sequences in a micro-batch. */
+  readonly B: number;
+  /** Tokens in a sequence. */
+  readonly T: number;
+  /** Default none. */
+  readonly recompute?: Recompute;
 }
 
-/**
- * @throws Gpt2Error if a GPU has too little memory free: what is needed, what is free, and the largest batch that fits.
- * On the CPU nothing is checked: the system gives memory that its own figures call used.
- */
-export function checkMemory(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): void {
-  if (device.description.library !== 'cuda') return;
+/** Bytes of device memory that training takes, by the name they are allocated under. */
+export function trainingPlan(
+  device: Device,
+  config: ModelConfig,
+  { B, T, recompute }: TrainingSizes,
+): ReadonlyMap<string, number> {
+  const { elementType, gradientType } = device;
+  const fp32 = parameterBytes(config, 'fp32', 'fp32');
+  const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config);
+  return new Map([
+    ['weights', parameterBytes(config, elementType, elementType)],
+    ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
+    ['gradients', parameterBytes(config, gradientType, 'fp32')],
+    ['moments', 2 * fp32],
+    ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
+    [
+      'workspace',
+      Math.max(modelScratch(device, config, { B, T }), globalNormScratch(device, { matrixCount, vectorCount })),
+    ],
+    ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
+  ]);
+}
+
+/** The sum of `trainingPlan`. */
+export const trainingBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
+  [...trainingPlan(device, config, sizes).values()].reduce((sum, bytes) => sum + bytes, 0);
+
+/** Device memory that a run may take: what is free, or less if a user says so. */
+export interface MemoryLimit {
+  readonly bytes: number;
+  /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows 6.0 GiB" */
+  readonly text: string;
+}
+
+/** @param maxMemory GiB; undefined: all that is free. On the CPU nothing limits but that: its own figures call used what is not. */
+export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit | undefined {
+  const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
+  if (device.description.library !== 'cuda') {
+    return maxMemory === undefined ? undefined : { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
+  }
   const { available, total } = device.memory();
-  const needs = (batch: number) => trainingBytes(device, config, { B: batch, T }) + reserve;
-  if (needs(B) <= available) return;
-  let fits = B - 1;
-  while (fits > 0 && needs(fits) > available) fits--;
-  const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-  const advice =
-    fits > 0
-      ? `--batch ${fits} fits`
-      : 'no batch fits: take a shorter --seq, a smaller --model, or end what else runs on the GPU';
+  if (allowed < available) return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
+  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free` };
+}
+
+export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+
+/** Bytes that have to be there for a run to start. */
+export const neededBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
+  trainingBytes(device, config, sizes) + (device.description.library === 'cuda' ? reserve : 0);
+
+/** The largest of `batches` that fits, rising. */
+export function largestBatch(
+  device: Device,
+  config: ModelConfig,
+  { T, recompute, batches, limit }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
+): number | undefined {
+  return batches.findLast((B) => neededBytes(device, config, { B, T, recompute }) <= limit.bytes);
+}
+
+/** Micro-batches that divide a step of `rows` sequences, rising. */
+export const divisors = (rows: number): number[] =>
+  Array.from({ length: rows }, (_, index) => index + 1).filter((batch) => rows % batch === 0);
+
+/**
+ * @param sizes `rows`: sequences in a step; another batch has to divide them
+ * @throws Gpt2Error if there is too little memory: what is needed, what there is, and the flags that would fit
+ */
+export function checkMemory(
+  device: Device,
+  config: ModelConfig,
+  sizes: TrainingSizes & { readonly rows?: number; readonly maxMemory?: number },
+): void {
+  const { B, T, recompute = 'none', rows = B, maxMemory } = sizes;
+  const limit = memoryLimit(device, maxMemory);
+  const needed = neededBytes(device, config, sizes);
+  if (limit === undefined || needed <= limit.bytes) return;
+  // A smaller micro-batch leaves the step as it is if it accumulates to the same.
+  const keeps = rows === B ? ` --total-batch ${rows * T}` : '';
+  const smaller = divisors(rows).filter((batch) => batch < B);
+  const fitting = largestBatch(device, config, { T, recompute, batches: smaller, limit });
+  const stronger = recomputeNames
+    .slice(recomputeNames.indexOf(recompute) + 1)
+    .find((each) => neededBytes(device, config, { B, T, recompute: each }) <= limit.bytes);
+  const both = largestBatch(device, config, { T, recompute: 'block', batches: smaller, limit });
+  const advice = [
+    ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
+    ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),
+    ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute block`]),
+  ];
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${T} needs ${gib(needs(B))} of device memory, ${gib(available)} of ${gib(total)} are free; ${advice}`,
+    `--batch ${B} with --seq ${T} needs ${gib(needed)} of device memory, ${limit.text}; ${
+      advice.length > 0
+        ? `${advice.join(', or ')} fits`
+        : 'no batch fits: take a shorter --seq, a smaller --model, or end what else runs on the GPU'
+    }`,
   );
 }

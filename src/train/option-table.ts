@@ -1,5 +1,6 @@
 // THE table of training options: flag, meaning, default, range. The command line, --help, config files and the run's
 // configuration all come from it; options.ts reads values by it.
+import { recomputeNames } from '../model/activations.ts';
 import { presetNames } from '../model/config.ts';
 import { scheduleNames } from './schedule.ts';
 
@@ -18,7 +19,7 @@ export interface OptionRow {
   readonly read:
     | 'text'
     | 'switch'
-    | { readonly integer: readonly [number, number] }
+    | { readonly integer: readonly [number, number]; readonly or?: string }
     | { readonly number: readonly [number, number] }
     | readonly string[];
 }
@@ -60,7 +61,13 @@ export const optionTable = {
     default: 'data/tinyshakespeare',
     help: 'folder of token shards (see prepro)',
   },
-  batch: { flag: '--batch', argument: 'B', read: whole(1, 65536), default: 4, help: 'sequences in a micro-batch' },
+  batch: {
+    flag: '--batch',
+    argument: 'B|auto',
+    read: { ...whole(1, 65536), or: 'auto' },
+    default: 4,
+    help: 'sequences in a micro-batch; auto: as many as memory has room for, the step as it is',
+  },
   sequence: {
     flag: '--seq',
     argument: 'T',
@@ -74,6 +81,26 @@ export const optionTable = {
     read: whole(1),
     defaultText: 'batch x seq',
     help: 'tokens in a step; micro-batches accumulate up to it',
+  },
+  recompute: {
+    flag: '--recompute',
+    argument: 'WHAT',
+    read: recomputeNames,
+    default: 'none',
+    help: 'what backward computes again instead of keeping it, to the same bits: none, gelu (half the activations, some 10% slower), block (a fraction, some 30% slower)',
+  },
+  maxMemory: {
+    flag: '--max-memory',
+    argument: 'GIB',
+    read: real(0.1, 1_000_000),
+    defaultText: 'all that is free',
+    help: 'device memory that may be taken, in GiB',
+  },
+  dryRun: {
+    flag: '--dry-run',
+    read: 'switch',
+    default: false,
+    help: 'say what memory the run would take and what a step would be, and end',
   },
   learningRate: { flag: '--lr', argument: 'X', read: real(0), default: 3e-4, help: 'peak learning rate' },
   warmup: { flag: '--warmup', argument: 'N', read: whole(0), default: 0, help: 'steps of linear warmup' },
@@ -207,6 +234,8 @@ export const runOnlyOptions = [
   'config',
   'json',
   'stopAfter',
+  'maxMemory',
+  'dryRun',
 ] as const satisfies readonly OptionName[];
 
 type ValueOf<R> = R extends 'switch'
@@ -215,6 +244,8 @@ type ValueOf<R> = R extends 'switch'
     ? string
     : R extends readonly (infer S)[]
       ? S
-      : number;
+      : R extends { readonly or: infer S }
+        ? number | S
+        : number;
 /** Options as given: any may be missing. */
 export type TrainOptions = { -readonly [K in OptionName]?: ValueOf<(typeof optionTable)[K]['read']> };

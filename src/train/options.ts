@@ -18,13 +18,15 @@ export function readOption(name: OptionName, value: unknown): OptionValue {
   if (row.read === 'text') return typeof value === 'string' && value !== '' ? value : refuse('a text');
   if (Array.isArray(row.read))
     return row.read.includes(value as string) ? (value as string) : refuse(`one of ${row.read.join(', ')}`);
+  if ('or' in row.read && value === row.read.or) return value as string;
   const isInteger = 'integer' in row.read;
   const [least, most] = isInteger
     ? (row.read as { integer: [number, number] }).integer
     : (row.read as { number: [number, number] }).number;
   const range =
     most === Number.MAX_SAFE_INTEGER || most === Number.MAX_VALUE ? `of at least ${least}` : `from ${least} to ${most}`;
-  const wanted = `${isInteger ? 'a whole number' : 'a number'} ${range}`;
+  const alternative = 'or' in row.read ? ` or ${row.read.or}` : '';
+  const wanted = `${isInteger ? 'a whole number' : 'a number'} ${range}${alternative}`;
   // Number('') is 0 and Number('0x10') is 16; neither is what somebody who typed it can have meant.
   if (typeof value === 'string' && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value)) return refuse(wanted);
   // Number([4]) is 4 and Number(true) is 1.
@@ -66,6 +68,7 @@ type Unsettled =
   | 'keep'
   | 'keepEvery'
   | 'skipSpikes'
+  | 'maxMemory'
   | 'layers'
   | 'channels'
   | 'heads'
@@ -74,8 +77,10 @@ type Unsettled =
 
 /** Options with every default that does not depend on data settled. */
 export type SettledOptions = Readonly<
-  Required<Omit<TrainOptions, 'config' | Unsettled>> &
+  Required<Omit<TrainOptions, 'config' | 'batch' | Unsettled>> &
     Pick<TrainOptions, Unsettled> & {
+      /** Sequences in a micro-batch. */
+      batch: number;
       /** Micro-batches in a step. */
       accumulation: number;
     }
@@ -97,8 +102,10 @@ export function checkOptions(options: TrainOptions, kind: 'cpu' | 'cuda'): Settl
     dtype: kind === 'cuda' ? 'bf16' : 'fp32',
     ...defaults,
     ...given,
-  } as TrainOptions & { batch: number; sequence: number; model: string };
-  const { batch, sequence, model } = merged;
+  } as TrainOptions & { batch: number | 'auto'; sequence: number; model: string };
+  const { sequence, model } = merged;
+  // Before it is chosen; what is chosen divides the step.
+  const batch = merged.batch === 'auto' ? 1 : merged.batch;
   const totalBatch = merged.totalBatch ?? batch * sequence;
   if (totalBatch % (batch * sequence) !== 0) {
     throw new UsageError(
@@ -117,7 +124,12 @@ export function checkOptions(options: TrainOptions, kind: 'cpu' | 'cuda'): Settl
   }
   if (merged.resume && merged.overwrite) throw new UsageError('--resume and --overwrite exclude each other');
   if (merged.resume && !merged.out) throw new UsageError('--resume needs --out, the folder of the run to continue');
-  return Object.freeze({ ...merged, totalBatch, accumulation: totalBatch / (batch * sequence) }) as SettledOptions;
+  return Object.freeze({
+    ...merged,
+    batch,
+    totalBatch,
+    accumulation: totalBatch / (batch * sequence),
+  }) as SettledOptions;
 }
 
 /** The model's name for run lines and folders: a preset where the sizes are one's. */

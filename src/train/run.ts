@@ -1,28 +1,27 @@
-// Opens everything a run needs, in the order in which mistakes are cheapest to find: options, data, run folder, device,
-// model, weights. The loop over steps is in train.ts.
-import { existsSync, readFileSync } from 'node:fs';
+// Opens everything a run needs, in the order in which mistakes are cheapest to find: options (settle.ts), data, run folder,
+// device, model, weights. The loop over steps is in train.ts.
+import { readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
-import { type FoundCheckpoint, resolveCheckpoint } from '../checkpoint/directory.ts';
+import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { loadMoments, loadWeights } from '../checkpoint/read.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
-import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
+import { Gpt2Error } from '../errors.ts';
+import type { ModelConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
-import { selectDevice } from '../native/select-device.ts';
 import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
-import { findShards, readDataset } from '../shards/find.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
-import { checkOptions, modelLabel, readOptionsFile, type SettledOptions } from './options.ts';
-import { type Resumed, resumeOptions } from './resume.ts';
+import { modelLabel, type SettledOptions } from './options.ts';
+import { describeDevice, memorySizes } from './plan.ts';
 import { changedShard, shardRecord } from './same-data.ts';
+import { settle } from './settle.ts';
 import { Trainer } from './trainer.ts';
 
 /** What is said before step 0. */
@@ -35,7 +34,6 @@ export interface RunDescription {
   readonly startStep: number;
   /** Device memory held. */
   readonly memoryBytes: number;
-  /** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
   readonly device: string;
   readonly out: string;
 }
@@ -83,16 +81,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     for (const resource of open.splice(0).reverse()) resource.close();
   };
   try {
-    const { options: merged, checkpoint } = mergeOptions(given, notice);
-    const target = selectDevice(merged.device ?? 'auto');
-    const options = checkOptions(merged, target.kind);
-    const { dataset, trainShards, valShards } = openData(options.data);
-    const start = checkpoint ?? startingPoint(options.model);
-    const config = modelConfig(options, start?.manifest.model, dataset?.vocabularySize);
-    if (options.sequence > config.context) {
-      throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
-    }
-
+    const { options, deviceOptions, config, checkpoint, start, trainShards, valShards } = settle(given, notice);
     const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize));
     if (checkpoint) seekTo(loader, checkpoint, options.data);
     const steps = options.steps ?? Math.floor(loader.tokens / options.totalBatch);
@@ -115,16 +104,15 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const configuration = configurationOf(options, config, steps);
     if (!checkpoint && !options.overwrite) refuseExistingRun(out);
 
-    const device = keep(
-      Device.open({ ...target, dtype: options.dtype, threads: options.threads, accumulates: options.accumulation > 1 }),
-    );
+    const device = keep(Device.open(deviceOptions));
     const { codePath: before } = checkpoint?.manifest ?? {};
     const { codePath: now } = device.description;
     if (before !== undefined && before !== now) {
       notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
     }
-    checkMemory(device, config, { B: options.batch, T: options.sequence });
-    const model = createModel(device, config, { B: options.batch, T: options.sequence, purpose: 'training' });
+    checkMemory(device, config, memorySizes(options));
+    const { batch: B, sequence: T, recompute } = options;
+    const model = createModel(device, config, { B, T, purpose: 'training', recompute });
     const trainer = new Trainer(model, options);
     if (start) loadWeights(start, model);
     else initializeWeights(model, options.seed);
@@ -137,7 +125,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         : RunLog.create(out, { configuration, overwrite: options.overwrite }),
     );
 
-    const { library, codePath, threads, device: name } = device.description;
+    const { codePath } = device.description;
     const parameters = parameterCount(config);
     const program = programVersion();
     const startStep = checkpoint?.manifest.step ?? 0;
@@ -175,7 +163,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         steps,
         startStep,
         memoryBytes: [...device.allocated.values()].reduce((sum, bytes) => sum + bytes, 0),
-        device: `${library} ${codePath} ${options.dtype}, ${library === 'cpu' ? `${threads} threads` : name}`,
+        device: describeDevice(device),
         out,
       },
       close,
@@ -184,51 +172,6 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     close();
     throw error;
   }
-}
-
-function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
-  const fromFile = given.config ? readOptionsFile(given.config) : {};
-  const options = { ...fromFile, ...given };
-  if (!options.resume) return { options, checkpoint: undefined };
-  // What --out and the rest mean together is checked before the checkpoint is looked for.
-  checkOptions(options, 'cpu');
-  return resumeOptions(options, notice);
-}
-
-/** The checkpoint that --model names, or undefined for a preset's name. */
-function startingPoint(model: string): FoundCheckpoint | undefined {
-  if (presetConfig(model)) return undefined;
-  if (!existsSync(model)) {
-    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder; there is no ${model}`);
-  }
-  return resolveCheckpoint(model);
-}
-
-function modelConfig(
-  options: SettledOptions,
-  stored: ModelConfig | undefined,
-  vocabularySize: number | undefined,
-): ModelConfig {
-  const base = stored ?? presetConfig(options.model)!;
-  const { layers, channels, heads, context } = { ...base, ...definedSizes(options) };
-  return checkConfig({
-    layers,
-    channels,
-    heads,
-    context,
-    vocabularySize: stored?.vocabularySize ?? vocabularySize ?? base.vocabularySize,
-  });
-}
-
-const definedSizes = ({ layers, channels, heads, context }: SettledOptions): Partial<ModelConfig> =>
-  Object.fromEntries(Object.entries({ layers, channels, heads, context }).filter(([, size]) => size !== undefined));
-
-function openData(folder: string) {
-  return {
-    dataset: readDataset(folder),
-    trainShards: findShards(folder, 'train'),
-    valShards: findShards(folder, 'val'),
-  };
 }
 
 function openTrainLoader(options: SettledOptions, shards: string[], vocabularySize: number): Loader {

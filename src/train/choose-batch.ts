@@ -1,0 +1,61 @@
+// --batch auto: the largest micro-batch that memory has room for, and --recompute where nothing fits without it.
+import { Gpt2Error } from '../errors.ts';
+import { type Recompute, recomputeNames } from '../model/activations.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { Device, type DeviceOptions } from '../native/device.ts';
+import { divisors, largestBatch, type MemoryLimit, memoryLimit } from './memory.ts';
+import { optionTable } from './option-table.ts';
+
+/** Tokens in a micro-batch beyond which a GPU is no faster. */
+const enoughTokens = 65536;
+
+export interface BatchChoice {
+  readonly batch: number;
+  readonly recompute: Recompute;
+}
+
+/**
+ * Picks the micro-batch for a step of `rows` sequences, or where a step is one micro-batch (undefined) of as many as are
+ * worth it. Opens the device for a moment: what gradients take depends on whether they accumulate.
+ * @param recompute what a user asked for; undefined: whatever is needed
+ * @throws Gpt2Error if not even one sequence fits
+ */
+export function chooseBatch(
+  device: DeviceOptions,
+  config: ModelConfig,
+  {
+    T,
+    rows,
+    recompute,
+    maxMemory,
+  }: { T: number; rows: number | undefined; recompute: Recompute | undefined; maxMemory: number | undefined },
+): BatchChoice {
+  const most = Math.max(1, Math.floor(enoughTokens / T));
+  const kinds = recompute === undefined ? recomputeNames : [recompute];
+  const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+  const isWhole = (batch: number) => rows === undefined || batch === rows;
+  const batches = rows === undefined ? upTo(most) : divisors(rows).filter((batch) => batch <= most);
+  let limit: MemoryLimit | undefined;
+  /** The largest of some batches for each kind. */
+  const fitting = (accumulates: boolean): (number | undefined)[] => {
+    const candidates = batches.filter((batch) => isWhole(batch) !== accumulates);
+    if (candidates.length === 0) return [];
+    using opened = Device.open({ ...device, accumulates });
+    limit = memoryLimit(opened, maxMemory);
+    // The CPU's memory is not counted: what is usual there.
+    if (!limit) return [candidates.findLast((batch) => batch <= optionTable.batch.default)];
+    const within = limit;
+    return kinds.map((each) =>
+      largestBatch(opened, config, { T, recompute: each, batches: candidates, limit: within }),
+    );
+  };
+  // A step in one go takes less for its gradients, and is no smaller.
+  const [inOneGo, inParts] = [fitting(false), fitting(true)];
+  for (const [index, each] of kinds.entries()) {
+    const batch = inOneGo[index] ?? inParts[index];
+    if (batch !== undefined) return { batch, recompute: each };
+  }
+  throw new Gpt2Error(
+    `--batch auto: not one sequence of --seq ${T} fits, ${limit?.text}; take a shorter --seq or a smaller --model`,
+  );
+}

@@ -1,0 +1,66 @@
+// What a run would take, said without taking it (--dry-run): memory by kind, the arithmetic of a step, whether it fits.
+import { Gpt2Error } from '../errors.ts';
+import type { Recompute } from '../model/activations.ts';
+import { parameterCount } from '../model/parameters.ts';
+import { Device } from '../native/device.ts';
+import { checkMemory, trainingPlan } from './memory.ts';
+import type { TrainOptions } from './option-table.ts';
+import { modelLabel, type SettledOptions } from './options.ts';
+import { settle } from './settle.ts';
+
+/** What --dry-run tells. */
+export interface TrainingPlan {
+  /** "d12", or sizes. */
+  readonly model: string;
+  readonly parameters: number;
+  /** "cuda sm90 bf16, NVIDIA H100 80GB HBM3" */
+  readonly device: string;
+  readonly batch: number;
+  readonly sequence: number;
+  readonly accumulation: number;
+  readonly recompute: Recompute;
+  /** Bytes of device memory by kind. */
+  readonly memory: ReadonlyMap<string, number>;
+  /** Bytes free on a GPU; undefined on the CPU. */
+  readonly available: number | undefined;
+  /** Why it does not fit, and what would; undefined: it fits. */
+  readonly refusal: string | undefined;
+}
+
+/** What a run with these options would take, without taking it. @throws as `openRun` before it allocates */
+export function planRun(given: TrainOptions, notice: (text: string) => void): TrainingPlan {
+  const { options, deviceOptions, config } = settle(given, notice);
+  using device = Device.open(deviceOptions);
+  const { batch, sequence, accumulation, recompute } = options;
+  let refusal: string | undefined;
+  try {
+    checkMemory(device, config, memorySizes(options));
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    refusal = error.message;
+  }
+  return {
+    model: modelLabel(config),
+    parameters: parameterCount(config),
+    device: describeDevice(device),
+    ...{ batch, sequence, accumulation, recompute },
+    memory: trainingPlan(device, config, memorySizes(options)),
+    available: device.description.library === 'cuda' ? device.memory().available : undefined,
+    refusal,
+  };
+}
+
+/** What memory depends on, of a run's options. */
+export const memorySizes = ({ batch, sequence, totalBatch, recompute, maxMemory }: SettledOptions) => ({
+  B: batch,
+  T: sequence,
+  rows: totalBatch / sequence,
+  recompute,
+  maxMemory,
+});
+
+/** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
+export function describeDevice({ description, dtype }: Device): string {
+  const { library, codePath, threads, device } = description;
+  return `${library} ${codePath} ${dtype}, ${library === 'cpu' ? `${threads} threads` : device}`;
+}

@@ -1,0 +1,102 @@
+// What a run's options come to: those of a config file or of the run that is resumed, the data's shards, the model, and with
+// --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
+import { existsSync } from 'node:fs';
+import { type FoundCheckpoint, resolveCheckpoint } from '../checkpoint/directory.ts';
+import { UsageError } from '../errors.ts';
+import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
+import type { DeviceOptions } from '../native/device.ts';
+import { selectDevice } from '../native/select-device.ts';
+import { findShards, readDataset } from '../shards/find.ts';
+import { chooseBatch } from './choose-batch.ts';
+import type { TrainOptions } from './option-table.ts';
+import { checkOptions, readOptionsFile, type SettledOptions } from './options.ts';
+import { type Resumed, resumeOptions } from './resume.ts';
+
+/** What the options come to, before the data is opened and the device is taken. */
+export interface Settled {
+  readonly options: SettledOptions;
+  readonly deviceOptions: DeviceOptions;
+  readonly config: ModelConfig;
+  /** What a resumed run goes on from. */
+  readonly checkpoint: FoundCheckpoint | undefined;
+  /** Whose weights the run starts with; undefined: they are drawn. */
+  readonly start: FoundCheckpoint | undefined;
+  readonly trainShards: string[];
+  readonly valShards: string[];
+}
+
+/** @throws UsageError or Gpt2Error for what cannot be */
+export function settle(given: TrainOptions, notice: (text: string) => void): Settled {
+  const { options: merged, checkpoint } = mergeOptions(given, notice);
+  const target = selectDevice(merged.device ?? 'auto');
+  let options = checkOptions(merged, target.kind);
+  const { dataset, trainShards, valShards } = openData(options.data);
+  const start = checkpoint ?? startingPoint(options.model);
+  const config = modelConfig(options, start?.manifest.model, dataset?.vocabularySize);
+  if (options.sequence > config.context) {
+    throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
+  }
+  const deviceOptions = { ...target, dtype: options.dtype, threads: options.threads };
+  if (merged.batch === 'auto') {
+    const { sequence: T, totalBatch, maxMemory } = options;
+    const rows = merged.totalBatch === undefined ? undefined : totalBatch / T;
+    const choice = chooseBatch(deviceOptions, config, { T, rows, recompute: merged.recompute, maxMemory });
+    options = checkOptions({ ...merged, ...choice }, target.kind);
+    notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
+  }
+  const accumulates = options.accumulation > 1;
+  return {
+    options,
+    deviceOptions: { ...deviceOptions, accumulates },
+    config,
+    checkpoint,
+    start,
+    trainShards,
+    valShards,
+  };
+}
+
+function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
+  const fromFile = given.config ? readOptionsFile(given.config) : {};
+  const options = { ...fromFile, ...given };
+  if (!options.resume) return { options, checkpoint: undefined };
+  // What --out and the rest mean together is checked before the checkpoint is looked for.
+  checkOptions(options, 'cpu');
+  return resumeOptions(options, notice);
+}
+
+/** The checkpoint that --model names, or undefined for a preset's name. */
+function startingPoint(model: string): FoundCheckpoint | undefined {
+  if (presetConfig(model)) return undefined;
+  if (!existsSync(model)) {
+    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder; there is no ${model}`);
+  }
+  return resolveCheckpoint(model);
+}
+
+function modelConfig(
+  options: SettledOptions,
+  stored: ModelConfig | undefined,
+  vocabularySize: number | undefined,
+): ModelConfig {
+  const base = stored ?? presetConfig(options.model)!;
+  const { layers, channels, heads, context } = { ...base, ...definedSizes(options) };
+  return checkConfig({
+    layers,
+    channels,
+    heads,
+    context,
+    vocabularySize: stored?.vocabularySize ?? vocabularySize ?? base.vocabularySize,
+  });
+}
+
+const definedSizes = ({ layers, channels, heads, context }: SettledOptions): Partial<ModelConfig> =>
+  Object.fromEntries(Object.entries({ layers, channels, heads, context }).filter(([, size]) => size !== undefined));
+
+function openData(folder: string) {
+  return {
+    dataset: readDataset(folder),
+    trainShards: findShards(folder, 'train'),
+    valShards: findShards(folder, 'val'),
+  };
+}

@@ -1,0 +1,52 @@
+// What backward computes again instead of keeping it changes no bit of a step, and memory is what the plan says.
+import { expect, it } from 'vitest';
+import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { divisors, trainingPlan } from '../../src/train/memory.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { Random } from '../support/tensors.ts';
+
+const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };
+
+describeBackends(
+  'recompute',
+  (_, kind, dtype) => {
+    it.each([1, 2])('gives the bits of keeping everything, %i micro-batches', async (accumulation) => {
+      const [B, T] = [2, 50];
+      const trained = async (recompute: Recompute) => {
+        using device = Device.open({ kind, dtype, accumulates: accumulation > 1 });
+        const model = createModel(device, config, { B, T, purpose: 'training', recompute });
+        initializeWeights(model, 42);
+        const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
+        const random = new Random(3);
+        const tokens = () => random.integers(B * T, config.vocabularySize);
+        const steps = [];
+        for (let step = 0; step < 4; step++) {
+          steps.push(await trainer.step(step, 1e-3, () => ({ inputs: tokens(), targets: tokens() })));
+        }
+        const planned = trainingPlan(device, config, { B, T, recompute });
+        expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(device.allocated));
+        const { activations } = Object.fromEntries(planned) as { activations: number };
+        return { steps, weights: weightsHash(model), activations };
+      };
+      const [none, gelu, block] = [await trained('none'), await trained('gelu'), await trained('block')];
+      for (const other of [gelu, block]) {
+        expect(other.steps).toEqual(none.steps);
+        expect(other.weights).toBe(none.weights);
+      }
+      expect(none.activations).toBeGreaterThan(gelu.activations);
+      expect(gelu.activations).toBeGreaterThan(block.activations);
+    });
+  },
+  { dtypes: ['fp32', 'bf16'] },
+);
+
+it('names every way', () => {
+  expect(recomputeNames).toEqual(['none', 'gelu', 'block']);
+  expect(divisors(12)).toEqual([1, 2, 3, 4, 6, 12]);
+});

@@ -1,0 +1,80 @@
+// --dry-run, --batch auto and --max-memory: the plan, what is picked by it, and that the flags a refusal names do fit.
+import { existsSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readRun } from '../../src/runs/reader.ts';
+import type { TrainOptions } from '../../src/train/option-table.ts';
+import { planRun } from '../../src/train/plan.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+import { parseOptions } from '../support/options.ts';
+
+let place: Workplace;
+let data: string;
+beforeAll(() => {
+  place = new Workplace();
+  data = place.data({ vocabulary: 200 });
+});
+afterAll(() => place[Symbol.dispose]());
+
+const plan = (more: TrainOptions) => planRun({ device: 'cpu', data, sequence: 64, ...more }, () => {});
+const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
+
+it('adds up, and takes nothing', () => {
+  const { memory, refusal, ...rest } = plan({ model: 'd12', batch: 8, totalBatch: 2048, out: place.path('none') });
+  expect(rest).toMatchObject({ model: 'd12', batch: 8, sequence: 64, accumulation: 4, recompute: 'none' });
+  // A vocabulary of 200, padded to 256.
+  const weights = 4 * ((256 + 1024) * 768 + 12 * (12 * 768 ** 2 + 13 * 768) + 2 * 768);
+  expect(memory.get('weights')).toBe(weights);
+  expect(memory.get('moments')).toBe(2 * weights);
+  expect(refusal).toBeUndefined();
+  expect(existsSync(place.path('none'))).toBe(false);
+});
+
+it('picks the largest micro-batch that fits and leaves the step as it is', () => {
+  for (const maxMemory of [2, 2.5, 4, 16]) {
+    const { batch, sequence, accumulation, memory, refusal } = plan({
+      ...{ model: 'd12', batch: 'auto', totalBatch: 64 * 64, maxMemory },
+    });
+    expect(batch * sequence * accumulation).toBe(64 * 64);
+    expect(totalOf(memory)).toBeLessThanOrEqual(maxMemory * 2 ** 30);
+    expect(refusal).toBeUndefined();
+    if (batch === 64) continue;
+    const next = plan({ model: 'd12', batch: batch * 2, totalBatch: 64 * 64, maxMemory });
+    expect(next.refusal).toMatch(/^--batch \d+ with --seq 64 needs/);
+  }
+});
+
+it('computes again only where nothing else fits', () => {
+  const least = totalOf(plan({ model: 'd12', sequence: 1024, batch: 1 }).memory) / 2 ** 30;
+  const tight = { model: 'd12', sequence: 1024, batch: 'auto', totalBatch: 4096 } as const;
+  expect(plan({ ...tight, maxMemory: least + 0.01 })).toMatchObject({ batch: 1, recompute: 'none' });
+  expect(plan({ ...tight, maxMemory: least - 0.05 })).toMatchObject({ recompute: 'gelu' });
+  expect(() => plan({ ...tight, maxMemory: 0.5 })).toThrow(
+    /^--batch auto: not one sequence of --seq 1024 fits, --max-memory 0\.5 allows no more; take a shorter --seq or a smaller --model$/,
+  );
+});
+
+it('refuses what does not fit with flags that do', () => {
+  for (const maxMemory of [2, 4, 8]) {
+    const asked: TrainOptions = { model: 'd12', batch: 64, sequence: 1024, maxMemory };
+    const { refusal } = plan(asked);
+    const advice = /; (.*) fits$/.exec(refusal!)?.[1];
+    expect(advice, refusal).toBeDefined();
+    for (const flags of advice!.split(', or ')) {
+      expect(plan({ ...asked, ...parseOptions(flags) }).refusal, flags).toBeUndefined();
+    }
+  }
+});
+
+it('trains with what it picked, and a resumed run takes the same', async () => {
+  const out = place.path('run');
+  const options: TrainOptions = {
+    ...{ device: 'cpu', data, sequence: 32, layers: 1, channels: 32, heads: 2, context: 64, out },
+    ...{ batch: 'auto', totalBatch: 256, steps: 4, valEvery: 0, sampleEvery: 0 },
+  };
+  const notices: string[] = [];
+  await train({ ...options, stopAfter: 2 }, { onNotice: (text) => notices.push(text) });
+  expect(notices).toContain('--batch auto is --batch 4 --recompute none here');
+  await train({ out, resume: true });
+  expect(readRun(out).configuration).toMatchObject({ batch: 4, totalBatch: 256, recompute: 'none' });
+});
