@@ -170,10 +170,10 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t 
 
 // ---------------------------------------------------------------- tensor maps, on the host
 
-// A matrix of bf16, `inner` elements a line and `lines` lines that are `stride` elements apart, in boxes of 64 x
-// box_lines.
+// A matrix of bf16, `inner` elements a line and `lines` lines that are `stride` elements apart, in boxes of box_lines
+// lines of box_inner elements. In shared memory a line is 128 bytes even if the box has fewer.
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
-                       int box_lines);
+                       int box_lines, int box_inner = 64);
 
 // Heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart: coordinates are channel (64 of
 // them), head, position, batch; boxes of 64 channels x box_lines positions.

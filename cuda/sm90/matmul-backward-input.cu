@@ -10,7 +10,7 @@ void sm90::matmul_backward_input(const CudaContext &context, Epilogue epilogue, 
   if (epilogue == Epilogue::gelu_backward) {
     launch_interleaved<true, false, Epilogue::gelu_backward>(context, product, {}, outputs.out, outputs.pre);
   } else if (product.K >= 2 * 768) {
-    launch_plain<true, false, Epilogue::bias>(context, product, {}, outputs.out, whole(product));
+    launch_plain_of_any_width<true, false, Epilogue::bias>(context, product, {}, outputs.out);
   } else {
     launch_interleaved<true, false, Epilogue::bias>(context, product, {}, outputs.out, nullptr);
   }

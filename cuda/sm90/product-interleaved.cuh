@@ -101,9 +101,8 @@ struct Multiplier {
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
-    interleaved_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                       const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap other_map,
-                       const ProductArguments arguments, const ProductOutputs outputs) {
+    interleaved_kernel(const __grid_constant__ ProductMaps maps, const ProductArguments arguments,
+                       const ProductOutputs outputs) {
   using Ring = InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>;
   using Shape = Interleaved<E>;
   extern __shared__ unsigned char memory[];
@@ -114,21 +113,21 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     ring.init();
     for (int i = 0; i < 8 * Shape::buffers; i++) barrier_init(ring.barriers + i * 8, 1);
     fence_barrier_init();
-    prefetch_map(a_map);
-    prefetch_map(b_map);
-    prefetch_map(out_map);
-    if (Shape::reads_extra || E == Epilogue::gelu) prefetch_map(other_map);
+    prefetch_map(maps.a);
+    prefetch_map(maps.b);
+    prefetch_map(maps.out);
+    if (Shape::reads_extra || E == Epilogue::gelu) prefetch_map(maps.other);
   }
   cluster_sync();
   wait_for_previous_kernel();
 
   if (warpgroup == 0) {
     decrease_registers<40>();
-    if (warp == 0 && lane == 0) ring.produce(arguments, a_map, b_map);
+    if (warp == 0 && lane == 0) ring.produce(arguments, maps);
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1, own = consumer * 4 + warp;
-    Finisher<E> finisher(out_map, other_map, arguments, outputs, ring.staging + own * (Shape::buffers * buffer_bytes),
+    Finisher<E> finisher(maps.out, maps.other, arguments, outputs, ring.staging + own * (Shape::buffers * buffer_bytes),
                          ring.barriers + own * (Shape::buffers * 8));
     Multiplier<Ring, E> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];

@@ -1,4 +1,4 @@
-// Products in tiles of 128 x 256 that are finished when they are multiplied.
+// Products in tiles of 128 x 256, or 128 x 208, that are finished when they are multiplied.
 //
 // The two multiplying warpgroups run free of each other; a tile's end stops one of them for 1,900 to 2,800 cycles,
 // which is little beside a k of 2,000 and more. 256 columns take the least from L2 and shared memory for a product: 765
@@ -10,7 +10,8 @@
 namespace gpt2 {
 namespace sm90 {
 
-constexpr int plain_tile_n = 256;
+// 1600 columns are 6.25 of the wide and 7.7 of the narrow ones: of 8192 rows four rounds on 66 clusters, either way.
+constexpr int plain_tile_n = 256, narrow_tile_n = 208;
 constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of a cluster's tile in parts
 
 // E is `bias` (none, though: the result as it is), `scaled`, or `gradient` (parts in fp32).
@@ -18,16 +19,15 @@ template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // A gradient has no buffers, but ones for the sums of a: 8 lines of 64.
 constexpr int ones_bytes = 8 * 128;
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
-using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, plain_tile_n,
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
+using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes>;
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
-    plain_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
-                 const __grid_constant__ CUtensorMap out_map, const __grid_constant__ CUtensorMap,
-                 const ProductArguments arguments, const ProductOutputs outputs) {
-  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR, E>;
+    plain_kernel(const __grid_constant__ ProductMaps maps, const ProductArguments arguments,
+                 const ProductOutputs outputs) {
+  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N>;
   constexpr int buffers = plain_buffers<E>;
   extern __shared__ unsigned char memory[];
   const Ring ring(memory);
@@ -36,9 +36,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   if (threadIdx.x == 0) {
     ring.init();
     fence_barrier_init();
-    prefetch_map(a_map);
-    prefetch_map(b_map);
-    if (E != Epilogue::gradient) prefetch_map(out_map);
+    prefetch_map(maps.a);
+    prefetch_map(maps.b);
+    if (E != Epilogue::gradient) prefetch_map(maps.out);
   }
   if (E == Epilogue::gradient && threadIdx.x < ones_bytes / 4) {
     constexpr uint32_t two_ones = 0x3f803f80;
@@ -50,7 +50,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 
   if (warpgroup == 0) {
     decrease_registers<40>();
-    if (warp == 0 && lane == 0) ring.produce(arguments, a_map, b_map);
+    if (warp == 0 && lane == 0) ring.produce(arguments, maps);
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1;
@@ -58,9 +58,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     const uint64_t policy = store_policy(arguments.streams);
     Unit unit;
     RingPosition<Ring::stages> at;
-    float result[plain_tile_n / 2];
+    float result[TILE_N / 2];
     for (int index = 0; unit_of(arguments, ring.cluster, index, unit); index++) {
-      const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16, n0 = unit.n * plain_tile_n;
+      const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16, n0 = unit.n * TILE_N;
       uint32_t previous = Ring::no_stage;
       float sums[4] = {};
       for (int step = 0; step < unit.steps; step++) {
@@ -97,7 +97,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
             if (row >= rows) continue;
             auto *line = first + row * stride;
 #pragma unroll
-            for (int j = 0; j < plain_tile_n / 8; j++) {
+            for (int j = 0; j < TILE_N / 8; j++) {
               const int column = j * 8 + lane % 4 * 2;
               if (column >= columns) continue;
               float values[2] = {result[j * 4 + half * 2], result[j * 4 + half * 2 + 1]};
@@ -136,23 +136,27 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
           }
         }
 #pragma unroll
-        for (int i = 0; i < plain_tile_n / 64; i++) {
+        for (int i = 0; i < (TILE_N + 63) / 64; i++) {
           const uint32_t buffer = staging + i % buffers * buffer_bytes;
           if (lane == 0) wait_stores_read<buffers - 1>();
           __syncwarp();
 #pragma unroll
           for (int j = 0; j < 8; j += 2) {
-            const float *values = result + (i * 8 + j) * 4;
-            uint32_t packed[4];
+            uint32_t packed[4] = {};
 #pragma unroll
-            for (int p = 0; p < 4; p++)
-              packed[p] = pack_bf16(values[p * 2] * scale[p % 2], values[p * 2 + 1] * scale[p % 2]);
-            store_matrices(matrices_at(buffer, j), packed);
+            for (int p = 0; p < 4; p++) {
+              const int group = i * 8 + j + p / 2, value = group * 4 + p % 2 * 2;
+              if (group >= TILE_N / 8) continue;
+              float2 pair = make_float2(result[value], result[value + 1]);
+              if constexpr (E == Epilogue::scaled) pair = make_float2(pair.x * scale[p % 2], pair.y * scale[p % 2]);
+              packed[p] = pack_bf16(pair.x, pair.y);
+            }
+            if (i * 8 + j < TILE_N / 8) store_matrices(matrices_at(buffer, j), packed);
           }
           fence_async_proxy();
           __syncwarp();
           if (lane == 0) {
-            store_box(out_map, n0 + i * 64, row0, buffer, policy);
+            store_box(i < TILE_N / 64 ? maps.out : maps.out_tail, n0 + i * 64, row0, buffer, policy);
             commit_stores();
           }
         }
@@ -166,12 +170,30 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   cluster_sync();
 }
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
 ProductArguments launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                               const bf16 *out, const Split &split) {
-  return launch_product<A_K_MAJOR, B_K_MAJOR, plain_tile_n>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E>,
-                                                            PlainRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes, product,
-                                                            outputs, out, nullptr, split);
+  return launch_product<A_K_MAJOR, B_K_MAJOR, TILE_N>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E, TILE_N>,
+                                                      PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N>::shared_bytes, product,
+                                                      outputs, out, nullptr, split);
+}
+
+// In tiles of the width that takes less time: rounds of tiles on the clusters that run at a time, each as long as its
+// columns and 16 for what a step costs besides.
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+void launch_plain_of_any_width(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
+                               const bf16 *out) {
+  const int clusters = resident_clusters(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E, plain_tile_n>,
+                                         PlainRing<A_K_MAJOR, B_K_MAJOR, E, plain_tile_n>::shared_bytes);
+  const auto time_of = [&](int tile_n) {
+    const int64_t tiles = ceil_divide(product.M, 2 * tile_m) * ceil_divide(product.N, tile_n);
+    return ceil_divide(tiles, clusters) * (tile_n + 16);
+  };
+  if (time_of(narrow_tile_n) < time_of(plain_tile_n)) {
+    launch_plain<A_K_MAJOR, B_K_MAJOR, E, narrow_tile_n>(context, product, outputs, out, whole(product));
+  } else {
+    launch_plain<A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, out, whole(product));
+  }
 }
 
 }  // namespace sm90

@@ -14,9 +14,9 @@
 // is ever transposed. Lines and columns beyond the matrix come as zeros and are not stored (TMA sees to both).
 //
 // Two kernels finish tiles in different ways:
-//   product-plain.cuh        tiles of 256 columns, finished when they are multiplied: long k, light epilogues, weight
-//   gradients product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy
-//   epilogues
+//   product-plain.cuh        tiles of 256 or 208 columns, finished when they are multiplied: long k, light epilogues,
+//                            weight gradients
+//   product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy epilogues
 #pragma once
 
 #include "../attention.cuh"
@@ -51,7 +51,13 @@ struct ProductArguments {
   Split split;
 };
 
-// What does not come or go by TMA.
+// What comes or goes by TMA. Where a tile's columns are not a multiple of 64 the last ones have maps of their own, so
+// that nothing of the next tile is loaded or stored.
+struct ProductMaps {
+  CUtensorMap a, b, b_tail, out, out_tail, other;
+};
+
+// What does not.
 struct ProductOutputs {
   const bf16 *bias = nullptr;        // [N] or NULL
   void *gradient = nullptr;          // gradient: [M,N], what whole tiles go to
@@ -130,7 +136,10 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES>
 struct ProductRing {
-  static constexpr int a_bytes = tile_m * step_k * 2, stage_bytes = a_bytes + TILE_N * step_k * 2;
+  static constexpr int a_bytes = tile_m * step_k * 2;
+  static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
+  static constexpr int stage_bytes = a_bytes + b_lines * 128;
+  static constexpr int loaded_bytes = a_bytes + TILE_N * step_k * 2;
   // Barriers, and the space to begin on 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
@@ -166,7 +175,7 @@ struct ProductRing {
   __device__ int first_row(const Unit &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
 
   // The producer, by one thread.
-  __device__ void produce(const ProductArguments &arguments, const CUtensorMap &a_map, const CUtensorMap &b_map) const {
+  __device__ void produce(const ProductArguments &arguments, const ProductMaps &maps) const {
     Unit unit;
     RingPosition<stages> at;
     for (int index = 0; unit_of(arguments, cluster, index, unit); index++) {
@@ -176,23 +185,23 @@ struct ProductRing {
         const uint32_t a = ring + at.stage * stage_bytes, b = a + a_bytes;
         const uint32_t barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
-        barrier_expect(barrier, stage_bytes);
+        barrier_expect(barrier, loaded_bytes);
         if constexpr (A_K_MAJOR) {
-          load_box(a, a_map, k, m0, barrier);
+          load_box(a, maps.a, k, m0, barrier);
         } else {
 #pragma unroll
-          for (int i = 0; i < tile_m / 64; i++) load_box(a + i * (step_k * 128), a_map, m0 + i * 64, k, barrier);
+          for (int i = 0; i < tile_m / 64; i++) load_box(a + i * (step_k * 128), maps.a, m0 + i * 64, k, barrier);
         }
         // This block's half of b: half the lines.
         if constexpr (B_K_MAJOR) {
           constexpr int half = TILE_N / 2;
-          load_box_to_both(b + rank * (half * 128), b_map, k, n0 + static_cast<int>(rank) * half, barrier);
+          load_box_to_both(b + rank * (half * 128), maps.b, k, n0 + static_cast<int>(rank) * half, barrier);
         } else {
           constexpr int half = step_k / 2;
 #pragma unroll
-          for (int i = 0; i < TILE_N / 64; i++) {
-            load_box_to_both(b + i * (step_k * 128) + rank * (half * 128), b_map, n0 + i * 64,
-                             k + static_cast<int>(rank) * half, barrier);
+          for (int i = 0; i < b_lines / step_k; i++) {
+            load_box_to_both(b + i * (step_k * 128) + rank * (half * 128), i < TILE_N / 64 ? maps.b : maps.b_tail,
+                             n0 + i * 64, k + static_cast<int>(rank) * half, barrier);
           }
         }
         at.advance();
@@ -266,28 +275,34 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Kernel>
 ProductArguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
                                 const ProductOutputs &outputs, const bf16 *out, const bf16 *other, const Split &split) {
+  constexpr int tail = TILE_N % 64;
   const int tiles_m = static_cast<int>(ceil_divide(product.M, 2 * tile_m));
   const int tiles_n = static_cast<int>(ceil_divide(product.N, TILE_N));
   const int resident = resident_clusters(context, kernel, shared_bytes);
   const int64_t units = static_cast<int64_t>(tiles_m) * tiles_n * split.parts();
   const int clusters = split.rounds > 0 || units > resident ? resident : static_cast<int>(units);
-  const auto operand_map = [&](const void *operand, bool k_major, int mn, int k, int64_t stride, int mn_lines,
-                               int k_lines) {
-    return k_major ? matrix_map(context, operand, k, mn, stride, mn_lines)
-                   : matrix_map(context, operand, mn, k, stride, k_lines);
+  const auto operand_map = [&](const void *operand, bool k_major, int mn, int64_t stride, int lines, int columns = 64) {
+    return k_major ? matrix_map(context, operand, product.K, mn, stride, lines)
+                   : matrix_map(context, operand, mn, product.K, stride, lines, columns);
   };
-  const CUtensorMap a = operand_map(product.a, A_K_MAJOR, product.M, product.K, product.lda, tile_m, step_k);
-  const CUtensorMap b = operand_map(product.b, B_K_MAJOR, product.N, product.K, product.ldb, TILE_N / 2, step_k / 2);
-  const auto result_map = [&](const void *tensor) {
-    return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16) : CUtensorMap{};
+  const auto result_map = [&](const void *tensor, int columns) {
+    return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16, columns) : CUtensorMap{};
   };
+  ProductMaps maps{};
+  maps.a = operand_map(product.a, A_K_MAJOR, product.M, product.lda, A_K_MAJOR ? tile_m : step_k);
+  maps.b = operand_map(product.b, B_K_MAJOR, product.N, product.ldb, (B_K_MAJOR ? TILE_N : step_k) / 2);
+  maps.out = result_map(out, 64);
+  maps.other = result_map(other, 64);
+  if constexpr (tail > 0) {
+    if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
+    maps.out_tail = result_map(out, tail);
+  }
   // A single part may be longer than k: zeros.
   const int needed = whole(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
   const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);
   const ProductArguments arguments{product.M, product.N, steps, tiles_m, tiles_n, clusters, streams, split};
-  launch_overlapping(context, kernel, clusters * 2, product_threads, shared_bytes, a, b, result_map(out),
-                     result_map(other), arguments, outputs);
+  launch_overlapping(context, kernel, clusters * 2, product_threads, shared_bytes, maps, arguments, outputs);
   return arguments;
 }
 

@@ -35,10 +35,10 @@ CUtensorMap encode(const CudaContext &context, const void *memory, int dimension
 }  // namespace
 
 CUtensorMap matrix_map(const CudaContext &context, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
-                       int box_lines) {
+                       int box_lines, int box_inner) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(inner), static_cast<cuuint64_t>(lines)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * sizeof(bf16)};
-  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_lines)};
+  const cuuint32_t box[] = {static_cast<cuuint32_t>(box_inner), static_cast<cuuint32_t>(box_lines)};
   return encode(context, matrix, 2, sizes, strides, box);
 }
 

@@ -134,11 +134,16 @@ export const describeEveryOp = (only: Dtype): void =>
         bench.checkGuards();
       });
 
-      // Several tiles for each SM one after the other, all of their elements. Columns of the weight repeat, in a period that no
-      // tile has, so that the formula is quick.
-      it.skipIf(isCpu)('matmul of many tiles (CUDA only)', () => {
+      // Several tiles for each SM one after the other, all of their elements: of a short k, and of a long one on whose columns
+      // only Hopper's narrow tiles come out even. Columns of the weight repeat, in a period that no tile has, so that the
+      // formula is quick.
+      const ofManyTiles = [
+        { N: 4096, K: 768, wide: 3072 },
+        ...(dtype === 'bf16' ? [{ N: 2500, K: 4160, wide: 1592 }] : []),
+      ];
+      it.skipIf(isCpu).each(ofManyTiles)('matmul of many tiles, K $K (CUDA only)', ({ N, K, wide }) => {
         using bench = new TensorBench(device());
-        const [N, K, wide, period] = [4096, 768, 3072, 56];
+        const period = 56;
         device().reserveWorkspace(
           Math.max(
             matmul.matmulScratch(device(), { N, C: K, O: wide }),
