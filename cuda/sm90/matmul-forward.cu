@@ -1,6 +1,7 @@
 // out = in * weight^T and what follows it: both operands K-major.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
+#include "product-plain.cuh"
 
 namespace gpt2 {
 
@@ -10,6 +11,10 @@ void sm90::matmul_forward(const CudaContext &context, Epilogue epilogue, const P
   beside.bias = outputs.bias;
   if (epilogue == Epilogue::gelu) {
     launch_interleaved<true, true, Epilogue::gelu>(context, product, beside, outputs.out, outputs.pre);
+  } else if (epilogue == Epilogue::residual && product.K >= 4 * 1024) {
+    // With a k of 3072 tiles finished at their end gained nothing.
+    beside.residual = outputs.residual;
+    launch_plain_of_any_width<true, true, Epilogue::residual>(context, product, beside, outputs.out);
   } else if (epilogue == Epilogue::residual) {
     launch_interleaved<true, true, Epilogue::residual>(context, product, beside, outputs.out, outputs.residual);
   } else {

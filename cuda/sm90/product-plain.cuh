@@ -14,7 +14,7 @@ namespace sm90 {
 constexpr int plain_tile_n = 256, narrow_tile_n = 208;
 constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of a cluster's tile in parts
 
-// E is `bias` (none, though: the result as it is), `scaled`, or `gradient` (parts in fp32).
+// E is `bias` (none, though: the result as it is), `residual`, `scaled`, or `gradient` (parts in fp32).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // A gradient has no buffers, but ones for the sums of a: 8 lines of 64.
@@ -22,6 +22,41 @@ constexpr int ones_bytes = 8 * 128;
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes>;
+
+// What a lane adds to its elements of a tile, bias and residual: neighbours in pairs, as in the accumulators. The
+// residual is asked for while the tile's last steps are multiplied, straight into registers: there is no room in shared
+// memory.
+template <int TILE_N>
+struct Residual {
+  uint32_t of_rows[2][TILE_N / 8], bias[2][8];  // bias: of these 64 columns and of the next
+
+  __device__ __forceinline__ void ask_bias(const bf16 *from, int n0, int N, int i) {
+    if (!from) return;
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      const int column = (i * 8 + j) * 8;
+      if (column < TILE_N && n0 + column < N) {
+        bias[i % 2][j] = *reinterpret_cast<const uint32_t *>(from + n0 + column + threadIdx.x % 4 * 2);
+      }
+    }
+  }
+  __device__ __forceinline__ void ask(const ProductOutputs &outputs, int row0, int n0, int M, int N) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int row = row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
+      const bf16 *line = outputs.residual + static_cast<int64_t>(row) * N + n0 + threadIdx.x % 4 * 2;
+#pragma unroll
+      for (int j = 0; j < TILE_N / 8; j++) {
+        if (row < M && n0 + j * 8 < N) of_rows[half][j] = *reinterpret_cast<const uint32_t *>(line + j * 8);
+      }
+    }
+    ask_bias(outputs.bias, n0, N, 0);
+  }
+  __device__ __forceinline__ float2 add(float2 values, int half, int group) const {
+    const float2 first = unpack_bf16(bias[group / 8 % 2][group % 8]), second = unpack_bf16(of_rows[half][group]);
+    return make_float2(values.x + first.x + second.x, values.y + first.y + second.y);
+  }
+};
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
@@ -55,7 +90,9 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     increase_registers<232>();
     const int consumer = warpgroup - 1;
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (buffers * buffer_bytes);
-    const uint64_t policy = store_policy(arguments.streams);
+    // A residual leaves no registers to keep it in.
+    uint64_t policy = 0;
+    if constexpr (E != Epilogue::residual) policy = store_policy(arguments.streams);
     Unit unit;
     RingPosition<Ring::stages> at;
     float result[TILE_N / 2];
@@ -63,7 +100,13 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       const int row0 = ring.first_row(unit) + consumer * 64 + warp * 16, n0 = unit.n * TILE_N;
       uint32_t previous = Ring::no_stage;
       float sums[4] = {};
-      for (int step = 0; step < unit.steps; step++) {
+      std::conditional_t<E == Epilogue::residual, Residual<TILE_N>, int> residual{};
+      int step = 0;
+      if constexpr (E == Epilogue::residual) {
+        for (; step < unit.steps - 2; step++) ring.multiply(result, consumer, at, previous, step > 0);
+        residual.ask(outputs, row0, n0, arguments.M, arguments.N);
+      }
+      for (; step < unit.steps; step++) {
         // The blocks of a row of tiles hold the same a: each sums every tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
           ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
@@ -135,9 +178,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
             if (row < arguments.M) scale[half] = outputs.rows[row];
           }
         }
+        if constexpr (E == Epilogue::residual) policy = store_policy(arguments.streams);
 #pragma unroll
         for (int i = 0; i < (TILE_N + 63) / 64; i++) {
           const uint32_t buffer = staging + i % buffers * buffer_bytes;
+          if constexpr (E == Epilogue::residual) residual.ask_bias(outputs.bias, n0, arguments.N, i + 1);
           if (lane == 0) wait_stores_read<buffers - 1>();
           __syncwarp();
 #pragma unroll
@@ -149,6 +194,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
               if (group >= TILE_N / 8) continue;
               float2 pair = make_float2(result[value], result[value + 1]);
               if constexpr (E == Epilogue::scaled) pair = make_float2(pair.x * scale[p % 2], pair.y * scale[p % 2]);
+              if constexpr (E == Epilogue::residual) pair = residual.add(pair, p % 2, group);
               packed[p] = pack_bf16(pair.x, pair.y);
             }
             if (i * 8 + j < TILE_N / 8) store_matrices(matrices_at(buffer, j), packed);

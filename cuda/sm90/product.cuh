@@ -65,6 +65,7 @@ struct ProductOutputs {
   bool accumulate = false;           // gradient: of whole tiles
   float *parts = nullptr;            // gradient: [parts, tiles in parts, 256, 256]
   float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: sums of a over k
+  const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]
   const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
   const int32_t *targets = nullptr;  // exponentials: [M], the column that is left out of each row
   int columns = 0;                   // exponentials: those from here on are padding
