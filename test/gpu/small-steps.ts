@@ -4,7 +4,9 @@ import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
+import { allocateTensor } from '../../src/native/buffer.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
+import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/matmul.ts';
 import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 
@@ -39,5 +41,18 @@ for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
       console.log(`${dtype}, ${config.channels} channels, ${accumulation} micro-batches: loss ${loss.toFixed(4)}`);
     }
   }
+}
+
+// Hopper's tiles of 208 columns, which only large models come to: two and a ragged end, of a long k.
+{
+  using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
+  const [N, C, O] = [300, 4096, 440];
+  device.reserveWorkspace(Math.max(matmulScratch(device, { N, C, O }), matmulScratch(device, { N, C: O, O: C })));
+  const tensor = (name: string, ...shape: number[]) => allocateTensor(device, name, 'bf16', shape);
+  const [wide, narrow, residual] = [tensor('wide', N, C), tensor('narrow', N, O), tensor('residual', N, O)];
+  const [weight, turned, bias] = [tensor('weight', O, C), tensor('turned', C, O), tensor('bias', O)];
+  matmulResidualForward(device, { out: narrow, input: wide, weight, bias, residual });
+  matmulBackwardInput(device, { dinput: narrow, dout: wide, weight: turned });
+  await device.finished();
 }
 console.log('small steps done');

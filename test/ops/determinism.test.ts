@@ -4,7 +4,12 @@ import { expect, it } from 'vitest';
 import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
 import { embeddingBackward, embeddingScratch } from '../../src/ops/embedding.ts';
 import { layernormBackward, layernormScratch } from '../../src/ops/layernorm.ts';
-import { matmulBackwardWeight, matmulScratch } from '../../src/ops/matmul.ts';
+import {
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulResidualForward,
+  matmulScratch,
+} from '../../src/ops/matmul.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Random, TensorBench } from '../support/tensors.ts';
 
@@ -54,6 +59,24 @@ describeBackends(
       expectSameBits(bench, [dweight, dbias], () =>
         matmulBackwardWeight(device(), { dweight, dbias, dout, input, accumulate: false }),
       );
+    });
+
+    it('matmul of a long k, in any width of tiles', () => {
+      using bench = new TensorBench(device());
+      const [N, C, O] = [600, 4096, 440];
+      device().reserveWorkspace(
+        Math.max(matmulScratch(device(), { N, C, O }), matmulScratch(device(), { N, C: O, O: C })),
+      );
+      const random = new Random(5);
+      const drawn = (name: string, ...shape: [number, number]) =>
+        bench.tensor(name, shape, random.normals(shape[0] * shape[1]));
+      const [wide, residual] = [drawn('wide', N, C), drawn('residual', N, O)];
+      const [weight, turned] = [drawn('weight', O, C), drawn('turned', C, O)];
+      const [out, dinput] = [bench.tensor('out', [N, O]), bench.tensor('dinput', [N, O])];
+      expectSameBits(bench, [out, dinput], () => {
+        matmulResidualForward(device(), { out, input: wide, weight, bias: null, residual });
+        matmulBackwardInput(device(), { dinput, dout: wide, weight: turned });
+      });
     });
 
     it('layernorm backward', () => {
