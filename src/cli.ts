@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { compareCommand } from './commands/compare.ts';
+import { doctorCommand } from './commands/doctor.ts';
 import { preproCommand } from './commands/prepro.ts';
 import { replayCommand } from './commands/replay.ts';
 import { sampleCommand } from './commands/sample.ts';
@@ -49,6 +50,7 @@ function program(): Command {
     compareCommand(),
     replayCommand(),
     benchCommand(),
+    doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands]) {

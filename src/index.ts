@@ -8,6 +8,8 @@ export { writeCheckpoint } from './checkpoint/write.ts';
 export { type Comparison, compareSeries } from './compare/compare.ts';
 export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';
 export { datasetNames, datasets, prepareDataset } from './datasets/prepare.ts';
+export type { Check } from './doctor/check.ts';
+export { examine } from './doctor/examine.ts';
 export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
 export { meanLoss } from './evaluate/mean-loss.ts';
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';

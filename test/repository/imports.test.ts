@@ -11,7 +11,7 @@ const layers: readonly (readonly string[])[] = [
   ['commands'],
   ['index.ts'],
   ['bench'],
-  ['train', 'compare', 'report', 'evaluate', 'sample'],
+  ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor'],
   ['runs'],
   ['checkpoint'],
   ['batches', 'datasets'],

@@ -1,0 +1,37 @@
+// `doctor`: looks at the machine, the libraries and every kernel, and says how to mend what is missing.
+import { styleText } from 'node:util';
+import { Command } from 'commander';
+import { Gpt2Error } from '../errors.ts';
+import { type Check, examine } from '../index.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- doctor            a line for each thing, and what mends it; exit code 1 if something is needed
+  npm run gpt2 -- doctor --json     the same as one JSON object
+`;
+
+export function doctorCommand(): Command {
+  return new Command('doctor')
+    .description('Look at what training needs: Node, driver, GPUs, libraries, tools, disk, kernels')
+    .option('--json', 'one JSON object on stdout')
+    .addHelpText('after', examples)
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const checks = await examine(json ? undefined : (check) => process.stdout.write(lineOf(check)));
+      const needed = checks.filter(({ state }) => state === 'failed');
+      if (json) process.stdout.write(`${JSON.stringify({ ok: needed.length === 0, checks })}\n`);
+      if (needed.length > 0) {
+        throw new Gpt2Error(
+          `${needed.length} of ${checks.length} checks failed: ${needed.map(({ name }) => name).join(', ')}`,
+        );
+      }
+    });
+}
+
+function lineOf({ name, state, found, mend }: Check): string {
+  const sign = {
+    ok: styleText('green', 'ok  '),
+    warning: styleText('yellow', 'note'),
+    failed: styleText('red', 'FAIL'),
+  }[state];
+  return `${sign}  ${name.padEnd(20)}  ${found}\n${mend === undefined ? '' : `      ${' '.repeat(20)}  -> ${mend}\n`}`;
+}

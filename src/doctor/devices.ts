@@ -1,0 +1,95 @@
+// The native libraries and what they run on: which are built, which opens and why, what GPUs there are.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { Gpt2Error } from '../errors.ts';
+import { Device, type Dtype } from '../native/device.ts';
+import { type LibraryKind, libraryPath, loadLibrary } from '../native/library.ts';
+import { selectDevice } from '../native/select-device.ts';
+import { type Check, failed, gib, ok, warning } from './check.ts';
+
+export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
+
+/** GPUs as the driver's own tool lists them, and whether one is there that the CUDA library could use. */
+export function checkGpus(): { check: Check; hasGpu: boolean } {
+  const query = '--query-gpu=name,compute_cap,memory.total,memory.free,driver_version';
+  const { status, stdout, error } = spawnSync('nvidia-smi', [query, '--format=csv,noheader,nounits'], {
+    encoding: 'utf8',
+    timeout: 20_000,
+  });
+  if (error || status !== 0) {
+    const found = `${error ? 'no nvidia-smi' : 'nvidia-smi finds none'}: training runs on the CPU`;
+    return { check: ok('gpu', found), hasGpu: false };
+  }
+  const lines = stdout.trim().split('\n');
+  const gpus = lines.map((line) => {
+    const [name, capability, total, free, driver] = line.split(', ') as [string, string, string, string, string];
+    const mib = 2 ** 20;
+    return {
+      capability: Number(capability),
+      driver,
+      text: `${name} (compute capability ${capability}), ${gib(Number(free) * mib)} of ${gib(Number(total) * mib)} free`,
+    };
+  });
+  const found = `${gpus.map(({ text }) => text).join('; ')}; driver ${gpus[0]!.driver}`;
+  if (gpus.every(({ capability }) => capability < 8)) {
+    const mend = 'compute capability 8.0 is the least: train with --device cpu';
+    return { check: warning('gpu', found, mend), hasGpu: false };
+  }
+  return { check: ok('gpu', found), hasGpu: true };
+}
+
+/** Whether a library is there, loads, and opens; and what opens. */
+export function checkLibrary(kind: LibraryKind, { hasGpu }: { hasGpu: boolean }): Check {
+  const [name, path] = [`${kind} library`, libraryPath(kind)];
+  const isNeeded = kind === 'cpu' || hasGpu;
+  if (!isBuilt(kind)) {
+    const mend = `npm run build:${kind}`;
+    if (isNeeded) return failed(name, `there is no ${path}`, mend);
+    return ok(name, 'not built, and no GPU to run it');
+  }
+  try {
+    loadLibrary(kind);
+    using device = Device.open({ kind });
+    const { library, codePath, device: what, dtypes } = device.description;
+    const { available, total } = device.memory();
+    return ok(
+      name,
+      `${path}: ${library} ${codePath} on ${what}, ${dtypes.join(' ')}, ${gib(available)} of ${gib(total)} free`,
+    );
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    if (!isNeeded) return ok(name, `${path}; not usable here: ${error.message}`);
+    return failed(name, error.message, `npm run build:${kind}`);
+  }
+}
+
+/** What `--device auto` takes, and why. */
+export function checkChoice(): Check {
+  const name = 'train uses';
+  try {
+    const { kind, index } = selectDevice('auto');
+    const why =
+      kind === 'cuda'
+        ? `the CUDA library is built and opens GPU ${index}`
+        : isBuilt('cuda')
+          ? 'the CUDA library opens no GPU here'
+          : 'there is no CUDA library';
+    const forced = process.env.GPT2_LIBRARY ? `; GPT2_LIBRARY is ${process.env.GPT2_LIBRARY}` : '';
+    return ok(name, `the ${kind} library: ${why}${forced}`);
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    return failed(name, error.message, 'npm run build:cpu');
+  }
+}
+
+/** The dtypes that a library opens here; none if it does not. */
+export function openableDtypes(kind: LibraryKind): readonly Dtype[] {
+  if (!isBuilt(kind)) return [];
+  try {
+    using device = Device.open({ kind });
+    return device.description.library === kind ? device.description.dtypes : [];
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    return [];
+  }
+}

@@ -1,0 +1,81 @@
+// What the machine has: Node, system, tools to build with, room and leave to write.
+import { spawnSync } from 'node:child_process';
+import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
+import { availableParallelism, freemem, totalmem } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { packageRoot } from '../package-root.ts';
+import { type Check, failed, gib, ok, warning } from './check.ts';
+
+/** The first line that a program says of itself, or undefined if it is not here. */
+export function versionOf(program: string, args: readonly string[] = ['--version']): string | undefined {
+  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', timeout: 10_000 });
+  return status === 0 ? stdout.trim().split('\n')[0] : undefined;
+}
+
+export function checkNode(version = process.versions.node): Check {
+  const { engines } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as {
+    engines: { node: string };
+  };
+  const least = engines.node.replace(/[^\d.]/g, '');
+  const [wanted, found] = [least, version].map((text) => text.split('.').map(Number));
+  const isEnough = found![0]! > wanted![0]! || (found![0] === wanted![0] && found![1]! >= (wanted![1] ?? 0));
+  if (isEnough) return ok('node', `v${version}`);
+  return failed('node', `v${version}, ${least} is the least`, `install Node ${least} or later: https://nodejs.org`);
+}
+
+export function checkSystem(): Check {
+  const { platform, arch } = process;
+  const report = process.report.getReport() as unknown as { header: { glibcVersionRuntime?: string } };
+  const { glibcVersionRuntime: glibc } = report.header;
+  const found = `${platform} ${arch}${glibc ? `, glibc ${glibc}` : ''}, ${availableParallelism()} cores, ${gib(freemem())} of ${gib(totalmem())} of memory free`;
+  if (platform === 'linux') return ok('system', found);
+  return warning('system', found, 'only Linux is tested: elsewhere build the CPU library with `npm run build:cpu`');
+}
+
+/** What building the libraries needs; where they are built, nothing. */
+export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
+  const tool = (name: string, program: string, isNeeded: boolean, mend: string): Check => {
+    const found = versionOf(program);
+    if (found !== undefined) return ok(name, found);
+    if (isNeeded) return failed(name, `there is no ${program}`, mend);
+    return ok(name, `there is no ${program}, and nothing to build with it`);
+  };
+  const compiler = process.env.CXX ?? 'c++';
+  const install = (what: string) => `apt install ${what} (or what your system calls it)`;
+  const nvcc = versionOf('nvcc') ? 'nvcc' : '/usr/local/cuda/bin/nvcc';
+  return [
+    tool('compiler', compiler, !cpuIsBuilt, install('g++')),
+    tool('cmake', 'cmake', !cpuIsBuilt, install('cmake')),
+    cudaIsBuilt || versionOf(nvcc) === undefined
+      ? ok(
+          'nvcc',
+          versionOf(nvcc) === undefined ? 'not here; only building the CUDA library needs it' : nvccRelease(nvcc),
+        )
+      : warning('nvcc', `${nvccRelease(nvcc)}, and no CUDA library yet`, 'npm run build:cuda'),
+  ];
+}
+
+const nvccRelease = (nvcc: string): string =>
+  /release [\d.]+/.exec(spawnSync(nvcc, ['--version'], { encoding: 'utf8' }).stdout)?.[0] ?? nvcc;
+
+/** Where runs and data go to: under the current folder. */
+export function checkFolder(folder: string): Check {
+  // What is not there yet is made in what is.
+  let there = resolve(folder);
+  while (!existsSync(there)) there = dirname(there);
+  const { bavail, bsize } = statfsSync(there);
+  const free = bavail * bsize;
+  const found = `${resolve(folder)}: ${gib(free)} free`;
+  try {
+    accessSync(there, constants.W_OK);
+  } catch {
+    return failed(
+      `folder ${folder}`,
+      `${there} cannot be written`,
+      'work in a folder of your own: cd ~/…, or name one with --out',
+    );
+  }
+  // A checkpoint of GPT-2 124M has 1.5 GB, and the next is written beside it.
+  if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');
+  return ok(`folder ${folder}`, found);
+}

@@ -1,0 +1,82 @@
+// What the doctor finds here, and what it says of a machine that lacks something.
+import { writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Check } from '../../src/doctor/check.ts';
+import { checkKernels } from '../../src/doctor/kernels.ts';
+import { checkFolder, checkNode, checkTools } from '../../src/doctor/machine.ts';
+import { describeBackends } from '../support/backends.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+});
+afterAll(() => place[Symbol.dispose]());
+
+it('finds this machine fit to train, line by line and as JSON', () => {
+  const { code, stdout, stderr } = place.run(['doctor']);
+  expect(code, stdout + stderr).toBe(0);
+  expect(stdout).toMatch(/^ok {4}node +v\d+/m);
+  expect(stdout).toMatch(/^ok {4}kernels of cpu fp32 +embedding, layernorm, .*adamw: 10 launched in \d+ ms$/m);
+  const { ok, checks } = JSON.parse(place.run(['doctor', '--json']).stdout) as { ok: boolean; checks: Check[] };
+  expect(ok).toBe(true);
+  expect(checks.map(({ name }) => name)).toEqual(
+    expect.arrayContaining(['node', 'cpu library', 'train uses', 'cmake']),
+  );
+});
+
+it('says what mends a library that is not there, or is none', () => {
+  writeFileSync(place.path('cpu-text.so'), 'no library');
+  for (const [library, found] of [
+    ['cpu-nowhere.so', /^FAIL {2}cpu library +there is no .*cpu-nowhere\.so\n +-> npm run build:cpu$/m],
+    ['cpu-text.so', /^FAIL {2}cpu library +.*cpu-text\.so cannot be loaded: .*\n +-> npm run build:cpu$/m],
+  ] as const) {
+    const { code, stdout, stderr } = place.run(['doctor'], { GPT2_LIBRARY: place.path(library) });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(found);
+    expect(stderr).toMatch(/^\d of \d+ checks failed: .*cpu library.*kernels$/m);
+  }
+});
+
+describe('a machine', () => {
+  it.each([
+    ['18.20.4', 'failed'],
+    ['20.19.9', 'failed'],
+    ['20.20.0', 'ok'],
+    ['22.1.0', 'ok'],
+    ['100.0.0', 'ok'],
+  ])('with Node %s: %s', (version, state) => {
+    expect(checkNode(version).state).toBe(state);
+  });
+
+  it('without tools needs them only to build', () => {
+    const [path, compiler] = [process.env.PATH, process.env.CXX];
+    process.env.PATH = place.path('none');
+    delete process.env.CXX;
+    try {
+      const states = (built: boolean) =>
+        checkTools({ cpuIsBuilt: built, cudaIsBuilt: built })
+          .filter(({ name }) => name !== 'nvcc')
+          .map(({ state }) => state);
+      expect(states(false)).toEqual(['failed', 'failed']);
+      expect(states(true)).toEqual(['ok', 'ok']);
+    } finally {
+      process.env.PATH = path;
+      if (compiler !== undefined) process.env.CXX = compiler;
+    }
+  });
+
+  it('whose folder is not there yet has room in the one above', () => {
+    expect(checkFolder(place.path('runs', 'deep', 'in')).state).toBe('ok');
+  });
+});
+
+describeBackends(
+  'kernels',
+  (_, kind, dtype) => {
+    it('each family launches', async () => {
+      expect(await checkKernels(kind, dtype)).toMatchObject({ state: 'ok' });
+    });
+  },
+  { dtypes: ['fp32', 'tf32', 'bf16'] },
+);
