@@ -20,6 +20,11 @@ export interface WriteRequest {
   readonly keeping: Keeping | undefined;
 }
 
+/** The thread itself failed, not what it was asked to do; the next save gets another. */
+export class WriterError extends Gpt2Error {
+  override readonly name = 'WriterError';
+}
+
 export class BackgroundWriter {
   readonly #model: Model;
   readonly #arenas: Readonly<Record<StateCopy, ParameterArena>>;
@@ -27,7 +32,6 @@ export class BackgroundWriter {
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
-  #fault: Gpt2Error | undefined;
 
   constructor(model: Model, { m, v }: Moments) {
     this.#model = model;
@@ -52,7 +56,7 @@ export class BackgroundWriter {
   /**
    * Writes the state after all that was issued so far. Returns at once, and what is issued from now on may change the state;
    * unless `inPlace`, for which nothing may until it is written: the CPU's memory is then read where it is. One at a time.
-   * @throws NativeError as `prepare`
+   * @throws NativeError as `prepare`; WriterError, by the promise
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
@@ -95,9 +99,8 @@ export class BackgroundWriter {
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));
     // What it did not answer itself: a defect of ours, or no memory left.
     worker.on('error', (cause) => {
-      const fault = new Gpt2Error(`the thread that writes checkpoints failed: ${cause.message}`, { cause });
-      this.#fault = fault;
-      this.#answered?.reject(fault);
+      this.#worker = undefined;
+      this.#answered?.reject(new WriterError(`the thread that writes checkpoints failed: ${cause.message}`, { cause }));
     });
     this.#worker = worker;
     return worker;
@@ -105,7 +108,6 @@ export class BackgroundWriter {
 
   async #ask(request: WriteRequest): Promise<SaveResult> {
     const worker = this.#thread();
-    if (this.#fault) throw this.#fault;
     worker.ref();
     try {
       return await new Promise((resolve, reject) => {

@@ -1,6 +1,7 @@
 // When a run's state goes to the disk: behind the device's work, on a thread of its own, one save at a time. What a
 // checkpoint holds is ../checkpoint; when one is due is decided in train.ts.
 import type { Position } from '../batches/order.ts';
+import { WriterError } from '../checkpoint/background.ts';
 import { type CheckpointHead, type SaveResult, saveState, stateInDevice } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
@@ -36,7 +37,7 @@ export class Saving {
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
     const before = this.#writing;
-    await this.settle();
+    await this.written();
     const waitedMs = performance.now() - due;
     if (before) {
       this.#hooks.notice(
@@ -63,17 +64,17 @@ export class Saving {
 
   /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
   async saveNow(step: number, position: Position): Promise<void> {
-    await this.settle();
+    await this.written();
     const due = performance.now();
     this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
   }
 
   /** Waits until nothing is being written. @throws whatever keeps training from going on */
-  async settle(): Promise<void> {
+  async written(): Promise<void> {
     await this.#writing?.done;
   }
 
-  /** As `settle`, but throws nothing; then ends the thread. */
+  /** As `written`, but throws nothing; then ends the thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
     await this.#run.writer.close();
@@ -97,8 +98,13 @@ export class Saving {
     };
     const { keep, keepEvery } = options;
     const keeping = keep === undefined ? undefined : { keep, keepEvery };
+    const direct = async () => saveState(head, stateInDevice(model, trainer), keeping);
     const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
-    const result = await (begun ?? saveState(head, stateInDevice(model, trainer), keeping));
+    const result = await (begun ?? direct()).catch((error) => {
+      // The state is still there to be written without the thread.
+      if (inPlace && error instanceof WriterError) return direct();
+      throw error;
+    });
     if (result.failure !== undefined) throw new Gpt2Error(result.failure);
     return result;
   }

@@ -2,6 +2,7 @@
 // are slower, not lost; and what a run says that loses its device.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
@@ -135,6 +136,22 @@ describe('a run that saves', () => {
     const saved = events(given.out!).flatMap((event) => (event.event === 'checkpoint' ? [event.step] : []));
     expect(saved).toEqual([2, 4, 6]);
     expect(listCheckpoints(checkpointsFolder(given.out!)).length).toBe(1);
+  });
+
+  it('whose writing thread fails saves without it', async () => {
+    using place = new Workplace();
+    const terminated = vi.spyOn(Worker.prototype, 'postMessage').mockImplementation(function (this: Worker) {
+      this.emit('error', new Error('out of memory'));
+    });
+    const notices: string[] = [];
+    const given = options(place, { steps: 4, saveEvery: 2 });
+    await train(given, { onNotice: (text) => notices.push(text) });
+    expect(terminated).toHaveBeenCalledTimes(2);
+    expect(notices).toEqual([
+      'step 2 was not saved, training goes on: the thread that writes checkpoints failed: out of memory',
+    ]);
+    const { checkpoint } = newestValidCheckpoint(checkpointsFolder(given.out!));
+    expect(checkpoint?.manifest.step).toBe(4);
   });
 
   it('names the checkpoint to go on from when its device fails', async () => {
