@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { compareCommand } from './commands/compare.ts';
 import { doctorCommand } from './commands/doctor.ts';
+import { exportCommand } from './commands/export.ts';
 import { preproCommand } from './commands/prepro.ts';
 import { replayCommand } from './commands/replay.ts';
 import { sampleCommand } from './commands/sample.ts';
@@ -50,6 +51,7 @@ function program(): Command {
     compareCommand(),
     replayCommand(),
     benchCommand(),
+    exportCommand(),
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);

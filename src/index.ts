@@ -12,6 +12,7 @@ export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
 export { meanLoss } from './evaluate/mean-loss.ts';
+export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';

@@ -147,7 +147,7 @@ export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
 }
 
 /** Writes a file so that after a crash it is there whole or not at all. @throws Gpt2Error */
-export function writeDurably(path: string, parts: readonly Uint8Array[]): void {
+export function writeDurably(path: string, parts: Iterable<Uint8Array>): void {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
     const file = openSync(temporary, 'w');

@@ -78,3 +78,7 @@ export function decode(ids: Iterable<number>): string {
   for (const id of ids) text += decoder.push(id);
   return text + decoder.end();
 }
+
+/** The bytes of every id before <|endoftext|>. */
+export const tokenBytes = (): Uint8Array[] =>
+  Array.from({ length: endOfText }, (_, id) => encoding().decode_single_token_bytes(id));

@@ -1,0 +1,29 @@
+// `export`: a trained model as a file of another program.
+import { Command, Option } from 'commander';
+import { type ExportOptions, exportFormats, exportModel } from '../index.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- export --model runs/d12 --format hf --out d12-hf        for transformers: from_pretrained('d12-hf')
+  npm run gpt2 -- export --model runs/d12 --format llmc --dtype bf16 --out gpt2_124M_bf16.bin
+  npm run gpt2 -- export --model runs/d12 --format gguf --out d12.gguf    for llama.cpp
+`;
+
+export function exportCommand(): Command {
+  const formats = Object.entries(exportFormats);
+  return new Command('export')
+    .description('Write a trained model for another program')
+    .requiredOption('--model <DIR>', 'a run (its newest whole checkpoint) or a checkpoint')
+    .addOption(
+      new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
+        .choices(formats.map(([name]) => name))
+        .makeOptionMandatory(),
+    )
+    .requiredOption('--out <PATH>', 'the file or folder to write')
+    .addOption(new Option('--dtype <NAME>', 'what weights are written in').choices(['fp32', 'bf16']).default('fp32'))
+    .addHelpText('after', examples)
+    .action((options: ExportOptions) => {
+      const from = exportModel(options);
+      process.stdout.write(`wrote ${options.out} from ${from}\n`);
+    });
+}

@@ -1,0 +1,47 @@
+// A model written for another program: which formats there are, and what each takes.
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import { resolveCheckpoint } from '../checkpoint/directory.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { writeGguf } from './gguf.ts';
+import { writeHuggingFace } from './huggingface.ts';
+import { writeLlmc } from './llmc.ts';
+import type { WeightType } from './weights.ts';
+
+export const exportFormats = {
+  hf: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
+  llmc: "llm.c's model .bin, fp32 or bf16",
+  gguf: 'a GGUF file for llama.cpp and its relatives, fp32 or bf16',
+} as const;
+export type ExportFormat = keyof typeof exportFormats;
+
+export interface ExportOptions {
+  /** A run or a checkpoint. */
+  readonly model: string;
+  readonly format: ExportFormat;
+  /** The file or folder to write. */
+  readonly out: string;
+  /** Default fp32. */
+  readonly dtype?: WeightType;
+}
+
+/**
+ * Writes a model in another program's format and gives the checkpoint it was read from.
+ * @throws UsageError for a dtype that the format does not have; Gpt2Error if the model cannot be read, or `out` is there
+ */
+export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOptions): string {
+  if (format === 'hf' && dtype !== 'fp32')
+    throw new UsageError('--format hf writes fp32: --dtype is for llmc and gguf');
+  if (existsSync(out) && !(statSync(out).isDirectory() && readdirSync(out).length === 0)) {
+    throw new Gpt2Error(`${out} is already there: name another --out, or remove it`);
+  }
+  const checkpoint = resolveCheckpoint(model);
+  try {
+    if (format === 'hf') writeHuggingFace(out, checkpoint);
+    else if (format === 'llmc') writeLlmc(out, checkpoint, dtype);
+    else writeGguf(out, checkpoint, dtype);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
+    throw new Gpt2Error(`cannot write ${out}: ${(cause as Error).message}`, { cause });
+  }
+  return checkpoint.path;
+}

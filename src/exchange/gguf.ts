@@ -1,0 +1,156 @@
+// GGUF version 3, as llama.cpp and its relatives read GPT-2: key-value pairs, then the tensors' names and places, then their
+// values. Matrices in the type that is asked for, everything else in fp32; the head is token_embd.
+import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { gpt2VocabularySize, presetName } from '../model/config.ts';
+import { type Parameter, parameterCount } from '../model/parameters.ts';
+import { writeDurably } from '../shards/shard.ts';
+import { endOfText } from '../tokenizer/tokenizer.ts';
+import { gpt2TokenizerFiles } from './tokenizer-files.ts';
+import { encodeWeights, openWeights, type WeightType } from './weights.ts';
+
+const alignment = 32;
+const tensorTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 30 };
+/** What the file as a whole is said to be. */
+const fileTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 32 };
+
+const names: Readonly<Record<string, string>> = {
+  wte: 'token_embd.weight',
+  wpe: 'position_embd.weight',
+  lnfw: 'output_norm.weight',
+  lnfb: 'output_norm.bias',
+  ln1w: 'attn_norm.weight',
+  ln1b: 'attn_norm.bias',
+  qkvw: 'attn_qkv.weight',
+  qkvb: 'attn_qkv.bias',
+  attprojw: 'attn_output.weight',
+  attprojb: 'attn_output.bias',
+  ln2w: 'ffn_norm.weight',
+  ln2b: 'ffn_norm.bias',
+  fcw: 'ffn_up.weight',
+  fcb: 'ffn_up.bias',
+  fcprojw: 'ffn_down.weight',
+  fcprojb: 'ffn_down.bias',
+};
+
+/** Writes a checkpoint's weights and GPT-2's tokenizer. @throws Gpt2Error if it cannot be read, or the file not written */
+export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
+  using weights = openWeights(checkpoint);
+  const { config, parameters } = weights;
+  // Positions are added, not multiplied: they stay in fp32 where llama.cpp's own files have them.
+  const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
+  const bytesIn = (parameter: Parameter) => sizeOf(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
+
+  const pairs: Pair[] = [
+    ['general.architecture', 'gpt2'],
+    ['general.name', `gpt2.ts ${presetName(config) ?? ''}`.trim()],
+    ['general.parameter_count', uint64(parameterCount(config))],
+    ['general.file_type', uint32(fileTypes[type])],
+    ['gpt2.context_length', uint32(config.context)],
+    ['gpt2.embedding_length', uint32(config.channels)],
+    ['gpt2.feed_forward_length', uint32(4 * config.channels)],
+    ['gpt2.block_count', uint32(config.layers)],
+    ['gpt2.attention.head_count', uint32(config.heads)],
+    ['gpt2.attention.layer_norm_epsilon', float32(1e-5)],
+    ...(config.vocabularySize === gpt2VocabularySize ? tokenizerPairs() : []),
+  ];
+  let offset = 0;
+  const places = parameters.map((parameter) => {
+    const place = offset;
+    offset += padded(bytesIn(parameter));
+    return place;
+  });
+  const head = Buffer.concat([
+    Buffer.from('GGUF'),
+    uint32(3).bytes,
+    uint64(parameters.length).bytes,
+    uint64(pairs.length).bytes,
+    ...pairs.map(([key, value]) => Buffer.concat([text(key), encodeValue(value)])),
+    ...parameters.map((parameter, index) => {
+      // The innermost dimension first.
+      const dimensions = [parameter.rows, ...parameter.shape.slice(1)].reverse();
+      return Buffer.concat([
+        text(nameOf(parameter)),
+        uint32(dimensions.length).bytes,
+        ...dimensions.map((size) => uint64(size).bytes),
+        uint32(tensorTypes[typeOf(parameter)]).bytes,
+        uint64(places[index]!).bytes,
+      ]);
+    }),
+  ]);
+  const align = (bytes: Uint8Array): Uint8Array => Buffer.concat([bytes], padded(bytes.length));
+  function* parts(): Generator<Uint8Array> {
+    yield align(head);
+    for (const parameter of parameters) yield align(encodeWeights(weights.read(parameter), typeOf(parameter)));
+  }
+  writeDurably(path, parts());
+}
+
+const sizeOf = ({ rows, shape }: Parameter): number => shape.slice(1).reduce((product, size) => product * size, rows);
+const padded = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
+
+function nameOf({ name }: Parameter): string {
+  const [, layer, short] = /^(?:h\.(\d+)\.)?(\w+)$/.exec(name)!;
+  return layer === undefined ? names[short!]! : `blk.${layer}.${names[short!]}`;
+}
+
+function tokenizerPairs(): Pair[] {
+  const { tokens, merges } = gpt2TokenizerFiles();
+  const [normal, control] = [1, 3];
+  return [
+    ['tokenizer.ggml.model', 'gpt2'],
+    ['tokenizer.ggml.pre', 'gpt-2'],
+    ['tokenizer.ggml.tokens', [...tokens]],
+    ['tokenizer.ggml.token_type', Int32Array.from(tokens, (_, id) => (id === endOfText ? control : normal))],
+    ['tokenizer.ggml.merges', [...merges]],
+    ['tokenizer.ggml.bos_token_id', uint32(endOfText)],
+    ['tokenizer.ggml.eos_token_id', uint32(endOfText)],
+    ['tokenizer.ggml.unknown_token_id', uint32(endOfText)],
+  ];
+}
+
+/** GGUF's numbers for the types of values. */
+const valueTypes = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9, uint64: 10 } as const;
+
+interface Scalar {
+  readonly type: 'uint32' | 'uint64' | 'float32';
+  readonly bytes: Buffer;
+}
+type Pair = readonly [key: string, value: string | string[] | Int32Array | Scalar];
+
+function uint32(value: number): Scalar {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32LE(value);
+  return { type: 'uint32', bytes };
+}
+
+function uint64(value: number): Scalar {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64LE(BigInt(value));
+  return { type: 'uint64', bytes };
+}
+
+function float32(value: number): Scalar {
+  const bytes = Buffer.alloc(4);
+  bytes.writeFloatLE(value);
+  return { type: 'float32', bytes };
+}
+
+function text(value: string): Buffer {
+  const bytes = Buffer.from(value, 'utf8');
+  return Buffer.concat([uint64(bytes.length).bytes, bytes]);
+}
+
+function encodeValue(value: Pair[1]): Buffer {
+  const typed = (type: keyof typeof valueTypes, ...parts: Buffer[]) =>
+    Buffer.concat([uint32(valueTypes[type]).bytes, ...parts]);
+  if (typeof value === 'string') return typed('string', text(value));
+  if (Array.isArray(value)) {
+    const head = [uint32(valueTypes.string).bytes, uint64(value.length).bytes];
+    return typed('array', ...head, ...value.map(text));
+  }
+  if (value instanceof Int32Array) {
+    const head = [uint32(valueTypes.int32).bytes, uint64(value.length).bytes];
+    return typed('array', ...head, Buffer.from(value.buffer));
+  }
+  return typed(value.type, value.bytes);
+}

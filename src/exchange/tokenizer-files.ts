@@ -1,0 +1,41 @@
+// GPT-2's tokenizer as other programs want it: a token's text, and the merges in their order. Both follow from the ids: a
+// token's rank is its id, and what was merged into it is what byte-pair encoding makes of it with lower ranks alone.
+import { tokenBytes } from '../tokenizer/tokenizer.ts';
+
+export interface TokenizerFiles {
+  /** The text of each id, every byte as one printable character (see `characterOf`); the last is <|endoftext|>. */
+  readonly tokens: readonly string[];
+  /** "Ġ t": the two parts of ids 256, 257, ... */
+  readonly merges: readonly string[];
+}
+
+/** Printable Latin-1 stands for itself, every other byte for a character from U+0100 on, in order (Radford et al. 2019). */
+const characterOf: readonly string[] = (() => {
+  const isPrintable = (byte: number) =>
+    (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+  let next = 0x100;
+  return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isPrintable(byte) ? byte : next++));
+})();
+
+export function gpt2TokenizerFiles(): TokenizerFiles {
+  const bytes = tokenBytes();
+  const tokens = bytes.map((token) => Array.from(token, (byte) => characterOf[byte]!).join(''));
+  const ranks = new Map(tokens.map((token, id) => [token, id]));
+  const merges = tokens.slice(256).map((token, index) => parts(token, 256 + index, ranks).join(' '));
+  return { tokens: [...tokens, '<|endoftext|>'], merges };
+}
+
+/** What merging by ranks below `limit` leaves of a token: its two parts. */
+function parts(token: string, limit: number, ranks: ReadonlyMap<string, number>): string[] {
+  const pieces = [...token];
+  while (pieces.length > 2) {
+    let [best, at] = [limit, -1];
+    for (let i = 0; i + 1 < pieces.length; i++) {
+      const rank = ranks.get(pieces[i]! + pieces[i + 1]!);
+      if (rank !== undefined && rank < best) [best, at] = [rank, i];
+    }
+    if (at < 0) break;
+    pieces.splice(at, 2, pieces[at]! + pieces[at + 1]!);
+  }
+  return pieces;
+}

@@ -1,0 +1,49 @@
+// A checkpoint's weights for files of other programs: one parameter at a time, as they lie in the device ([out, in]) or as
+// Hugging Face stores them ([in, out]), in fp32 or rounded to bf16.
+import { join } from 'node:path';
+import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { storedShape, toStored } from '../checkpoint/layout.ts';
+import { weightsFile } from '../checkpoint/manifest.ts';
+import { openSafetensors } from '../checkpoint/safetensors.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { type Parameter, parameterTable } from '../model/parameters.ts';
+
+export type WeightType = 'fp32' | 'bf16';
+
+export interface OpenWeights extends Disposable {
+  readonly config: ModelConfig;
+  readonly parameters: readonly Parameter[];
+  /** The real rows, [out, in]. */
+  read(parameter: Parameter): Float32Array;
+}
+
+/** @throws Gpt2Error if the file is damaged or lacks a tensor */
+export function openWeights({ path, manifest }: FoundCheckpoint): OpenWeights {
+  const file = openSafetensors(join(path, weightsFile));
+  return {
+    config: manifest.model,
+    parameters: parameterTable(manifest.model),
+    read(parameter) {
+      const values = file.read(parameter.huggingFaceName);
+      if (!parameter.transposed) return values;
+      // What transposes [out, in] into [in, out] also goes back, with the sides named the other way.
+      const [inputs, outputs] = storedShape(parameter) as [number, number];
+      return toStored({ ...parameter, rows: inputs, shape: [inputs, outputs] }, values);
+    },
+    [Symbol.dispose]: () => file.close(),
+  };
+}
+
+/** Little-endian bytes of values, rounded to the nearest even where they lose bits. */
+export function encodeWeights(values: Float32Array, type: WeightType): Uint8Array {
+  if (type === 'fp32') return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  const rounded = new Uint16Array(values.length);
+  for (let i = 0; i < bits.length; i++) {
+    const value = bits[i]!;
+    // A NaN stays one: rounding up its fraction could make it infinite.
+    const notANumber = (value & 0x7fffffff) > 0x7f800000;
+    rounded[i] = notANumber ? (value >>> 16) | 0x40 : (value + 0x7fff + ((value >>> 16) & 1)) >>> 16;
+  }
+  return new Uint8Array(rounded.buffer);
+}

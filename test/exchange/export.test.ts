@@ -1,0 +1,229 @@
+// Models written for other programs, read back byte by byte: every tensor with the values of the checkpoint, in the place and
+// the order of its format. What those programs make of them was checked with them: transformers, gguf.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openSafetensors } from '../../src/checkpoint/safetensors.ts';
+import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { exportModel } from '../../src/exchange/export.ts';
+import { gpt2TokenizerFiles } from '../../src/exchange/tokenizer-files.ts';
+import { encodeWeights } from '../../src/exchange/weights.ts';
+import { paddedVocabularySize } from '../../src/model/config.ts';
+import { Device } from '../../src/native/device.ts';
+import { encode } from '../../src/tokenizer/tokenizer.ts';
+import { contentOf, manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
+import { Workplace } from '../support/cli.ts';
+import { toBf16 } from '../support/tensors.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
+
+let place: Workplace;
+let model: string;
+/** Every parameter as it lies in the device, padding rows and all, by its name in the table. */
+let weights: Map<string, Float32Array>;
+
+beforeAll(() => {
+  place = new Workplace();
+  using device = Device.open({ kind: 'cpu' });
+  const trained = trainedModel(device);
+  model = writeCheckpoint({ folder: place.path('checkpoints'), step: 1, ...trained, manifest: manifestFields });
+  const content = Object.entries(contentOf(trained));
+  weights = new Map(content.flatMap(([name, values]) => (name.startsWith('0/') ? [[name.slice(2), values]] : [])));
+});
+afterAll(() => place[Symbol.dispose]());
+
+const { layers, channels: C, context, vocabularySize: V } = tinyConfig;
+const shapes: Record<string, number[]> = {
+  ...{ wte: [V, C], wpe: [context, C], lnfw: [C], lnfb: [C], ln1w: [C], ln1b: [C], ln2w: [C], ln2b: [C] },
+  ...{ qkvw: [3 * C, C], qkvb: [3 * C], attprojw: [C, C], attprojb: [C] },
+  ...{ fcw: [4 * C, C], fcb: [4 * C], fcprojw: [C, 4 * C], fcprojb: [C] },
+};
+const inLayers = (name: string) => Array.from({ length: layers }, (_, layer) => `h.${layer}.${name}`);
+
+describe('llm.c', () => {
+  it.each(['fp32', 'bf16'] as const)('%s: header, then each kind of parameter for all layers', (dtype) => {
+    const out = place.path(`${dtype}.bin`);
+    exportModel({ model, format: 'llmc', out, dtype });
+    const file = readFileSync(out);
+    const header = new Int32Array(file.buffer.slice(file.byteOffset, file.byteOffset + 1024));
+    const padded = paddedVocabularySize(tinyConfig);
+    expect([...header.subarray(0, 9)]).toEqual([
+      ...[20240326, dtype === 'fp32' ? 3 : 5, context, V, layers, tinyConfig.heads, C, padded, 0],
+    ]);
+    const kinds = 'ln1w ln1b qkvw qkvb attprojw attprojb ln2w ln2b fcw fcb fcprojw fcprojb'.split(' ');
+    const names = ['wte', 'wpe', ...kinds.flatMap(inLayers), 'lnfw', 'lnfb'];
+    const wanted = Buffer.concat(
+      names.map((name) => {
+        const values = weights.get(name)!;
+        return dtype === 'fp32' ? Buffer.from(values.buffer) : Buffer.from(toBf16(values).buffer);
+      }),
+    );
+    expect(file.subarray(1024).equals(wanted)).toBe(true);
+  });
+});
+
+describe('Hugging Face', () => {
+  it('the weights as they are, a configuration, and no tokenizer for another vocabulary', () => {
+    const out = place.path('hf');
+    exportModel({ model, format: 'hf', out });
+    const name = 'model.safetensors';
+    expect(readFileSync(join(out, name)).equals(readFileSync(join(model, name)))).toBe(true);
+    using file = openSafetensors(join(out, name));
+    expect(file.shape('h.1.attn.c_attn.weight')).toEqual([C, 3 * C]);
+    const config = JSON.parse(readFileSync(join(out, 'config.json'), 'utf8')) as Record<string, unknown>;
+    expect(config).toMatchObject({
+      ...{ model_type: 'gpt2', architectures: ['GPT2LMHeadModel'], activation_function: 'gelu_new' },
+      ...{ n_layer: layers, n_embd: C, n_head: tinyConfig.heads, n_positions: context, vocab_size: V },
+    });
+    expect(existsSync(join(out, 'vocab.json'))).toBe(false);
+  });
+});
+
+describe("GPT-2's tokenizer", () => {
+  const { tokens, merges } = gpt2TokenizerFiles();
+
+  it('has 50,257 tokens and the merges that make them', () => {
+    expect(tokens.length).toBe(50257);
+    expect(merges.length).toBe(50000);
+    expect(merges.slice(0, 3)).toEqual(['Ġ t', 'Ġ a', 'h e']);
+    expect([tokens[0], tokens[198], tokens[220], tokens[50256]]).toEqual(['!', 'Ċ', 'Ġ', '<|endoftext|>']);
+    for (const [index, merge] of merges.entries()) {
+      const parts = merge.split(' ');
+      expect(parts.length).toBe(2);
+      expect(parts.join('')).toBe(tokens[256 + index]);
+    }
+  });
+
+  it('merged in that order, words come to the ids of tiktoken', () => {
+    const ranks = new Map(merges.map((merge, rank) => [merge, rank]));
+    const ids = new Map(tokens.map((token, id) => [token, id]));
+    for (const word of [
+      'Shakespeare',
+      ' Coriolanus',
+      ' antidisestablishmentarianism',
+      ' naïve',
+      '日本語',
+      '🙂',
+      '1234567',
+    ]) {
+      const characters = [...new TextEncoder().encode(word)].map((byte) => characterFor(byte));
+      for (;;) {
+        const found = characters
+          .slice(1)
+          .map((right, i) => ranks.get(`${characters[i]} ${right}`) ?? Number.POSITIVE_INFINITY);
+        const least = Math.min(...found);
+        if (!Number.isFinite(least)) break;
+        const at = found.indexOf(least);
+        characters.splice(at, 2, characters[at]! + characters[at + 1]!);
+      }
+      expect(characters.map((token) => ids.get(token))).toEqual([...encode(word)]);
+    }
+  });
+
+  /** Bytes in the order of their ids, which is the order of printable characters, then of the others. */
+  const characterFor = (byte: number): string => {
+    const printable = (b: number) => (b > 32 && b < 127) || (b > 160 && b !== 173);
+    if (printable(byte)) return String.fromCodePoint(byte);
+    return String.fromCodePoint(256 + Array.from({ length: byte }, (_, b) => b).filter((b) => !printable(b)).length);
+  };
+});
+
+describe('GGUF', () => {
+  it.each(['fp32', 'bf16'] as const)('%s: keys, tensors by name, values on 32 bytes', (dtype) => {
+    const out = place.path(`${dtype}.gguf`);
+    exportModel({ model, format: 'gguf', out, dtype });
+    const file = readFileSync(out);
+    let at = 4;
+    const take = (bytes: number) => {
+      at += bytes;
+      return file.subarray(at - bytes, at);
+    };
+    const u32 = () => take(4).readUInt32LE();
+    const u64 = () => Number(take(8).readBigUInt64LE());
+    const text = () => take(u64()).toString('utf8');
+    expect(file.toString('latin1', 0, 4)).toBe('GGUF');
+    expect(u32()).toBe(3);
+    const [tensorCount, pairCount] = [u64(), u64()];
+    const value: Record<number, () => unknown> = {
+      4: u32,
+      6: () => take(4).readFloatLE(),
+      8: text,
+      10: u64,
+    };
+    const pairs = Object.fromEntries(Array.from({ length: pairCount }, () => [text(), value[u32()]!()]));
+    expect(pairs).toMatchObject({
+      'general.architecture': 'gpt2',
+      'general.file_type': dtype === 'fp32' ? 0 : 32,
+      'gpt2.block_count': layers,
+      'gpt2.embedding_length': C,
+      'gpt2.feed_forward_length': 4 * C,
+      'gpt2.attention.head_count': tinyConfig.heads,
+      'gpt2.context_length': context,
+    });
+    const tensors = Array.from({ length: tensorCount }, () => {
+      const name = text();
+      const shape = Array.from({ length: u32() }, u64);
+      return { name, shape, type: u32(), offset: u64() };
+    });
+    const start = Math.ceil(at / 32) * 32;
+    const short: Record<string, string> = {
+      ...{
+        'token_embd.weight': 'wte',
+        'position_embd.weight': 'wpe',
+        'output_norm.weight': 'lnfw',
+        'output_norm.bias': 'lnfb',
+      },
+      ...{
+        attn_norm: 'ln1',
+        attn_qkv: 'qkv',
+        attn_output: 'attproj',
+        ffn_norm: 'ln2',
+        ffn_up: 'fc',
+        ffn_down: 'fcproj',
+      },
+    };
+    const seen = new Set<string>();
+    for (const { name, shape, type, offset } of tensors) {
+      const [, layer, kind, part] = /^(?:blk\.(\d+)\.(\w+)\.(\w)\w+|.*)$/.exec(name)!;
+      const ours = layer === undefined ? short[name]! : `h.${layer}.${short[kind!]}${part}`;
+      seen.add(ours);
+      const wanted = shapes[ours.split('.').at(-1)!]!;
+      expect(shape, name).toEqual(wanted.toReversed());
+      const values = weights.get(ours)!.subarray(
+        0,
+        wanted.reduce((product, size) => product * size, 1),
+      );
+      const isRounded = dtype === 'bf16' && wanted.length === 2 && ours !== 'wpe';
+      expect(type, name).toBe(isRounded ? 30 : 0);
+      expect(offset % 32).toBe(0);
+      const bytes = encodeWeights(values, isRounded ? 'bf16' : 'fp32');
+      expect(file.subarray(start + offset, start + offset + bytes.length).equals(bytes), name).toBe(true);
+    }
+    expect(seen).toEqual(new Set(weights.keys()));
+  });
+});
+
+it('rounds to bf16 as the nearest even does, and keeps what is not finite', () => {
+  const values = Float32Array.of(1, 1.00390625, 1.01171875, -1.004, 3.4e38, Number.POSITIVE_INFINITY, Number.NaN, -0);
+  const bits = new Uint16Array(encodeWeights(values, 'bf16').buffer);
+  expect([...bits]).toEqual([0x3f80, 0x3f80, 0x3f82, 0xbf81, 0x7f80, 0x7f80, 0x7fc0, 0x8000]);
+});
+
+it('the command writes what it says, and refuses what cannot be', () => {
+  const run = (...args: string[]) => place.run(['export', '--model', model, ...args]);
+  const made = run('--format', 'llmc', '--out', 'made.bin');
+  expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^wrote made\.bin from .*step-00000001\n$/)]);
+  mkdirSync(place.path('full'));
+  writeFileSync(place.path('full', 'x'), '');
+  for (const [args, code, message] of [
+    [['--format', 'llmc', '--out', 'made.bin'], 1, /^made\.bin is already there: name another --out, or remove it$/m],
+    [['--format', 'hf', '--out', 'full'], 1, /^full is already there/m],
+    [['--format', 'hf', '--out', 'new', '--dtype', 'bf16'], 2, /^--format hf writes fp32/m],
+    [['--format', 'onnx', '--out', 'new'], 2, /Allowed choices are hf, llmc, gguf/],
+    [['--format', 'gguf', '--out', 'nowhere/x.gguf'], 1, /^cannot write nowhere\/x\.gguf: ENOENT/m],
+    [['--format', 'gguf'], 2, /--out <PATH>' not specified/],
+  ] as const) {
+    const refused = run(...args);
+    expect(refused.stderr).toMatch(message);
+    expect(refused.code, refused.stderr).toBe(code);
+  }
+});
