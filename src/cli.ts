@@ -10,6 +10,7 @@ import { replayCommand } from './commands/replay.ts';
 import { sampleCommand } from './commands/sample.ts';
 import { trainCommand } from './commands/train.ts';
 import { Gpt2Error } from './errors.ts';
+import { asTyped } from './package-root.ts';
 
 /** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
 const sameSignalMilliseconds = 500;
@@ -57,6 +58,10 @@ function program(): Command {
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands]) {
     command.exitOverride().option('--verbose', 'show where an error comes from');
+    command.configureOutput({
+      writeOut: (text) => process.stdout.write(asTyped(text)),
+      writeErr: (text) => process.stderr.write(asTyped(text)),
+    });
   }
   return root;
 }
@@ -65,7 +70,7 @@ function program(): Command {
 function report(error: unknown, verbose: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   if (error instanceof Gpt2Error) {
-    process.stderr.write(`${verbose ? error.stack : error.message}\n`);
+    process.stderr.write(`${verbose ? error.stack : asTyped(error.message)}\n`);
     return error.exitCode;
   }
   process.stderr.write(

@@ -3,6 +3,7 @@ import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { Gpt2Error } from '../errors.ts';
 import { type Check, examine } from '../index.ts';
+import { asTyped } from '../package-root.ts';
 
 const examples = `
 Examples:
@@ -33,5 +34,5 @@ function lineOf({ name, state, found, mend }: Check): string {
     warning: styleText('yellow', 'note'),
     failed: styleText('red', 'FAIL'),
   }[state];
-  return `${sign}  ${name.padEnd(20)}  ${found}\n${mend === undefined ? '' : `      ${' '.repeat(20)}  -> ${mend}\n`}`;
+  return `${sign}  ${name.padEnd(20)}  ${found}\n${mend === undefined ? '' : `      ${' '.repeat(20)}  -> ${asTyped(mend)}\n`}`;
 }

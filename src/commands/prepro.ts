@@ -1,6 +1,7 @@
 // `prepro`: makes a data set's token shards.
 import { Command } from 'commander';
 import { datasets, prepareDataset } from '../index.ts';
+import { asTyped } from '../package-root.ts';
 
 interface Flags {
   readonly from?: string;
@@ -40,6 +41,6 @@ export function preproCommand(): Command {
       );
       if (present) lines.unshift(`${name} is there already, and right`);
       const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
-      process.stdout.write(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`);
+      process.stdout.write(asTyped(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`));
     });
 }
