@@ -26,7 +26,7 @@ export interface LoaderOptions {
   readonly ranks?: number;
 }
 
-export interface Loader {
+export interface Loader extends Disposable {
   /** Tokens in all shards. */
   readonly tokens: number;
   /** Where the next batch is read from. Plain data; see `seek`. */
@@ -92,6 +92,7 @@ export function openLoader(options: LoaderOptions): Loader {
       position = { epoch, shard, sample };
     },
     close,
+    [Symbol.dispose]: close,
   };
 }
 

@@ -28,3 +28,18 @@ export async function meanLoss(
   }
   return sum / (batches * B * T);
 }
+
+/**
+ * The loss of each token but the first, given those before it: [tokens - 1].
+ * @param tokens at most one more than the model's activations were made for
+ */
+export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise<Float32Array> {
+  const all = Int32Array.from(tokens);
+  const activations = model.activations.at(1, all.length - 1);
+  activations.model.tokens.write(all.subarray(0, -1));
+  activations.model.targets.write(all.subarray(1));
+  forward(model, activations);
+  headForward(model, activations);
+  await model.device.finished();
+  return activations.model.losses.readInto(new Float32Array(all.length - 1));
+}

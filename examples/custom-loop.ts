@@ -1,0 +1,37 @@
+// A training loop of one's own: GPT-2 on token shards, with a learning rate that follows the loss and one's own logging.
+//   npm run prepro tinyshakespeare
+//   node --import tsx examples/custom-loop.ts [DATA [STEPS]]
+import {
+  createModel,
+  Device,
+  findShards,
+  initializeWeights,
+  openLoader,
+  presetConfig,
+  selectDevice,
+  Trainer,
+} from 'gpt2.ts';
+
+const [data = 'data/tinyshakespeare', steps = '20'] = process.argv.slice(2);
+const target = selectDevice('auto');
+const config = presetConfig(target.kind === 'cuda' ? 'd12' : 'd6')!;
+const [batch, sequence] = target.kind === 'cuda' ? [16, 1024] : [2, 64];
+
+using device = Device.open({ ...target, dtype: target.kind === 'cuda' ? 'bf16' : 'fp32' });
+using loader = openLoader({
+  shards: findShards(data, 'train'),
+  ...{ batch, sequence, order: 'llmc', seed: 42, vocabularySize: config.vocabularySize },
+});
+const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
+initializeWeights(model, 42);
+const trainer = new Trainer(model, { batch, sequence, accumulation: 1, weightDecay: 0.1, gradientClip: 1 });
+
+let [learningRate, best] = [6e-4, Number.POSITIVE_INFINITY];
+for (let step = 0; step < Number(steps); step++) {
+  const { loss, norm } = await trainer.step(step, learningRate, () => loader.next());
+  best = Math.min(best, loss);
+  if (loss > best + 0.5) learningRate /= 2;
+  console.log(
+    `${step}  loss ${loss.toFixed(4)}  norm ${norm.toFixed(2)}  learning rate ${learningRate.toExponential(1)}`,
+  );
+}

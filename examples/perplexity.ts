@@ -1,0 +1,31 @@
+// How well a trained model expects a text: the loss of each token, the perplexity of the whole, the least expected words.
+//   node --import tsx examples/perplexity.ts RUN FILE
+import { readFileSync } from 'node:fs';
+import {
+  createModel,
+  Device,
+  decode,
+  encode,
+  endOfText,
+  loadWeights,
+  lossesOf,
+  resolveCheckpoint,
+  selectDevice,
+} from 'gpt2.ts';
+
+const [run, file] = process.argv.slice(2);
+if (run === undefined || file === undefined) throw new Error('usage: perplexity.ts RUN FILE');
+const checkpoint = resolveCheckpoint(run);
+const config = checkpoint.manifest.model;
+const tokens = [endOfText, ...encode(readFileSync(file, 'utf8'))].slice(0, config.context + 1);
+
+using device = Device.open(selectDevice('auto'));
+const model = createModel(device, config, { B: 1, T: tokens.length - 1, purpose: 'inference' });
+loadWeights(checkpoint, model);
+const losses = await lossesOf(model, tokens);
+
+const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
+console.log(`${losses.length} tokens: loss ${mean.toFixed(4)}, perplexity ${Math.exp(mean).toFixed(1)}`);
+const unexpected = [...losses.entries()].sort(([, a], [, b]) => b - a).slice(0, 5);
+for (const [index, loss] of unexpected)
+  console.log(`${loss.toFixed(2)}  ${JSON.stringify(decode([tokens[index + 1]!]))}`);

@@ -1,0 +1,67 @@
+// The programs of examples/ run as their first lines say, on little data; and a run is an iteration over its events.
+import { spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type RunEvent, readRun, trainEvents } from '../../src/index.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+let place: Workplace;
+let data: string;
+beforeAll(() => {
+  place = new Workplace();
+  data = place.data();
+});
+afterAll(() => place[Symbol.dispose]());
+
+function example(name: string, ...args: string[]): string {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, ...args], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  expect(status, stderr).toBe(0);
+  return stdout;
+}
+
+it('custom-loop', { timeout: 120_000 }, () => {
+  expect(example('custom-loop', data, '3')).toMatch(
+    /^(\d {2}loss \d+\.\d{4} {2}norm \d+\.\d\d {2}learning rate 6\.0e-4\n){3}$/,
+  );
+});
+
+it('learning-rate-finder', { timeout: 120_000 }, () => {
+  expect(example('learning-rate-finder', data, '8')).toMatch(/^1\.00e-6 {2}10\.\d+\n(.|\n)*try \d\.\de-\d\n$/);
+});
+
+it('perplexity', { timeout: 120_000 }, () => {
+  place.run(['train', '--data', data, '--out', 'run', ...tinyModel, '--seq', '32', '--steps', '2', '--val-every', '0']);
+  writeFileSync(place.path('text.txt'), 'What light through yonder window breaks?');
+  const [total, ...words] = example('perplexity', place.path('run'), place.path('text.txt')).trim().split('\n');
+  expect(total).toMatch(/^8 tokens: loss 10\.\d{4}, perplexity \d+\.\d$/);
+  expect(words.length).toBe(5);
+});
+
+it('a run as an iteration: left early it stops, saved', async () => {
+  const options = {
+    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, sequence: 32, batch: 1 },
+    ...{ data, steps: 50, valEvery: 0, sampleEvery: 0, out: place.path('iterated') },
+  };
+  const seen: RunEvent['event'][] = [];
+  for await (const event of trainEvents(options)) {
+    seen.push(event.event);
+    if (event.event === 'train' && event.step === 4) break;
+  }
+  expect(seen).toEqual(['run', 'train', 'train', 'train', 'train', 'train']);
+  const { events } = readRun(place.path('iterated'));
+  expect(events.at(-1)).toMatchObject({ event: 'checkpoint' });
+
+  let last: RunEvent | undefined;
+  const { out } = options;
+  for await (const event of trainEvents({ out, resume: true })) last = event;
+  expect(last).toMatchObject({ event: 'done', steps: 50 });
+  await expect(async () => {
+    for await (const _ of trainEvents({ ...options, batch: 100_000, out: place.path('none') })) expect.unreachable();
+  }).rejects.toThrow(/too few/);
+});
