@@ -4,6 +4,7 @@ export type { BenchReport } from './bench/bench.ts';
 export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
+export { resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
 export { type Comparison, compareSeries } from './compare/compare.ts';
 export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';

@@ -20,9 +20,14 @@ export const toStored = (parameter: Parameter, values: Float32Array): Float32Arr
 /** The inverse of `toStored`, into the tensor; padding rows become zero. */
 export function fromStored(parameter: Parameter, tensor: Tensor, stored: Float32Array): void {
   const width = tensor.count / parameter.shape[0]!;
-  const padding = tensor.count - stored.length;
-  if (padding > 0) tensor.write(new Float32Array(padding), stored.length);
-  tensor.write(parameter.transposed ? transpose(stored, width, parameter.rows) : stored);
+  writeRows(tensor, parameter.transposed ? transpose(stored, width, parameter.rows) : stored);
+}
+
+/** Writes a parameter's real rows as they lie in its tensor; padding rows become zero. */
+export function writeRows(tensor: Tensor, values: Float32Array): void {
+  const padding = tensor.count - values.length;
+  if (padding > 0) tensor.write(new Float32Array(padding), values.length);
+  tensor.write(values);
 }
 
 /** In blocks, so that what is read stays in cache while it is written in order. */

@@ -6,14 +6,15 @@ import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { type ParameterArena, parameterTable } from '../model/parameters.ts';
 import type { FoundCheckpoint } from './directory.ts';
-import { fromStored, storedShape } from './layout.ts';
+import { fromStored, storedCount, storedShape } from './layout.ts';
 import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
 import type { Moments } from './write.ts';
 
 /**
- * Fills a model's master weights and the weights rounded from them; padding rows become zero.
+ * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
+ * takes the first positions.
  * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
  * another shape
  */
@@ -22,36 +23,61 @@ export function loadWeights(
   model: Model,
 ): void {
   checkModel(path, manifest.model, model.config);
-  loadArenas(join(path, weightsFile), model.config, [['', model.masters]]);
+  loadArenas(join(path, weightsFile), model.config, [['', model.masters]], manifest.model.context);
   castWeights(model);
 }
 
 /** Fills AdamW's state; padding rows become zero. @throws Gpt2Error likewise */
 export function loadMoments({ path, manifest }: FoundCheckpoint, { m, v }: Moments, config: ModelConfig): void {
-  checkModel(path, manifest.model, config);
+  checkModel(path, manifest.model, config, 'the same context');
   loadArenas(join(path, optimizerFile), config, [
     ['m.', m],
     ['v.', v],
   ]);
 }
 
-/** From a file that holds these arenas, each tensor's name behind the arena's prefix, and nothing else. */
-function loadArenas(path: string, config: ModelConfig, arenas: readonly (readonly [string, ParameterArena])[]): void {
-  const table = parameterTable(config);
+/**
+ * From a file that holds these arenas, each tensor's name behind the arena's prefix, and nothing else.
+ * @param context positions in the file; those that the model has are taken
+ */
+function loadArenas(
+  path: string,
+  config: ModelConfig,
+  arenas: readonly (readonly [string, ParameterArena])[],
+  context = config.context,
+): void {
+  const stored = parameterTable({ ...config, context });
   const wanted = arenas.flatMap(([prefix, arena]) =>
-    table.map((parameter) => ({ name: `${prefix}${parameter.huggingFaceName}`, parameter, arena })),
+    parameterTable(config).map((parameter, index) => ({
+      name: `${prefix}${parameter.huggingFaceName}`,
+      shape: storedShape(stored[index]!),
+      parameter,
+      arena,
+    })),
   );
   using file = openSafetensors(path);
-  checkTensors(file, new Map(wanted.map(({ name, parameter }) => [name, storedShape(parameter)])));
-  for (const { name, parameter, arena } of wanted) fromStored(parameter, arena.get(parameter.name), file.read(name));
+  checkTensors(file, new Map(wanted.map(({ name, shape }) => [name, shape])));
+  for (const { name, parameter, arena } of wanted) {
+    fromStored(parameter, arena.get(parameter.name), file.read(name).subarray(0, storedCount(parameter)));
+  }
 }
 
-function checkModel(path: string, found: ModelConfig, wanted: ModelConfig): void {
+/** @throws Gpt2Error if weights are of another model; one with a shorter context is no other, unless it has to be the same */
+export function checkModel(
+  path: string,
+  found: ModelConfig,
+  wanted: ModelConfig,
+  context: 'the same context' | 'any shorter context' = 'any shorter context',
+): void {
+  const fits = (name: keyof ModelConfig) =>
+    name === 'context' && context === 'any shorter context'
+      ? found[name] >= wanted[name]
+      : found[name] === wanted[name];
   const differences = (Object.keys(wanted) as (keyof ModelConfig)[])
-    .filter((name) => found[name] !== wanted[name])
+    .filter((name) => !fits(name))
     .map((name) => `${name} ${found[name]} instead of ${wanted[name]}`);
   if (differences.length > 0) {
-    throw new Gpt2Error(`the checkpoint ${path} is of another model: ${differences.join(', ')}`);
+    throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
   }
 }
 

@@ -10,8 +10,7 @@ import {
   endOfText,
   generate,
   listCheckpoints,
-  loadWeights,
-  resolveCheckpoint,
+  resolveWeights,
   StreamDecoder,
   selectDevice,
 } from '../index.ts';
@@ -46,7 +45,7 @@ const number = (flag: string, least: number, most: number, kind: 'whole' | 'any'
 export function sampleCommand(): Command {
   return new Command('sample')
     .description('Text from a trained model')
-    .option('--model <DIR>', 'a run or a checkpoint (default: the newest run in runs/)')
+    .option('--model <PATH>', "a run, a checkpoint, or llm.c's model .bin (default: the newest run in runs/)")
     .option('--prompt <TEXT>', 'text to go on from', '')
     .option('--tokens <N>', 'most tokens to make', number('--tokens', 1, 1_000_000, 'whole'), 128)
     .option('--temperature <X>', '0: always the likeliest token', number('--temperature', 0, 100, 'any'), 0.8)
@@ -62,13 +61,13 @@ export function sampleCommand(): Command {
 async function sample(flags: Flags): Promise<void> {
   const notice = (text: string) => process.stderr.write(`${text}\n`);
   const target = selectDevice(flags.device);
-  const checkpoint = resolveCheckpoint(flags.model ?? newestRun());
-  for (const { reason } of checkpoint.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
-  notice(`from ${checkpoint.path}`);
-  const { model: config } = checkpoint.manifest;
+  const weights = resolveWeights(flags.model ?? newestRun());
+  for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  notice(`from ${weights.path}`);
+  const { model: config } = weights;
   using device = Device.open({ ...target, threads: flags.threads });
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
-  loadWeights(checkpoint, model);
+  weights.load(model);
 
   const decoder = new StreamDecoder();
   // Every document of the training data begins with the end of the one before.
@@ -79,7 +78,7 @@ async function sample(flags: Flags): Promise<void> {
   for (; !next.done; next = await generation.next()) process.stdout.write(decoder.push(next.value));
   process.stdout.write(`${decoder.end()}\n`);
   if (next.value === 'diverged') {
-    throw new Gpt2Error(`${checkpoint.path} gives no text: its weights have diverged; sample an earlier checkpoint`);
+    throw new Gpt2Error(`${weights.path} gives no text: its weights have diverged; sample an earlier checkpoint`);
   }
 }
 

@@ -39,10 +39,10 @@ export const optionTable = {
   stopAfter: { flag: '--stop-after', argument: 'N', read: whole(1), help: 'end this run, saved, after N steps in all' },
   model: {
     flag: '--model',
-    argument: 'NAME|DIR',
+    argument: 'NAME|PATH',
     read: 'text',
     defaultText: 'd12 on CUDA, d6 on CPU',
-    help: `${presetNames.join(', ')}; or a checkpoint or run to start from`,
+    help: `${presetNames.join(', ')}; or weights to start from: a run, a checkpoint, llm.c's .bin`,
   },
   layers: { flag: '--layers', argument: 'N', read: whole(1, 1000), defaultText: "the model's", help: 'layers' },
   channels: { flag: '--channels', argument: 'N', read: whole(1, 65536), defaultText: "the model's", help: 'channels' },

@@ -5,7 +5,7 @@ import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
-import { loadMoments, loadWeights } from '../checkpoint/read.ts';
+import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -114,7 +114,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const { batch: B, sequence: T, recompute } = options;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute });
     const trainer = new Trainer(model, options);
-    if (start) loadWeights(start, model);
+    if (start) start.load(model);
     else initializeWeights(model, options.seed);
     if (checkpoint) loadMoments(checkpoint, trainer, config);
 

@@ -1,8 +1,9 @@
 // What a run's options come to: those of a config file or of the run that is resumed, the data's shards, the model, and with
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
-import { type FoundCheckpoint, resolveCheckpoint } from '../checkpoint/directory.ts';
-import { UsageError } from '../errors.ts';
+import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { checkpointWeights, resolveWeights, type Weights } from '../checkpoint/weights.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
@@ -19,8 +20,8 @@ export interface Settled {
   readonly config: ModelConfig;
   /** What a resumed run goes on from. */
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Whose weights the run starts with; undefined: they are drawn. */
-  readonly start: FoundCheckpoint | undefined;
+  /** What the run starts with; undefined: weights are drawn. */
+  readonly start: Weights | undefined;
   readonly trainShards: string[];
   readonly valShards: string[];
 }
@@ -31,8 +32,8 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
   const target = selectDevice(merged.device ?? 'auto');
   let options = checkOptions(merged, target.kind);
   const { dataset, trainShards, valShards } = openData(options.data);
-  const start = checkpoint ?? startingPoint(options.model);
-  const config = modelConfig(options, start?.manifest.model, dataset?.vocabularySize);
+  const start = checkpoint ? checkpointWeights(checkpoint) : startingPoint(options.model);
+  const config = modelConfig(options, start, dataset?.vocabularySize);
   if (options.sequence > config.context) {
     throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
   }
@@ -65,22 +66,28 @@ function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resu
   return resumeOptions(options, notice);
 }
 
-/** The checkpoint that --model names, or undefined for a preset's name. */
-function startingPoint(model: string): FoundCheckpoint | undefined {
+/** The weights that --model names, or undefined for a preset's name. */
+function startingPoint(model: string): Weights | undefined {
   if (presetConfig(model)) return undefined;
   if (!existsSync(model)) {
-    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder; there is no ${model}`);
+    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder or file; there is no ${model}`);
   }
-  return resolveCheckpoint(model);
+  return resolveWeights(model);
 }
 
 function modelConfig(
   options: SettledOptions,
-  stored: ModelConfig | undefined,
+  start: Weights | undefined,
   vocabularySize: number | undefined,
 ): ModelConfig {
+  const stored = start?.model;
   const base = stored ?? presetConfig(options.model)!;
   const { layers, channels, heads, context } = { ...base, ...definedSizes(options) };
+  if (start && context > start.model.context) {
+    throw new Gpt2Error(
+      `--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
+    );
+  }
   return checkConfig({
     layers,
     channels,

@@ -35,6 +35,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     makeRun('a-newer', { seed: 2 });
     mkdirSync(place.path('runs/c-empty/checkpoints'), { recursive: true });
     makeRun('../elsewhere/diverged', { diverged: true });
+    writeFileSync(place.path('notes.bin'), 'notes');
   });
   afterAll(() => place[Symbol.dispose]());
 
@@ -73,6 +74,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
     ['a folder that is not there', ['--model', 'nothing'], 1, 'there is no nothing: name a run or a checkpoint folder'],
     ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
+    ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c: it has 5 bytes'],
     ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'its weights have diverged'],
   ])('refuses %s in one line', (_, args, expected, message) => {
     const { code, stderr } = sample(...args);

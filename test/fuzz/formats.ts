@@ -11,6 +11,7 @@ import {
   tokensFile,
 } from '../../src/checkpoint/capture.ts';
 import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import { openLlmcModel } from '../../src/checkpoint/llmc-model.ts';
 import {
   checkpointVersion,
   type Manifest,
@@ -21,7 +22,8 @@ import {
 import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { compareSeries } from '../../src/compare/compare.ts';
 import { mismatches, type Reference, readReference } from '../../src/compare/reference.ts';
-import { parameterCount } from '../../src/model/parameters.ts';
+import { paddedVocabularySize } from '../../src/model/config.ts';
+import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent } from '../../src/runs/schema.ts';
@@ -29,6 +31,7 @@ import { datasetFile, readDataset } from '../../src/shards/find.ts';
 import { openShard, writeShard } from '../../src/shards/shard.ts';
 import { readOptions, readOptionsFile } from '../../src/train/options.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
+import { llmcModelFile } from '../support/llmc-model.ts';
 
 /** A format with a place for its file. */
 export interface Format {
@@ -135,6 +138,15 @@ export function formatsIn(folder: string): Format[] {
     files: [files[0]!, { name: tokensFile, bytes: 1024 + 2 * rows.length, sha256: tokens.sha256 }],
   };
 
+  const llmcModel = join(place('llmc-model'), 'model.bin');
+  const sizes = new Map(
+    parameterTable(model).map(({ name, shape }) => [name, shape.reduce((all, size) => all * size)]),
+  );
+  sizes.set('wte', paddedVocabularySize(model) * model.channels);
+  const llmcExamples = (['fp32', 'bf16'] as const).map((type) =>
+    llmcModelFile(model, type, (name) => new Float32Array(sizes.get(name)!)),
+  );
+
   const run = place('run');
   const dataset = place('dataset');
   const curve = join(place('reference'), 'reference.json');
@@ -179,6 +191,15 @@ export function formatsIn(folder: string): Format[] {
       path: join(capture, captureFile),
       use() {
         readBatches(readCapture(capture));
+      },
+    },
+    {
+      name: 'llmc-model',
+      examples: llmcExamples,
+      path: llmcModel,
+      use() {
+        using file = openLlmcModel(llmcModel);
+        for (const parameter of parameterTable(file.model)) file.read(parameter);
       },
     },
     {

@@ -1,0 +1,169 @@
+// llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16, those of all layers
+// that do the same in one tensor. It is checked and read here; what else a path can stand for is in weights.ts.
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { Gpt2Error } from '../errors.ts';
+import { checkConfig, type ModelConfig } from '../model/config.ts';
+import { type Parameter, parameterCount } from '../model/parameters.ts';
+import { storedCount } from './layout.ts';
+
+export const llmcMagic = 20240326;
+/** What the header's version says of the elements. */
+export const llmcVersions = { fp32: 3, bf16: 5 } as const;
+export const llmcHeaderBytes = 1024;
+
+/** Bytes read by one call, which the system limits to 2 GiB. */
+const largestTransfer = 1 << 28;
+
+/** A tensor of the file: a parameter of `layers` layers one after another, or one of the model as a whole. */
+export interface LlmcTensor {
+  /** The name in our table, without its layer: "qkvw". */
+  readonly name: string;
+  readonly layers: number;
+  /** Elements of one layer. */
+  readonly count: number;
+}
+
+/** The tensors of a file in their order. `rows`: of wte, the padded vocabulary. */
+export function llmcTensors({ layers, channels: C, context }: ModelConfig, rows: number): LlmcTensor[] {
+  const whole = (name: string, count: number): LlmcTensor => ({ name, layers: 1, count });
+  const perLayer = (name: string, count: number): LlmcTensor => ({ name, layers, count });
+  return [
+    whole('wte', rows * C),
+    whole('wpe', context * C),
+    perLayer('ln1w', C),
+    perLayer('ln1b', C),
+    perLayer('qkvw', 3 * C * C),
+    perLayer('qkvb', 3 * C),
+    perLayer('attprojw', C * C),
+    perLayer('attprojb', C),
+    perLayer('ln2w', C),
+    perLayer('ln2b', C),
+    perLayer('fcw', 4 * C * C),
+    perLayer('fcb', 4 * C),
+    perLayer('fcprojw', 4 * C * C),
+    perLayer('fcprojb', C),
+    whole('lnfw', C),
+    whole('lnfb', C),
+  ];
+}
+
+/** An open file. Nothing but its header is in memory. */
+export interface LlmcModel extends Disposable {
+  readonly path: string;
+  readonly model: ModelConfig;
+  /** A parameter's real rows, in fp32; of wpe as many as its shape says. @throws Gpt2Error if the file cannot be read */
+  read(parameter: Parameter): Float32Array;
+  close(): void;
+}
+
+/** Opens a file and checks its header and its size. @throws Gpt2Error naming what is wrong, and the tensor it concerns */
+export function openLlmcModel(path: string): LlmcModel {
+  let file: number;
+  try {
+    file = openSync(path, 'r');
+  } catch (cause) {
+    throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
+  }
+  try {
+    return reader(path, file);
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+function reader(path: string, file: number): LlmcModel {
+  const { model, rows, elementBytes } = readHeader(path, file);
+  const starts = new Map<string, { start: number; count: number }>();
+  let next = llmcHeaderBytes;
+  for (const { name, layers, count } of llmcTensors(model, rows)) {
+    starts.set(name, { start: next, count });
+    next += layers * count * elementBytes;
+  }
+  let open = true;
+  const close = () => {
+    if (open) closeSync(file);
+    open = false;
+  };
+  return {
+    path,
+    model,
+    read(parameter) {
+      if (!open) throw new Gpt2Error(`${path} is closed`);
+      const [, layer, name] = /^(?:h\.(\d+)\.)?(\w+)$/.exec(parameter.name)!;
+      const { start, count } = starts.get(name!)!;
+      const wanted = storedCount(parameter);
+      const values = elementBytes === 4 ? new Float32Array(wanted) : new Uint16Array(wanted);
+      const position = start + Number(layer ?? 0) * count * elementBytes;
+      readFully(path, file, new Uint8Array(values.buffer), position, parameter.name);
+      return values instanceof Float32Array ? values : widened(values);
+    },
+    close,
+    [Symbol.dispose]: close,
+  };
+}
+
+/** bf16 is the upper half of an fp32. */
+function widened(values: Uint16Array): Float32Array {
+  const bits = new Uint32Array(values.length);
+  for (let index = 0; index < values.length; index++) bits[index] = values[index]! << 16;
+  return new Float32Array(bits.buffer);
+}
+
+interface Header {
+  readonly model: ModelConfig;
+  /** Of wte. */
+  readonly rows: number;
+  readonly elementBytes: number;
+}
+
+function readHeader(path: string, file: number): Header {
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}`);
+  };
+  const stats = fstatSync(file);
+  if (!stats.isFile()) return refuse('it is not a file');
+  if (stats.size < llmcHeaderBytes) return refuse(`it has ${stats.size} bytes, less than the header's 1024`);
+  const header = new Int32Array(llmcHeaderBytes / 4);
+  readFully(path, file, new Uint8Array(header.buffer), 0, 'the header');
+  const [magic, version, context, vocabularySize, layers, heads, channels, rows] = header as unknown as number[];
+  if (magic !== llmcMagic) return refuse(`it begins with ${magic}, not ${llmcMagic}`);
+  const { fp32, bf16 } = llmcVersions;
+  if (version !== fp32 && version !== bf16)
+    return refuse(`its version is ${version}, not ${fp32} (fp32) or ${bf16} (bf16)`);
+  const model = { layers, channels, heads, context, vocabularySize } as ModelConfig;
+  try {
+    checkConfig(model);
+  } catch (cause) {
+    return refuse((cause as Error).message);
+  }
+  if (rows! < vocabularySize!) return refuse(`its wte has ${rows} rows for a vocabulary of ${vocabularySize}`);
+  const elementBytes = version === fp32 ? 4 : 2;
+  const elements = parameterCount(model) + (rows! - vocabularySize!) * channels!;
+  const expected = llmcHeaderBytes + elements * elementBytes;
+  if (stats.size !== expected) return refuse(wrongSize(stats.size, expected, llmcTensors(model, rows!), elementBytes));
+  return { model, rows: rows!, elementBytes };
+}
+
+/** Sizes of int32 multiply to less than what a double holds exactly, or to what no file has. */
+function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[], elementBytes: number): string {
+  if (size > expected) return `${size - expected} bytes follow its last tensor, lnfb`;
+  let end = llmcHeaderBytes;
+  const torn = tensors.find(({ layers, count }) => {
+    end += layers * count * elementBytes;
+    return end > size;
+  });
+  return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
+}
+
+function readFully(path: string, file: number, into: Uint8Array, position: number, what: string): void {
+  try {
+    for (let done = 0; done < into.length; ) {
+      const count = readSync(file, into, done, Math.min(into.length - done, largestTransfer), position + done);
+      if (count === 0) throw new Error('it ended early: it changed while it was being read');
+      done += count;
+    }
+  } catch (cause) {
+    throw new Gpt2Error(`${what} of ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}

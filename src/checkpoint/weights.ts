@@ -1,0 +1,58 @@
+// The weights that a path stands for, wherever a model is asked for: a checkpoint, a run's newest one, or a model file of
+// llm.c. Each format's own file reads it; what training keeps besides weights is in read.ts.
+import { existsSync, statSync } from 'node:fs';
+import type { ModelConfig } from '../model/config.ts';
+import { castWeights, type Model } from '../model/model.ts';
+import { parameterTable } from '../model/parameters.ts';
+import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
+import { writeRows } from './layout.ts';
+import { openLlmcModel } from './llmc-model.ts';
+import { checkModel, loadWeights } from './read.ts';
+
+/** Weights that were found and are whole. */
+export interface Weights {
+  readonly path: string;
+  readonly model: ModelConfig;
+  /** The options of the run that made them; undefined for a file of another program. */
+  readonly configuration: Readonly<Record<string, unknown>> | undefined;
+  /** Newer checkpoints that had to be skipped. */
+  readonly damaged: readonly DamagedCheckpoint[];
+  /**
+   * Fills a model's master weights and the weights rounded from them. Of wpe it takes as many positions as the model has.
+   * @throws Gpt2Error if the model is another one, or the weights cannot be read
+   */
+  load(model: Model): void;
+}
+
+/** @throws Gpt2Error if the path stands for no weights, or for damaged ones: what is wrong and where */
+export function resolveWeights(path: string): Weights {
+  if (existsSync(path) && statSync(path).isFile()) return llmcWeights(path);
+  const { damaged, ...checkpoint } = resolveCheckpoint(path);
+  return { ...checkpointWeights(checkpoint), damaged };
+}
+
+export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
+  path: checkpoint.path,
+  model: checkpoint.manifest.model,
+  configuration: checkpoint.manifest.configuration,
+  damaged: [],
+  load: (model) => loadWeights(checkpoint, model),
+});
+
+function llmcWeights(path: string): Weights {
+  using file = openLlmcModel(path);
+  return {
+    path,
+    model: file.model,
+    configuration: undefined,
+    damaged: [],
+    load(model) {
+      using again = openLlmcModel(path);
+      checkModel(path, again.model, model.config);
+      for (const parameter of parameterTable(model.config)) {
+        writeRows(model.masters.get(parameter.name), again.read(parameter));
+      }
+      castWeights(model);
+    },
+  };
+}

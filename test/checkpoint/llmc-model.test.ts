@@ -1,0 +1,109 @@
+// llm.c's model file: every parameter lands in its place in fp32 and bf16, a shorter context takes the first positions, and
+// what is damaged is refused by the name of the tensor, before any memory is taken.
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openLlmcModel } from '../../src/checkpoint/llmc-model.ts';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
+import { parameterTable } from '../../src/model/parameters.ts';
+import { Device } from '../../src/native/device.ts';
+import { describeBackends } from '../support/backends.ts';
+import { llmcModelFile } from '../support/llmc-model.ts';
+import { floats, held } from '../support/tensors.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
+import { emptyModel, manifestFields, temporaryFolders, trainedModel } from './trained-model.ts';
+
+const newFolder = temporaryFolders();
+
+describeBackends("llm.c's model file", (_, kind) => {
+  let device: Device;
+  beforeEach(() => {
+    device = Device.open({ kind });
+  });
+  afterEach(() => device.close());
+
+  const write = (type: 'fp32' | 'bf16', change: (bytes: Buffer) => Buffer | undefined = () => undefined) => {
+    const { model } = trainedModel(device);
+    const bytes = llmcModelFile(tinyConfig, type, (name) => floats(model.masters.get(name)));
+    const path = join(newFolder(), 'model.bin');
+    writeFileSync(path, change(bytes) ?? bytes);
+    return { path, model };
+  };
+
+  it.each(['fp32', 'bf16'] as const)('of %s gives back every parameter, padding rows zero', (type) => {
+    const { path, model } = write(type);
+    const weights = resolveWeights(path);
+    expect(weights.model).toEqual(tinyConfig);
+    const loaded = trainedModel(device, 2).model;
+    const wte = loaded.masters.get('wte');
+    wte.write(new Float32Array(wte.count).fill(7));
+    weights.load(loaded);
+    for (const { name } of parameterTable(tinyConfig)) {
+      expect(floats(loaded.masters.get(name)), name).toEqual(held(type, floats(model.masters.get(name))));
+    }
+  });
+
+  it('a model with a shorter context takes its first positions, from a checkpoint as well', () => {
+    const short: ModelConfig = { ...tinyConfig, context: 20 };
+    const trained = trainedModel(device);
+    const checkpoint = writeCheckpoint({ folder: newFolder(), step: 1, ...trained, manifest: manifestFields });
+    for (const path of [write('fp32').path, checkpoint]) {
+      const { model } = emptyModel(device, short);
+      resolveWeights(path).load(model);
+      for (const { name } of parameterTable(short)) {
+        const whole = floats(trained.model.masters.get(name));
+        const wanted = name === 'wpe' ? whole.subarray(0, 20 * short.channels) : whole;
+        expect(floats(model.masters.get(name)), name).toEqual(wanted);
+      }
+    }
+    for (const context of [33, 64]) {
+      const { model } = emptyModel(device, { ...tinyConfig, context });
+      const message = `is of another model: context 32 instead of ${context}`;
+      for (const path of [write('fp32').path, checkpoint]) {
+        expect(() => resolveWeights(path).load(model)).toThrow(message);
+      }
+    }
+  });
+
+  const setting = (index: number, value: number) => (bytes: Buffer) => {
+    bytes.writeInt32LE(value, index * 4);
+    return undefined;
+  };
+
+  it.each([
+    ['another magic', setting(0, 20240520), 'it begins with 20240520, not 20240326'],
+    ['an old version', setting(1, 1), 'its version is 1, not 3 (fp32) or 5 (bf16)'],
+    ['no layers', setting(4, 0), 'layers must be a whole number over 0, not 0'],
+    ['heads that do not divide', setting(5, 5), 'channels 48 are not divisible by heads 5'],
+    ['a vocabulary of no token file', setting(3, 100_000), 'vocabularySize 100000 is over 65536'],
+    ['fewer rows than tokens', setting(7, 60), 'its wte has 60 rows for a vocabulary of 61'],
+    ['sizes that no file has', setting(6, 2 ** 31 - 2 ** 10), /channels 2147482624 are not divisible by heads 3/],
+    ['a billion layers', setting(4, 1e9), /bytes of \d+ and ends in ln1w; copy it again/],
+    ['the other type', setting(1, 5), /^.*: \d+ bytes follow its last tensor, lnfb$/],
+    ['a byte too many', (bytes: Buffer) => Buffer.concat([bytes, Buffer.from([0])]), '1 bytes follow its last tensor'],
+    [
+      'a byte too few',
+      (bytes: Buffer) => bytes.subarray(0, -1),
+      /has \d+ bytes of \d+ and ends in lnfb; copy it again/,
+    ],
+    ['half of it', (bytes: Buffer) => bytes.subarray(0, bytes.length / 2), 'and ends in'],
+    ['no header', (bytes: Buffer) => bytes.subarray(0, 1000), "it has 1000 bytes, less than the header's 1024"],
+  ] as [string, (bytes: Buffer) => Buffer | undefined, string | RegExp][])(
+    'with %s is refused',
+    (_, change, message) => {
+      const { path } = write('fp32', change);
+      expect(() => resolveWeights(path)).toThrow(Gpt2Error);
+      expect(() => resolveWeights(path)).toThrow(message);
+    },
+  );
+
+  it('that shrinks while it is read is refused by the name of the tensor', () => {
+    const { path } = write('fp32');
+    using file = openLlmcModel(path);
+    truncateSync(path, 2000);
+    expect(() => file.read(parameterTable(tinyConfig)[0]!)).toThrow(/^wte of .* cannot be read: it ended early/);
+  });
+});
