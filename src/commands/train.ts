@@ -23,6 +23,8 @@ Examples:
   npm run train -- --data data/own-source --steps 50 no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
                                                      what it would take, and the micro-batch that fits
+  npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
+                                                     fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
 
 Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from there, bit for bit.
 `;

@@ -27,6 +27,14 @@ export interface OptionRow {
 const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
 const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
 
+/** llm.c's default. */
+export const newModelLearningRate = 3e-4;
+/**
+ * nanoGPT's for GPT-2 on new text, held as it is (--final-lr-frac is 1): AdamW's moments begin at zero, so that the first
+ * updates are as large as the rate whatever the gradients are, and ten times as much would undo what the weights know.
+ */
+export const fineTuningLearningRate = 3e-5;
+
 /** Keyed by the option's name in the configuration. */
 export const optionTable = {
   steps: {
@@ -51,8 +59,8 @@ export const optionTable = {
     flag: '--context',
     argument: 'N',
     read: whole(1, 65536),
-    defaultText: '1024',
-    help: 'positions the model has',
+    defaultText: "1024; the weights'",
+    help: 'positions the model has; it may have fewer than the weights it starts from',
   },
   data: {
     flag: '--data',
@@ -102,7 +110,13 @@ export const optionTable = {
     default: false,
     help: 'say what memory the run would take and what a step would be, and end',
   },
-  learningRate: { flag: '--lr', argument: 'X', read: real(0), default: 3e-4, help: 'peak learning rate' },
+  learningRate: {
+    flag: '--lr',
+    argument: 'X',
+    read: real(0),
+    defaultText: `${newModelLearningRate}; from weights of --model ${fineTuningLearningRate}, as nanoGPT fine-tunes`,
+    help: 'peak learning rate',
+  },
   warmup: { flag: '--warmup', argument: 'N', read: whole(0), default: 0, help: 'steps of linear warmup' },
   finalLearningRateFraction: {
     flag: '--final-lr-frac',

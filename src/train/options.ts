@@ -3,7 +3,15 @@
 import { readFileSync } from 'node:fs';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { presetConfig, presetName } from '../model/config.ts';
-import { type OptionName, type OptionRow, type OptionValue, optionTable, type TrainOptions } from './option-table.ts';
+import {
+  fineTuningLearningRate,
+  newModelLearningRate,
+  type OptionName,
+  type OptionRow,
+  type OptionValue,
+  optionTable,
+  type TrainOptions,
+} from './option-table.ts';
 
 /**
  * Reads one option's text or JSON value strictly.
@@ -88,17 +96,24 @@ export type SettledOptions = Readonly<
 
 /**
  * Fills in defaults for a kind of device and checks what the options say together, before any file is opened.
+ * @param longest positions of the weights that --model names, once they are known: no more is taken for a sequence by default
  * @throws UsageError
  */
-export function checkOptions(options: TrainOptions, kind: 'cpu' | 'cuda'): SettledOptions {
+export function checkOptions(
+  options: TrainOptions,
+  kind: 'cpu' | 'cuda',
+  longest: number = Number.POSITIVE_INFINITY,
+): SettledOptions {
   const defaults: Record<string, OptionValue> = {};
   for (const [name, row] of Object.entries(optionTable) as [string, OptionRow][]) {
     if (row.default !== undefined) defaults[name] = row.default;
   }
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+  const isNew = options.model === undefined || presetConfig(options.model) !== undefined;
   const merged = {
     model: kind === 'cuda' ? 'd12' : 'd6',
-    sequence: kind === 'cuda' ? 1024 : 64,
+    sequence: Math.min(kind === 'cuda' ? 1024 : 64, options.context ?? longest),
+    learningRate: isNew ? newModelLearningRate : fineTuningLearningRate,
     dtype: kind === 'cuda' ? 'bf16' : 'fp32',
     ...defaults,
     ...given,

@@ -33,7 +33,15 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
   let options = checkOptions(merged, target.kind);
   const { dataset, trainShards, valShards } = openData(options.data);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingPoint(options.model);
+  const longest = start?.model.context;
+  if (start) options = checkOptions(merged, target.kind, longest);
   const config = modelConfig(options, start, dataset?.vocabularySize);
+  if (start && dataset && dataset.vocabularySize !== config.vocabularySize) {
+    throw new Gpt2Error(
+      `${options.data} has a vocabulary of ${dataset.vocabularySize} tokens, ${start.path} one of ${config.vocabularySize}: its tokens mean something else to the model`,
+    );
+  }
+  if (start && !checkpoint) tellFineTuning(start, merged, options, notice);
   if (options.sequence > config.context) {
     throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
   }
@@ -42,7 +50,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
     const { sequence: T, totalBatch, maxMemory } = options;
     const rows = merged.totalBatch === undefined ? undefined : totalBatch / T;
     const choice = chooseBatch(deviceOptions, config, { T, rows, recompute: merged.recompute, maxMemory });
-    options = checkOptions({ ...merged, ...choice }, target.kind);
+    options = checkOptions({ ...merged, ...choice }, target.kind, longest);
     notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
   }
   const accumulates = options.accumulation > 1;
@@ -73,6 +81,18 @@ function startingPoint(model: string): Weights | undefined {
     throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder or file; there is no ${model}`);
   }
   return resolveWeights(model);
+}
+
+/** What is taken from the weights rather than asked for. */
+function tellFineTuning(
+  { path, damaged }: Weights,
+  { learningRate }: TrainOptions,
+  settled: SettledOptions,
+  notice: (text: string) => void,
+): void {
+  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  const rate = `at the learning rate of a fine-tune, ${settled.learningRate}; --lr sets another`;
+  notice(`starting from ${path}${learningRate === undefined ? `, ${rate}` : ''}`);
 }
 
 function modelConfig(

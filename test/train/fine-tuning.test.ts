@@ -1,0 +1,110 @@
+// Training from weights that are there: the learning rate of a fine-tune unless one is given, the context as it is or shorter,
+// from a run or llm.c's file the same to the last bit, and what cannot be fine-tuned.
+import { writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { UsageError } from '../../src/errors.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import type { TrainOptions } from '../../src/train/option-table.ts';
+import { checkOptions } from '../../src/train/options.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+import { llmcModelFile } from '../support/llmc-model.ts';
+import { floats } from '../support/tensors.ts';
+
+let place: Workplace;
+const base: TrainOptions = { device: 'cpu', threads: 1, batch: 2, steps: 3, valEvery: 0, sampleEvery: 0 };
+const sizes: TrainOptions = { layers: 1, channels: 32, heads: 2, context: 48, sequence: 32 };
+
+/** Trains and gives what was noticed. */
+async function tune(out: string, options: TrainOptions): Promise<string[]> {
+  const notices: string[] = [];
+  const given = { ...base, data: place.path('data'), out: place.path(out), ...options };
+  await train(given, { onNotice: (text) => notices.push(text) });
+  return notices;
+}
+const losses = (out: string) => readRun(place.path(out)).series.train.map(([, loss]) => loss);
+const configuration = (out: string) => readRun(place.path(out)).configuration;
+
+beforeAll(async () => {
+  place = new Workplace();
+  place.data({ vocabulary: 100 });
+  await tune('first', { ...sizes, learningRate: 1e-2 });
+  // The same weights as llm.c would hold them.
+  using device = Device.open({ kind: 'cpu', threads: 1 });
+  const weights = resolveWeights(place.path('first'));
+  const model = createModel(device, weights.model, { B: 1, T: 16, purpose: 'inference' });
+  weights.load(model);
+  const file = llmcModelFile(weights.model, 'fp32', (name) => floats(model.masters.get(name)));
+  writeFileSync(place.path('first.bin'), file);
+});
+afterAll(() => place[Symbol.dispose]());
+
+it('takes the learning rate of a fine-tune, says so, and holds it', async () => {
+  const notices = await tune('tuned', { model: place.path('first') });
+  const { path } = resolveCheckpoint(place.path('first'));
+  expect(notices).toEqual([`starting from ${path}, at the learning rate of a fine-tune, 0.00003; --lr sets another`]);
+  expect(readRun(place.path('tuned')).series.lr).toEqual([0, 1, 2].map((step) => [step, 3e-5]));
+  // A sequence is no longer than the model's context, also by default.
+  expect(configuration('tuned')).toMatchObject({ sequence: 48, context: 48, learningRate: 3e-5, layers: 1 });
+  expect(configuration('first')).toMatchObject({ learningRate: 1e-2 });
+});
+
+it('takes the learning rate that is given, and none of its own for a new model', async () => {
+  const notices = await tune('faster', { model: place.path('first'), learningRate: 1e-3, sequence: 32 });
+  expect(notices).toEqual([`starting from ${resolveCheckpoint(place.path('first')).path}`]);
+  expect(configuration('faster').learningRate).toBe(1e-3);
+  expect(await tune('new', sizes)).toEqual([]);
+  expect(configuration('new').learningRate).toBe(3e-4);
+});
+
+it("is the same to the last bit from llm.c's file", async () => {
+  const options = { sequence: 32, learningRate: 1e-3 };
+  await tune('from-run', { model: place.path('first'), ...options });
+  const notices = await tune('from-file', { model: place.path('first.bin'), ...options });
+  expect(notices).toEqual([`starting from ${place.path('first.bin')}`]);
+  expect(losses('from-file')).toEqual(losses('from-run'));
+  expect(losses('from-file')).not.toEqual(losses('new'));
+});
+
+it('shortens the context: shorter sequences lose nothing by it, and the run goes on without the weights', async () => {
+  const model = place.path('first');
+  await tune('long', { model, sequence: 16, steps: 4 });
+  await tune('short', { model, context: 16, steps: 4, stopAfter: 2 });
+  expect(configuration('short')).toMatchObject({ context: 16, sequence: 16 });
+  await tune('short', { data: undefined, resume: true, steps: 4, stopAfter: 4 });
+  expect(losses('short')).toEqual(losses('long'));
+  expect(resolveCheckpoint(place.path('short')).manifest.model.context).toBe(16);
+});
+
+describe('refuses', () => {
+  const refused = (options: TrainOptions) => expect(tune('refused', { model: place.path('first.bin'), ...options }));
+
+  it('a longer context, longer sequences, another model', async () => {
+    const longer = 'first.bin: a context can be shortened, not lengthened';
+    await refused({ context: 64 }).rejects.toThrow(`--context 64 is over the 48 positions of ${place.path(longer)}`);
+    await refused({ sequence: 49 }).rejects.toThrow("--seq 49 is over the model's context of 48 positions");
+    await refused({ layers: 2 }).rejects.toThrow(/first\.bin is of another model: layers 1 instead of 2/);
+  });
+
+  it('text of another vocabulary', async () => {
+    const data = place.data({ vocabulary: 90, below: 90, name: 'other' });
+    await refused({ data }).rejects.toThrow(/other has a vocabulary of 90 tokens, .*first\.bin one of 100: its tokens/);
+  });
+
+  it('what is no model, or not there', async () => {
+    writeFileSync(place.path('notes.bin'), 'notes');
+    await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
+    await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
+    await refused({ model: 'none.bin' }).rejects.toThrow(/--model takes d6, .*, or a folder or file; there is no none/);
+  });
+});
+
+it('the longest sequence of a model is also that by default', () => {
+  expect(checkOptions({ context: 256 }, 'cuda').sequence).toBe(256);
+  expect(checkOptions({}, 'cuda').sequence).toBe(1024);
+  expect(checkOptions({ model: 'runs/x' }, 'cuda', 512).sequence).toBe(512);
+});
