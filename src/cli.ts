@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { compareCommand } from './commands/compare.ts';
 import { doctorCommand } from './commands/doctor.ts';
+import { evalCommand } from './commands/eval.ts';
 import { exportCommand } from './commands/export.ts';
 import { preproCommand } from './commands/prepro.ts';
 import { replayCommand } from './commands/replay.ts';
@@ -49,6 +50,7 @@ function program(): Command {
     preproCommand(),
     trainCommand(interruption),
     sampleCommand(),
+    evalCommand(),
     compareCommand(),
     replayCommand(),
     benchCommand(),

@@ -19,6 +19,6 @@ export function asTyped(text: string, installed = isInstalled): string {
   if (!installed) return text;
   return text
     .replaceAll('npm run gpt2 -- ', 'npx gpt2 ')
-    .replaceAll(/npm run (prepro|train|sample|compare|bench)( --(?= ))?/g, 'npx gpt2 $1')
+    .replaceAll(/npm run (prepro|train|sample|eval|compare|bench)( --(?= ))?/g, 'npx gpt2 $1')
     .replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1');
 }

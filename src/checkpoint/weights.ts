@@ -1,9 +1,11 @@
 // The weights that a path stands for, wherever a model is asked for: a checkpoint, a run's newest one, or a model file of
 // llm.c. Each format's own file reads it; what training keeps besides weights is in read.ts.
 import { existsSync, statSync } from 'node:fs';
+import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
+import type { Dataset } from '../shards/find.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
 import { writeRows } from './layout.ts';
 import { openLlmcModel } from './llmc-model.ts';
@@ -55,4 +57,12 @@ function llmcWeights(path: string): Weights {
       castWeights(model);
     },
   };
+}
+
+/** @param dataset that of `folder`; undefined: GPT-2's, of which any part may be used */
+export function refuseOtherVocabulary({ path, model }: Weights, folder: string, dataset: Dataset | undefined): void {
+  if (!dataset || dataset.vocabularySize === model.vocabularySize) return;
+  throw new Gpt2Error(
+    `${folder} has a vocabulary of ${dataset.vocabularySize} tokens (${dataset.tokenizer}), ${path} one of ${model.vocabularySize}: make the data with the model's tokenizer, or take another model`,
+  );
 }

@@ -2,7 +2,7 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error } from '../errors.ts';
 import {
   createModel,
   Device,
@@ -14,6 +14,7 @@ import {
   StreamDecoder,
   selectDevice,
 } from '../index.ts';
+import { number } from './number.ts';
 
 const examples = `
 Examples:
@@ -33,14 +34,6 @@ interface Flags {
   readonly device: string;
   readonly threads: number;
 }
-
-/** Reads a number strictly: Number('') is 0 and Number('0x10') is 16, neither of which can be meant. @throws UsageError */
-const number = (flag: string, least: number, most: number, kind: 'whole' | 'any') => (text: string) => {
-  const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
-  if (value >= least && value <= most && (kind === 'any' || Number.isSafeInteger(value))) return value;
-  const wanted = kind === 'whole' ? 'a whole number' : 'a number';
-  throw new UsageError(`${flag} takes ${wanted} from ${least} to ${most}, not ${JSON.stringify(text)}`);
-};
 
 export function sampleCommand(): Command {
   return new Command('sample')

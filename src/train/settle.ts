@@ -2,7 +2,7 @@
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
-import { checkpointWeights, resolveWeights, type Weights } from '../checkpoint/weights.ts';
+import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
@@ -36,11 +36,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
   const longest = start?.model.context;
   if (start) options = checkOptions(merged, target.kind, longest);
   const config = modelConfig(options, start, dataset?.vocabularySize);
-  if (start && dataset && dataset.vocabularySize !== config.vocabularySize) {
-    throw new Gpt2Error(
-      `${options.data} has a vocabulary of ${dataset.vocabularySize} tokens, ${start.path} one of ${config.vocabularySize}: its tokens mean something else to the model`,
-    );
-  }
+  if (start) refuseOtherVocabulary(start, options.data, dataset);
   if (start && !checkpoint) tellFineTuning(start, merged, options, notice);
   if (options.sequence > config.context) {
     throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);

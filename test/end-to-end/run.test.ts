@@ -233,7 +233,7 @@ it('own-source needs no network, trains, and compare prints its own table', () =
 });
 
 it('--help teaches, exit 0', () => {
-  for (const command of [[], ['prepro'], ['train'], ['sample'], ['compare']]) {
+  for (const command of [[], ['prepro'], ['train'], ['sample'], ['eval'], ['compare']]) {
     const { stdout } = run([...command, '--help']);
     expect(stdout).toMatch(command.length > 0 ? /Examples:/ : /First steps:/);
   }

@@ -1,0 +1,84 @@
+// How well a model predicts a data set: loss, perplexity, and bits per byte, which compares models of any tokenizer. The
+// batches are those of a run's validation, and so is their mean (mean-loss.ts).
+import { openLoader, planValidation } from '../batches/loader.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import type { Model } from '../model/model.ts';
+import { byteLengths } from '../tokenizer/byte-lengths.ts';
+import { meanLoss } from './mean-loss.ts';
+
+export interface EvaluateOptions {
+  /** Paths of the shards, in order. */
+  readonly shards: readonly string[];
+  /** The tokenizer they were made with, as dataset.json names it. */
+  readonly tokenizer: string;
+  /** Sequences in a batch; fewer where the shortest shard holds no more. */
+  readonly batch: number;
+  readonly sequence: number;
+  /** Batches from the start; default, and at most, all that are whole. */
+  readonly batches?: number;
+  /** Told what is not as it was asked for. */
+  readonly notice?: (text: string) => void;
+  /** Told after each batch. */
+  readonly progress?: (done: number, all: number) => void;
+}
+
+export interface Evaluation {
+  /** Mean over the predicted tokens, in nats. */
+  readonly loss: number;
+  readonly perplexity: number;
+  /** Of the predicted tokens' text; undefined where that has no bytes or the tokenizer is not known. */
+  readonly bitsPerByte: number | undefined;
+  /** How many were predicted. */
+  readonly tokens: number;
+  /** Of their text; ends of text have none. */
+  readonly bytes: number | undefined;
+  readonly batches: number;
+  readonly batch: number;
+  readonly sequence: number;
+}
+
+/**
+ * Runs the model over whole batches of a data set, in the order of its files.
+ * @param model its activations hold batch x sequence
+ * @throws Gpt2Error for shards that are damaged, hold a token the model lacks, or are too short for one sequence
+ */
+export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
+  const { shards, tokenizer, sequence, notice = () => {}, progress } = options;
+  const { context, vocabularySize } = model.config;
+  if (sequence > context) {
+    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions`);
+  }
+  const plan = planValidation({ shards, batch: options.batch, sequence });
+  const { batch } = plan;
+  if (batch === 0)
+    throw new Gpt2Error(`${shards[0]} is too short: no shard may hold less than --seq ${sequence} and one`);
+  if (batch < options.batch) notice(`batches of ${batch}: the shortest shard holds no ${options.batch} of ${sequence}`);
+  const loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
+  try {
+    const all = loader.shards.reduce((sum, { tokens }) => sum + Math.floor((tokens - 1) / (batch * sequence)), 0);
+    const batches = Math.min(options.batches ?? all, all);
+    if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
+    const lengths = byteLengths(tokenizer, vocabularySize);
+    if (!lengths) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
+    let bytes = 0;
+    let done = 0;
+    const loss = await meanLoss(model, { batch, sequence, batches }, () => {
+      if (done > 0) progress?.(done, batches);
+      done++;
+      const next = loader.next();
+      if (lengths) for (const token of next.targets) bytes += lengths[token]!;
+      return next;
+    });
+    const tokens = batches * batch * sequence;
+    return {
+      loss,
+      perplexity: Math.exp(loss),
+      bitsPerByte: bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined,
+      tokens,
+      bytes: lengths && bytes,
+      ...{ batches, batch, sequence },
+    };
+  } finally {
+    loader.close();
+  }
+}

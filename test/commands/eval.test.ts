@@ -1,0 +1,71 @@
+// `eval` as a user runs it: its figures on stdout alone, as text and as JSON, defaults from the run, and what it refuses.
+import { writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readRun } from '../../src/runs/reader.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+const evaluate = (...args: string[]) => place.run(['eval', '--device', 'cpu', '--threads', '1', ...args]);
+
+beforeAll(() => {
+  place = new Workplace();
+  place.data({ val: 1000 });
+  place.data({ name: 'small', vocabulary: 100 });
+  const options = ['--steps', '2', '--batch', '2', '--seq', '32', '--val-steps', '15', '--sample-every', '0'];
+  const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
+  expect(code, stderr).toBe(0);
+  writeFileSync(place.path('notes.bin'), 'notes');
+});
+afterAll(() => place[Symbol.dispose]());
+
+it("takes batches and data of the run, and gives its validation's figure", () => {
+  const { code, stdout, stderr } = evaluate('--model', 'run');
+  expect(code, stderr).toBe(0);
+  const loss = readRun(place.path('run')).series.val.at(-1)![1].toFixed(4);
+  expect(stdout).toMatch(
+    new RegExp(
+      `^data val: loss ${loss}   perplexity \\d+   bits per byte \\d+\\.\\d{4}   960 tokens\n15 batches of 2 x 32, [\\d,]+ tokens/s\n$`,
+    ),
+  );
+  expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n$/);
+});
+
+it('gives all figures as JSON', () => {
+  const { code, stdout, stderr } = evaluate(
+    ...['--model', 'run', '--role', 'train', '--batch', '4', '--seq', '16', '--steps', '3', '--json'],
+  );
+  expect(code, stderr).toBe(0);
+  const figures = JSON.parse(stdout) as Record<string, number>;
+  expect(figures).toMatchObject({ model: 'run/checkpoints/step-00000002', data: 'data', role: 'train' });
+  expect(figures).toMatchObject({ tokens: 192, batches: 3, batch: 4, sequence: 16 });
+  expect(figures.perplexity).toBe(Math.exp(figures.loss!));
+  expect(figures.bitsPerByte).toBeCloseTo((figures.loss! * 192) / Math.log(2) / figures.bytes!, 12);
+});
+
+it.each([
+  ['no --model', [], 2, "required option '--model <PATH>' not specified"],
+  ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number from 1'],
+  [
+    'another role',
+    ['--model', 'run', '--role', 'test'],
+    2,
+    "argument 'test' is invalid. Allowed choices are val, train",
+  ],
+  ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp8'], 2, '--dtype takes one of fp32, tf32, bf16'],
+  ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
+  ['a model that is not there', ['--model', 'none'], 1, 'there is no none: name a run or a checkpoint folder'],
+  ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
+  ['no data', ['--model', 'run', '--data', 'none'], 1, 'there is no data in none'],
+  ['data of another vocabulary', ['--model', 'run', '--data', 'small'], 1, 'small has a vocabulary of 100 tokens'],
+] as [string, string[], number, string][])('refuses %s in one line', (_, args, expected, message) => {
+  const { code, stdout, stderr } = evaluate(...args);
+  expect(stderr).toContain(message);
+  expect(
+    stderr
+      .trimEnd()
+      .split('\n')
+      .filter((line) => !/ on cpu /.test(line)).length,
+  ).toBe(1);
+  expect(stdout).toBe('');
+  expect(code).toBe(expected);
+});

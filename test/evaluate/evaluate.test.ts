@@ -1,0 +1,133 @@
+// The loss of a data set: what the run's own validation gives for the same batches, over all whole batches of several shards,
+// and bits per byte of the text of the predicted tokens.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { type EvaluateOptions, evaluate } from '../../src/evaluate/evaluate.ts';
+import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { createModel, type Model } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { findShards } from '../../src/shards/find.ts';
+import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { byteLengths } from '../../src/tokenizer/byte-lengths.ts';
+import { decode, encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
+import { train } from '../../src/train/train.ts';
+import { describeBackends } from '../support/backends.ts';
+import { Workplace } from '../support/cli.ts';
+
+const config = { layers: 1, channels: 32, heads: 2, context: 64, vocabularySize: 50257 };
+const sequence = 16;
+
+let place: Workplace;
+beforeEach(() => {
+  place = new Workplace();
+});
+afterEach(() => place[Symbol.dispose]());
+
+describeBackends('evaluate', (_, kind) => {
+  let device: Device;
+  let model: Model;
+  beforeEach(() => {
+    device = Device.open({ kind });
+    model = createModel(device, config, { B: 4, T: sequence, purpose: 'inference' });
+    initializeWeights(model, 1);
+  });
+  afterEach(() => device.close());
+
+  const run = (options: Partial<EvaluateOptions> = {}) => {
+    const notices: string[] = [];
+    const shards = findShards(place.path('data'), 'val');
+    const given = { shards, tokenizer: 'gpt2', batch: 4, sequence, notice: (text: string) => notices.push(text) };
+    return evaluate(model, { ...given, ...options }).then((result) => ({ ...result, notices }));
+  };
+
+  it('is the mean over every whole batch of all shards, each predicted token once', async () => {
+    place.data({ val: 64 * 3 + 1 });
+    writeShard(
+      place.path('data', 'second_val.bin'),
+      Uint16Array.from({ length: 64 * 2 + 60 }, (_, i) => i),
+    );
+    const whole = await run();
+    expect(whole).toMatchObject({ batches: 5, tokens: 320, batch: 4, notices: [] });
+    expect(whole.perplexity).toBe(Math.exp(whole.loss));
+    let sum = 0;
+    for (const path of findShards(place.path('data'), 'val')) {
+      using shard = openShard(path);
+      for (let start = 0; start + 64 < shard.tokens; start += 64) {
+        const tokens = Int32Array.from(shard.read(start, 65));
+        const batch = { inputs: tokens.slice(0, 64), targets: tokens.slice(1) };
+        sum += await meanLoss(model, { batch: 4, sequence, batches: 1 }, () => batch);
+      }
+    }
+    expect(whole.loss).toBeCloseTo(sum / 5, 12);
+    const one = await run({ batches: 1 });
+    expect(one).toMatchObject({ batches: 1, tokens: 64 });
+    expect(await run({ batches: 9 })).toEqual({
+      ...whole,
+      notices: ['there are 5 whole batches: all of them are taken'],
+    });
+  });
+
+  it('takes the largest batch that the shortest shard holds, and says so', async () => {
+    place.data({ val: 60 });
+    const { batch, tokens, notices } = await run();
+    expect({ batch, tokens }).toEqual({ batch: 3, tokens: 48 });
+    expect(notices).toEqual(['batches of 3: the shortest shard holds no 4 of 16']);
+    place.data({ val: 10 });
+    await expect(run()).rejects.toThrow(/random_val\.bin is too short: no shard may hold less than --seq 16 and one/);
+    await expect(run({ sequence: 65 })).rejects.toThrow("--seq 65 is over the model's context of 64 positions");
+  });
+
+  it('counts bits per byte over the text of the predicted tokens', async () => {
+    const text = 'Grüße aus 東京 🙂, and some more plain text to fill the batch with.\n'.repeat(3);
+    const ids = Uint16Array.from([endOfText, ...encode(text)]).subarray(0, 65);
+    place.data();
+    writeShard(place.path('data', 'random_val.bin'), ids);
+    const { loss, bitsPerByte, bytes } = await run();
+    const wanted = [...ids.subarray(1)].reduce((sum, id) => sum + byteLengths('gpt2', 50257)![id]!, 0);
+    expect(bytes).toBe(wanted);
+    // The cut may fall within a character: its first bytes are counted all the same.
+    const decoded = Buffer.from(decode(ids.subarray(1)).replace(/\uFFFD$/, '')).length;
+    expect(bytes! - decoded).toBeGreaterThanOrEqual(0);
+    expect(bytes! - decoded).toBeLessThan(4);
+    expect(bitsPerByte).toBeCloseTo((loss * 64) / Math.log(2) / wanted, 12);
+    const unknown = await run({ tokenizer: 'other' });
+    expect(unknown).toMatchObject({ bitsPerByte: undefined, bytes: undefined, loss });
+    expect(unknown.notices).toEqual(['no bits per byte: the tokenizer "other" is not known']);
+  });
+});
+
+describe('eval of a run', () => {
+  it("gives its own validation's loss, to the last bit", async () => {
+    const data = place.data({ vocabulary: 100 });
+    const sizes = { layers: 2, channels: 32, heads: 2, context: 64 };
+    await train({
+      ...{ ...sizes, data, out: place.path('run'), device: 'cpu', threads: 2, batch: 4, sequence: 32, steps: 5 },
+      ...{ valEvery: 1, valSteps: 3, sampleEvery: 0, saveEvery: 3, learningRate: 1e-3 },
+    });
+    const losses = new Map(readRun(place.path('run')).series.val);
+    for (const [checkpoint, step] of [
+      ['run/checkpoints/step-00000003', 3],
+      ['run', 5],
+    ] as const) {
+      using device = Device.open({ kind: 'cpu', threads: 1 });
+      const weights = resolveWeights(place.path(checkpoint));
+      const model = createModel(device, weights.model, { B: 4, T: 32, purpose: 'inference' });
+      weights.load(model);
+      const shards = findShards(data, 'val');
+      const { loss } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 32, batches: 3 });
+      expect(loss).toBe(losses.get(step));
+    }
+  });
+});
+
+it('every token of GPT-2 has the bytes of its text, the end of a text none', () => {
+  const lengths = byteLengths('gpt2', 50257)!;
+  expect(lengths[endOfText]).toBe(0);
+  for (const text of [' the', '\n', 'é', '🙂', ' unmistakable']) {
+    const sum = encode(text).reduce((total, id) => total + lengths[id]!, 0);
+    expect(sum, text).toBe(Buffer.from(text).length);
+  }
+  expect(byteLengths('bytes', 257)).toEqual(new Uint8Array(257).fill(1, 0, 256));
+});
