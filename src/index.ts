@@ -13,6 +13,13 @@ export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
+export {
+  type Hellaswag,
+  type HellaswagScore,
+  readHellaswag,
+  type ScoreOptions,
+  scoreHellaswag,
+} from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';

@@ -1,19 +1,25 @@
 // `eval`: how good a trained model is, on any data set. The figures go to stdout, what is said besides to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
+import { UsageError } from '../errors.ts';
 import {
   createModel,
   Device,
   type Dtype,
+  type Evaluation,
   evaluate,
   findShards,
+  type HellaswagScore,
   optionTable,
   type Role,
   readDataset,
+  readHellaswag,
   readOption,
   refuseOtherVocabulary,
   resolveWeights,
+  scoreHellaswag,
   selectDevice,
+  type Weights,
 } from '../index.ts';
 import { number } from './number.ts';
 
@@ -22,15 +28,18 @@ Examples:
   npm run eval -- --model runs/d6                             on the validation set of its own data, all of it
   npm run eval -- --model runs/d6 --data data/own-source      on other text: compare bits per byte
   npm run eval -- --model gpt2_124M.bin --data data/tinyshakespeare --seq 1024
+  npm run eval -- --model runs/d12 --hellaswag data/hellaswag/hellaswag_val.bin
 
 The loss is the mean over every whole batch, in nats a token, as a run's own validation has it. Bits per byte are counted over
 the text of the predicted tokens, so that they compare models of any tokenizer; the end of a text has no bytes.
+HellaSwag: acc is the share of questions whose right completion has the least loss in sum, acc_norm in the mean of its tokens.
 `;
 
 interface Flags {
   readonly model: string;
   readonly data?: string;
   readonly role: Role;
+  readonly hellaswag?: string;
   readonly batch?: number;
   readonly seq?: number;
   readonly steps?: number;
@@ -54,6 +63,7 @@ export function evalCommand(): Command {
     .requiredOption('--model <PATH>', "a run, a checkpoint, or llm.c's model .bin")
     .option('--data <DIR>', `folder of token shards ${ofRun(optionTable.data.default)}`)
     .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
+    .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
     .option('--batch <B>', `sequences in a batch ${ofRun('4')}`, number('--batch', 1, 65536, 'whole'))
     .option('--seq <T>', `tokens in a sequence ${ofRun("the model's context")}`, number('--seq', 1, 65536, 'whole'))
     .option('--steps <N>', 'batches (default: every whole one)', number('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'))
@@ -71,40 +81,85 @@ async function evaluateModel(flags: Flags): Promise<void> {
   const weights = resolveWeights(flags.model);
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
-  const data = flags.data ?? folder(configuration.data) ?? optionTable.data.default;
   const batch = flags.batch ?? size(configuration.batch) ?? 4;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
-  const shards = findShards(data, flags.role);
-  const dataset = readDataset(data);
-  refuseOtherVocabulary(weights, data, dataset);
+  if (sequence > config.context) {
+    throw new UsageError(`--seq ${sequence} is over the model's context of ${config.context} positions`);
+  }
+  // All that can be wrong with the files, before the device is taken.
+  const sizes = { batch, sequence, vocabularySize: config.vocabularySize };
+  const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
+  const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: flags.threads });
-  const T = Math.min(sequence, config.context);
-  const model = createModel(device, config, { B: batch, T, purpose: 'inference' });
+  const model = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
   weights.load(model);
-  const { library, codePath } = device.description;
-  notice(`${weights.path} on ${library} ${codePath} ${dtype}`);
+  const on = `${device.description.library} ${device.description.codePath} ${dtype}`;
+  notice(`${weights.path} on ${on}`);
 
-  const started = performance.now();
-  const { loss, perplexity, bitsPerByte, tokens, bytes, batches, ...sizes } = await evaluate(model, {
-    ...{ shards, batch, sequence, batches: flags.steps, notice },
-    tokenizer: dataset?.tokenizer ?? 'gpt2',
-  });
-  const seconds = (performance.now() - started) / 1000;
-  if (flags.json) {
-    const figures = { loss, perplexity, bitsPerByte, tokens, bytes, batches, ...sizes, seconds };
-    const settings = { model: weights.path, device: `${library} ${codePath} ${dtype}`, data, role: flags.role };
-    process.stdout.write(`${toJson({ ...settings, ...figures })}\n`);
-    return;
+  const progress = new StatusLine();
+  const begun = performance.now();
+  const results: object[] = [{ model: weights.path, device: on }];
+  if (data) {
+    const options = { ...sizes, ...data, batches: flags.steps, notice, progress: progress.show };
+    const evaluation = await evaluate(model, options);
+    progress.clear();
+    results.push({ data: data.folder, role: flags.role, ...evaluation });
+    if (!flags.json) process.stdout.write(lossLines(data.folder, flags.role, evaluation, performance.now() - begun));
   }
-  const lines = [
-    `${data} ${flags.role}: loss ${loss.toFixed(4)}   perplexity ${perplexity.toPrecision(5)}   ${
-      bitsPerByte === undefined ? '' : `bits per byte ${bitsPerByte.toFixed(4)}   `
-    }${tokens.toLocaleString('en-US')} tokens`,
-    `${batches} batches of ${sizes.batch} x ${sizes.sequence}, ${Math.round(tokens / seconds).toLocaleString('en-US')} tokens/s`,
+  if (hellaswag) {
+    if (hellaswag.cut > 0) {
+      notice(
+        `${hellaswag.cut} of ${hellaswag.rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`,
+      );
+    }
+    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress.show });
+    progress.clear();
+    results.push({ hellaswag: hellaswag.path, ...score, cut: hellaswag.cut });
+    if (!flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));
+  }
+  const seconds = (performance.now() - begun) / 1000;
+  if (flags.json) process.stdout.write(`${toJson(Object.assign({}, ...results, { seconds }))}\n`);
+}
+
+/** The shards to evaluate on. @throws Gpt2Error if there are none, or they are of another vocabulary */
+function openData(flags: Flags, weights: Weights) {
+  const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
+  const shards = findShards(data, flags.role);
+  const dataset = readDataset(data);
+  refuseOtherVocabulary(weights, data, dataset);
+  return { folder: data, shards, tokenizer: dataset?.tokenizer ?? 'gpt2' };
+}
+
+function lossLines(data: string, role: Role, evaluation: Evaluation, milliseconds: number): string {
+  const { loss, perplexity, bitsPerByte, tokens, batches, batch, sequence } = evaluation;
+  const number = (value: number) => value.toLocaleString('en-US');
+  const figures = [
+    `loss ${loss.toFixed(4)}`,
+    `perplexity ${perplexity.toPrecision(5)}`,
+    ...(bitsPerByte === undefined ? [] : [`bits per byte ${bitsPerByte.toFixed(4)}`]),
+    `${number(tokens)} tokens`,
   ];
-  process.stdout.write(`${lines.join('\n')}\n`);
+  const rate = Math.round((tokens / milliseconds) * 1000);
+  return `${data} ${role}: ${figures.join('   ')}\n${batches} batches of ${batch} x ${sequence}, ${number(rate)} tokens/s\n`;
+}
+
+function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, questions }: HellaswagScore): string {
+  return `${path}: acc ${acc.toFixed(4)} (${correct} of ${questions})   acc_norm ${accNorm.toFixed(4)} (${correctNorm})\n`;
+}
+
+/** On a terminal, how far it is. */
+class StatusLine {
+  readonly #live = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+
+  readonly show = (done: number, all: number): void => {
+    if (this.#live) process.stderr.write(`\r${Math.floor((100 * done) / all)}%`);
+  };
+
+  clear(): void {
+    if (this.#live) process.stderr.write('\r     \r');
+  }
 }
 
 // Of the configuration that made the model: a manifest can hold anything.

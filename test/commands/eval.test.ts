@@ -2,7 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
+import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { randomQuestions } from '../support/questions.ts';
 
 let place: Workplace;
 const evaluate = (...args: string[]) => place.run(['eval', '--device', 'cpu', '--threads', '1', ...args]);
@@ -15,6 +17,7 @@ beforeAll(() => {
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
   writeFileSync(place.path('notes.bin'), 'notes');
+  writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 50257, longest: 40 }));
 });
 afterAll(() => place[Symbol.dispose]());
 
@@ -42,6 +45,18 @@ it('gives all figures as JSON', () => {
   expect(figures.bitsPerByte).toBeCloseTo((figures.loss! * 192) / Math.log(2) / figures.bytes!, 12);
 });
 
+it('answers questions, alone or after the loss, the same at any batch size', () => {
+  const alone = evaluate('--model', 'run', '--hellaswag', 'questions.bin');
+  expect(alone.code, alone.stderr).toBe(0);
+  expect(alone.stdout).toMatch(/^questions\.bin: acc 0\.\d{4} \(\d+ of 20\) {3}acc_norm 0\.\d{4} \(\d+\)\n$/);
+  expect(alone.stderr).toMatch(/^\d+ of 80 rows are over --seq 32: their contexts lose their beginning$/m);
+  const both = evaluate('--model', 'run', '--hellaswag', 'questions.bin', '--data', 'data', '--json', '--batch', '7');
+  const figures = JSON.parse(both.stdout) as Record<string, number>;
+  expect(figures).toMatchObject({ data: 'data', batch: 7, hellaswag: 'questions.bin', questions: 20 });
+  expect(alone.stdout).toContain(`(${figures.correct} of 20)`);
+  expect(alone.stdout).toContain(`(${figures.correctNorm})`);
+});
+
 it.each([
   ['no --model', [], 2, "required option '--model <PATH>' not specified"],
   ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number from 1'],
@@ -55,6 +70,9 @@ it.each([
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
   ['a model that is not there', ['--model', 'none'], 1, 'there is no none: name a run or a checkpoint folder'],
   ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
+  ['questions that are not there', ['--model', 'run', '--hellaswag', 'none.bin'], 1, 'none.bin cannot be read: ENOENT'],
+  ['questions of another format', ['--model', 'run', '--hellaswag', 'notes.bin'], 1, 'it has 5 bytes'],
+  ['completions over --seq', ['--model', 'run', '--hellaswag', 'questions.bin', '--seq', '3'], 1, 'a sequence of 3'],
   ['no data', ['--model', 'run', '--data', 'none'], 1, 'there is no data in none'],
   ['data of another vocabulary', ['--model', 'run', '--data', 'small'], 1, 'small has a vocabulary of 100 tokens'],
 ] as [string, string[], number, string][])('refuses %s in one line', (_, args, expected, message) => {

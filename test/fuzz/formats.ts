@@ -28,10 +28,12 @@ import { logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent } from '../../src/runs/schema.ts';
 import { datasetFile, readDataset } from '../../src/shards/find.ts';
+import { readQuestions, writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { openShard, writeShard } from '../../src/shards/shard.ts';
 import { readOptions, readOptionsFile } from '../../src/train/options.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
+import { randomQuestions } from '../support/questions.ts';
 
 /** A format with a place for its file. */
 export interface Format {
@@ -147,6 +149,10 @@ export function formatsIn(folder: string): Format[] {
     llmcModelFile(model, type, (name) => new Float32Array(sizes.get(name)!)),
   );
 
+  const questions = join(place('questions'), 'questions.bin');
+  writeQuestions(questions, randomQuestions(5, { vocabulary: 100 }));
+  const questionsExample = readFileSync(questions);
+
   const run = place('run');
   const dataset = place('dataset');
   const curve = join(place('reference'), 'reference.json');
@@ -200,6 +206,14 @@ export function formatsIn(folder: string): Format[] {
       use() {
         using file = openLlmcModel(llmcModel);
         for (const parameter of parameterTable(file.model)) file.read(parameter);
+      },
+    },
+    {
+      name: 'questions',
+      examples: [questionsExample],
+      path: questions,
+      use() {
+        readQuestions(questions);
       },
     },
     {

@@ -1,0 +1,154 @@
+// HellaSwag: a model that has learned to count answers questions about it exactly; the same bits at any batch size; padding and
+// other rows do not count; and the two figures are what plain loops over single rows give.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
+import { completionLosses, readHellaswag, scoreHellaswag } from '../../src/evaluate/hellaswag.ts';
+import { forward } from '../../src/model/forward.ts';
+import { headForward } from '../../src/model/head.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { type Question, writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { countingBatch, countingQuestions, randomQuestions } from '../support/questions.ts';
+
+const config = { layers: 2, channels: 128, heads: 2, context: 256, vocabularySize: 100 };
+const vocabulary = config.vocabularySize;
+const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const read = (questions: readonly Question[], sequence: number, vocabularySize = vocabulary) => {
+  const path = join(folder, 'questions.bin');
+  writeQuestions(path, questions);
+  return readHellaswag(path, { sequence, vocabularySize });
+};
+
+describeBackends(
+  'hellaswag',
+  (_, kind, dtype) => {
+    let device: Device;
+    beforeEach(() => {
+      device = Device.open({ kind, dtype });
+    });
+    afterEach(() => device.close());
+
+    /** As a seed draws it, but with opinions: embeddings that are larger tell tokens apart. */
+    const drawn = (B: number, T: number): Model => {
+      const model = createModel(device, config, { B, T, purpose: 'inference' });
+      initializeWeights(model, 42);
+      const wte = model.masters.get('wte');
+      wte.write((wte.read() as Float32Array).map((value) => 10 * value));
+      castWeights(model);
+      return model;
+    };
+
+    it('a model that has learned to count scores exactly, in the memory of its training', async () => {
+      const [batch, sequence] = [8, 16];
+      const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
+      initializeWeights(model, 42);
+      const trainer = new Trainer(model, { batch, sequence, accumulation: 1, weightDecay: 0, gradientClip: 1 });
+      for (let step = 0; step < 150; step++) {
+        await trainer.step(step, 3e-3, () => countingBatch(batch, sequence, vocabulary, step));
+      }
+      const before = new Map(device.allocated);
+      const questions = countingQuestions(40, vocabulary);
+      const all = await scoreHellaswag(model, read(questions, sequence), { batch, sequence });
+      expect(all).toEqual({ acc: 1, accNorm: 1, correct: 40, correctNorm: 40, questions: 40 });
+      const wrong = questions.map((each, index) => (index % 5 === 0 ? { ...each, label: (each.label + 1) % 4 } : each));
+      const most = await scoreHellaswag(model, read(wrong, sequence), { batch, sequence });
+      expect(most).toEqual({ acc: 0.8, accNorm: 0.8, correct: 32, correctNorm: 32, questions: 40 });
+      expect(new Map(device.allocated)).toEqual(before);
+    });
+
+    it('gives the same bits at any batch size', async () => {
+      // Rows of both widths, 128 and 256.
+      const hellaswag = read(randomQuestions(30, { vocabulary, longest: 230 }), 256);
+      expect(new Set(hellaswag.rows.map(({ width }) => width))).toEqual(new Set([128, 256]));
+      const [first, ...others] = await Promise.all(
+        [1, 2, 3, 8].map(async (batch) => {
+          const model = drawn(batch, 256);
+          return completionLosses(model, hellaswag, { batch, sequence: 256 });
+        }),
+      );
+      for (const other of others) expect(other).toEqual(first);
+    });
+
+    it('counts the tokens of completions and nothing else: as rows that are run by themselves', async () => {
+      const questions = randomQuestions(20, { vocabulary, longest: 100 });
+      const hellaswag = read(questions, 128);
+      const model = drawn(4, 128);
+      const sums = await completionLosses(model, hellaswag, { batch: 4, sequence: 128 });
+      // bf16 keeps 8 bits of the residual stream; a row alone may take another kernel.
+      const within = dtype === 'fp32' ? 1e-5 : 2e-2;
+      let [correct, correctNorm] = [0, 0];
+      for (const [index, { label, context, completions }] of questions.entries()) {
+        const plain = completions.map((tokens) => {
+          const row = Int32Array.from([...context, ...tokens]);
+          const batch = model.activations.at(1, row.length - 1);
+          batch.model.tokens.write(row.slice(0, -1));
+          batch.model.targets.write(row.slice(1));
+          forward(model, batch);
+          headForward(model, batch);
+          const losses = batch.model.losses.readInto(new Float32Array(row.length - 1));
+          return losses.slice(context.length - 1).reduce((sum, loss) => sum + loss, 0);
+        });
+        plain.forEach((sum, each) => {
+          expect(Math.abs(sums[index]![each]! / sum - 1)).toBeLessThan(within);
+        });
+        const best = (values: number[]) => values.indexOf(Math.min(...values));
+        if (best([...sums[index]!]) === label) correct++;
+        if (best(completions.map((tokens, each) => sums[index]![each]! / tokens.length)) === label) correctNorm++;
+      }
+      const score = await scoreHellaswag(model, hellaswag, { batch: 4, sequence: 128 });
+      expect(score).toMatchObject({ correct, correctNorm, questions: 20 });
+      // By sum the shortest completions win, by mean they do not: the two figures are told apart.
+      expect(correct).not.toBe(correctNorm);
+    });
+
+    it('leaves out the beginning of contexts that are too long', async () => {
+      const questions = randomQuestions(10, { vocabulary, longest: 60 });
+      const hellaswag = read(questions, 24);
+      const shortened = questions.flatMap(({ label, context, completions }) =>
+        completions.map((tokens) => ({ label, context: context.slice(-(25 - tokens.length)), completions: [tokens] })),
+      );
+      expect(hellaswag.cut).toBe(
+        shortened.filter(({ context }, i) => context.length < questions[i >> 2]!.context.length).length,
+      );
+      expect(hellaswag.cut).toBeGreaterThan(0);
+      const model = drawn(4, 24);
+      const sums = await completionLosses(model, hellaswag, { batch: 4, sequence: 24 });
+      const twice = shortened.map((each) => ({
+        ...each,
+        label: 0,
+        completions: [...each.completions, ...each.completions],
+      }));
+      const alone = await completionLosses(model, read(twice, 24), { batch: 4, sequence: 24 });
+      expect(sums.flatMap((each) => [...each])).toEqual(alone.map(([sum]) => sum));
+    });
+
+    it('a model that has diverged knows no answer', async () => {
+      const model = drawn(4, 64);
+      model.masters.get('lnfb').write(new Float32Array(config.channels).fill(Number.NaN));
+      castWeights(model);
+      const score = await scoreHellaswag(model, read(randomQuestions(8, { vocabulary }), 64), {
+        batch: 4,
+        sequence: 64,
+      });
+      expect(score).toEqual({ acc: 0, accNorm: 0, correct: 0, correctNorm: 0, questions: 8 });
+    });
+  },
+  { dtypes: ['fp32', 'tf32', 'bf16'] },
+);
+
+it('refuses what the model cannot read', () => {
+  const questions = randomQuestions(5, { vocabulary: 100 });
+  expect(() => read(questions, 64, 90)).toThrow(
+    /completion \d of question \d in .* has the token \d+, beyond the vocabulary of 90; the file was made for another model/,
+  );
+  expect(() => read(questions, 5)).toThrow(
+    /completion \d of question \d in .* has \d+ tokens, more than a sequence of 5/,
+  );
+});
