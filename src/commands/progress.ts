@@ -62,6 +62,12 @@ export class Progress {
           ),
         );
         break;
+      case 'hellaswag': {
+        const step = `step ${String(event.step).padStart(this.#width)}/${this.#steps}`;
+        const [acc, accNorm] = [Number(event.acc).toFixed(4), Number(event.accNorm).toFixed(4)];
+        this.line(styleText('bold', `${step}   hellaswag acc ${acc}   acc_norm ${accNorm}`));
+        break;
+      }
       case 'sample':
         this.line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;

@@ -42,6 +42,8 @@ export const configurationSchema = z.looseObject({
   seed: z.int(),
   order: z.enum(['llmc', 'file', 'sequence']),
   overfitBatch: z.boolean(),
+  hellaswagEvery: z.int().optional(),
+  hellaswag: z.string().optional(),
   keep: z.int().optional(),
   keepEvery: z.int().optional(),
   skipSpikes: z.number().optional(),
@@ -75,6 +77,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     skipped: z.boolean().optional(),
   }),
   z.looseObject({ event: z.literal('val'), step, loss: number }),
+  // Shares of `questions` answered right, by the sum of a completion's losses and by their mean.
+  z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
   // ms: from the save's being due to its being on the disk. Of these training stood still for waitedMs until the save before
   // was written, and for heldMs until the device's copy was issued; the copy itself is in the time of the step that follows.

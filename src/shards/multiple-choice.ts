@@ -64,6 +64,11 @@ function readWhole(path: string, refuse: (what: string) => never): Uint8Array<Ar
     return Uint8Array.from(readFileSync(path));
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') {
+      throw new Gpt2Error(
+        `there are no questions in ${path}: run \`npm run prepro hellaswag\`, or name a file with --hellaswag`,
+      );
+    }
     throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
 }

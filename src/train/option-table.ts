@@ -154,6 +154,20 @@ export const optionTable = {
     help: 'steps between validations; 0: none',
   },
   valSteps: { flag: '--val-steps', argument: 'N', read: whole(1), default: 20, help: 'batches in a validation' },
+  hellaswagEvery: {
+    flag: '--hellaswag-every',
+    argument: 'N',
+    read: whole(0),
+    default: 0,
+    help: 'steps between evaluations on HellaSwag, and at the end; 0: none',
+  },
+  hellaswag: {
+    flag: '--hellaswag',
+    argument: 'FILE',
+    read: 'text',
+    default: 'data/hellaswag/hellaswag_val.bin',
+    help: "its questions, in llm.c's format",
+  },
   sampleEvery: {
     flag: '--sample-every',
     argument: 'N',

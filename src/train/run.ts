@@ -7,6 +7,7 @@ import { BackgroundWriter } from '../checkpoint/background.ts';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
+import type { Hellaswag } from '../evaluate/hellaswag.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel, type Model } from '../model/model.ts';
@@ -17,6 +18,7 @@ import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 import { checkMemory } from './memory.ts';
+import { openHellaswag } from './milestones.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
 import { describeDevice, memorySizes } from './plan.ts';
@@ -60,6 +62,7 @@ export interface Run {
   readonly writer: BackgroundWriter;
   readonly loader: Loader;
   readonly validation: Validation | undefined;
+  readonly hellaswag: Hellaswag | undefined;
   /** Steps between samples of text; 0: none. */
   readonly sampleEvery: number;
   readonly log: RunLog;
@@ -93,6 +96,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const validation =
       options.valEvery > 0 ? openValidation(options, valShards, config.vocabularySize, notice) : undefined;
     if (validation) keep(validation.loader);
+    const hellaswag = openHellaswag(options, config, notice);
 
     // A sample starts behind the end of a text, which a smaller vocabulary than GPT-2's has no token for.
     const canSample = config.vocabularySize > endOfText;
@@ -142,6 +146,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       writer: new BackgroundWriter(model, trainer),
       loader,
       validation,
+      hellaswag,
       sampleEvery: canSample ? options.sampleEvery : 0,
       log,
       program,

@@ -1,12 +1,12 @@
 // A training run from options to the last checkpoint: opens data, device and run folder, then the loop. Each step may
-// log, in this order: validation, sample, checkpoint, training loss. What a step computes is in trainer.ts.
+// log, in this order: validation, HellaSwag, sample, checkpoint, training loss. What a step computes is in trainer.ts.
 import type { Batch } from '../batches/loader.ts';
 import { type Position, startPosition } from '../batches/order.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { meanLoss } from '../evaluate/mean-loss.ts';
 import { readRun } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { doneEvent, sampleText } from './milestones.ts';
+import { doneEvent, hellaswagEvent, sampleText } from './milestones.ts';
 import type { TrainOptions } from './option-table.ts';
 import { openRun, type Run, type RunDescription } from './run.ts';
 import { Saving, type SavingHooks } from './saving.ts';
@@ -120,7 +120,8 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, model, loader, validation, sampleEvery, resumed } = this.#run;
+    const { options, steps, lastStep, startStep, model, loader, validation, hellaswag, sampleEvery, resumed } =
+      this.#run;
     const { signal, onStart } = this.#hooks;
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
@@ -134,15 +135,17 @@ class Session {
       const isStopping = () => signal?.aborted === true || this.#skippedInARow >= mostSkippedInARow;
       const isDue = (every: number) => every > 0 && step % every === 0;
       const validates = validation !== undefined && (isLast || isDue(options.valEvery));
+      const answers = hellaswag !== undefined && step > 0 && (isLast || isDue(options.hellaswagEvery));
       const samples = sampleEvery > 0 && step > 0 && (isLast || isDue(sampleEvery));
       const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
-      if (validates || samples || saves || isStopping()) await this.#settle();
+      if (validates || answers || samples || saves || isStopping()) await this.#settle();
       if (!isResumedHere) {
         if (validates) {
           validation.loader.seek(startPosition);
           const loss = await meanLoss(model, validation, () => validation.loader.next());
           this.#log({ event: 'val', step, loss });
         }
+        if (answers) this.#log(await hellaswagEvent(this.#run, hellaswag, step));
         if (samples) this.#log({ event: 'sample', step, text: await sampleText(this.#run, step) });
         const stops = isStopping();
         if (stops || isLast || step === lastStep) await this.#saving.saveNow(step, loader.position);

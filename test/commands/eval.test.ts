@@ -70,7 +70,12 @@ it.each([
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
   ['a model that is not there', ['--model', 'none'], 1, 'there is no none: name a run or a checkpoint folder'],
   ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
-  ['questions that are not there', ['--model', 'run', '--hellaswag', 'none.bin'], 1, 'none.bin cannot be read: ENOENT'],
+  [
+    'questions that are not there',
+    ['--model', 'run', '--hellaswag', 'none.bin'],
+    1,
+    'there are no questions in none.bin',
+  ],
   ['questions of another format', ['--model', 'run', '--hellaswag', 'notes.bin'], 1, 'it has 5 bytes'],
   ['completions over --seq', ['--model', 'run', '--hellaswag', 'questions.bin', '--seq', '3'], 1, 'a sequence of 3'],
   ['no data', ['--model', 'run', '--data', 'none'], 1, 'there is no data in none'],

@@ -95,7 +95,9 @@ it.each([
 });
 
 it('that is not there, or a folder, is refused', () => {
-  expect(() => readQuestions(join(folder, 'none'))).toThrow(/none cannot be read: ENOENT/);
+  expect(() => readQuestions(join(folder, 'none'))).toThrow(
+    /there are no questions in .*none: run `npm run prepro hellaswag`/,
+  );
   expect(() => readQuestions(folder)).toThrow('it is not a file');
 });
 

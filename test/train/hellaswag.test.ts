@@ -1,0 +1,109 @@
+// HellaSwag while training: its events in their place, the same figures that an evaluation of the checkpoint gives, steps that
+// are not changed by it, and a resumed run that goes on as if it had not been stopped.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { readHellaswag, scoreHellaswag } from '../../src/evaluate/hellaswag.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { writeQuestions } from '../../src/shards/multiple-choice.ts';
+import type { TrainOptions } from '../../src/train/option-table.ts';
+import { train } from '../../src/train/train.ts';
+import { describeBackends } from '../support/backends.ts';
+import { Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
+import { randomQuestions } from '../support/questions.ts';
+
+const [batch, sequence] = [4, 32];
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  place.data({ vocabulary: 100 });
+  writeQuestions(place.path('questions.bin'), randomQuestions(60, { vocabulary: 100, longest: 50 }));
+});
+afterAll(() => place[Symbol.dispose]());
+
+/** Trains and gives what was noticed. */
+async function run(out: string, options: TrainOptions): Promise<string[]> {
+  const notices: string[] = [];
+  const base: TrainOptions = {
+    ...{ layers: 2, channels: 128, heads: 2, context: 64, batch, sequence, data: place.path('data') },
+    ...{ steps: 9, learningRate: 1e-2, valEvery: 2, valSteps: 2, sampleEvery: 0, totalBatch: 2 * batch * sequence },
+    ...{ hellaswag: place.path('questions.bin'), hellaswagEvery: 3, out: place.path(out) },
+  };
+  await train({ ...base, ...options }, { onNotice: (text) => notices.push(text) });
+  return notices;
+}
+const eventsOf = (out: string) => readRun(place.path(out)).events;
+const answersOf = (out: string) => eventsOf(out).flatMap((event) => (event.event === 'hellaswag' ? [event] : []));
+
+describeBackends(
+  'hellaswag in training',
+  (_, device, dtype) => {
+    const name = (out: string) => `${out}-${device}-${dtype}`;
+    const straight = name('straight');
+    let notices: string[];
+    beforeAll(async () => {
+      notices = await run(straight, { device, dtype, saveEvery: 3 });
+    });
+
+    it('logs its figures every N steps and at the end, behind the validation', () => {
+      const kinds = eventsOf(straight).flatMap((event) =>
+        event.event === 'hellaswag' || event.event === 'val' ? [`${event.event} ${event.step}`] : [],
+      );
+      expect(kinds).toEqual([
+        'val 0',
+        'val 2',
+        'hellaswag 3',
+        'val 4',
+        'val 6',
+        'hellaswag 6',
+        'val 8',
+        'val 9',
+        'hellaswag 9',
+      ]);
+      expect(notices.length).toBe(1);
+      expect(notices[0]).toMatch(/^hellaswag: \d+ of 240 rows are over --seq 32: their contexts lose their beginning$/);
+    });
+
+    it('gives what an evaluation of the checkpoint gives, at any batch size', async () => {
+      for (const { step, acc, accNorm, questions } of answersOf(straight)) {
+        using opened = Device.open({ kind: device, dtype });
+        const weights = resolveWeights(place.path(straight, 'checkpoints', `step-0000000${step}`));
+        const model = createModel(opened, weights.model, { B: 7, T: sequence, purpose: 'inference' });
+        weights.load(model);
+        const hellaswag = readHellaswag(place.path('questions.bin'), { sequence, vocabularySize: 100 });
+        const score = await scoreHellaswag(model, hellaswag, { batch: 7, sequence });
+        expect(score).toMatchObject({ acc, accNorm, questions });
+      }
+    });
+
+    it('changes no step', async () => {
+      await run(name('without'), { device, dtype, hellaswagEvery: 0 });
+      const others = figuresOf(place.path(straight)).filter((line) => !line.includes('"event":"hellaswag"'));
+      expect(figuresOf(place.path(name('without')))).toEqual(others);
+    });
+
+    it('goes on after a stop as if there had been none', async () => {
+      for (const stopAfter of [3, 5]) {
+        const out = name(`stopped${stopAfter}`);
+        await run(out, { device, dtype, stopAfter });
+        await train({ out: place.path(out), resume: true });
+        expect(figuresOf(place.path(out))).toEqual(figuresOf(place.path(straight)));
+      }
+    });
+  },
+  { dtypes: ['fp32', 'bf16'] },
+);
+
+it('refuses questions that are not there or not for the model before the run has a folder', async () => {
+  const cpu = { device: 'cpu', out: place.path('refused') };
+  await expect(run('refused', { ...cpu, hellaswag: 'none.bin' })).rejects.toThrow(
+    /^there are no questions in none\.bin: run/,
+  );
+  const missing = { ...cpu, hellaswag: undefined };
+  await expect(run('refused', missing)).rejects.toThrow(/in data\/hellaswag\/hellaswag_val\.bin: run/);
+  const small = place.data({ vocabulary: 90, below: 90, name: 'small' });
+  await expect(run('refused', { ...cpu, data: small })).rejects.toThrow(/beyond the vocabulary of 90/);
+  expect(() => readRun(place.path('refused'))).toThrow();
+});
