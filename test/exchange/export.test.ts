@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSafetensors } from '../../src/checkpoint/safetensors.ts';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { exportModel } from '../../src/exchange/export.ts';
 import { gpt2TokenizerFiles } from '../../src/exchange/tokenizer-files.ts';
@@ -13,7 +14,7 @@ import { Device } from '../../src/native/device.ts';
 import { encode } from '../../src/tokenizer/tokenizer.ts';
 import { contentOf, manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
-import { toBf16 } from '../support/tensors.ts';
+import { floats, held, toBf16 } from '../support/tensors.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 let place: Workplace;
@@ -58,6 +59,19 @@ describe('llm.c', () => {
       }),
     );
     expect(file.subarray(1024).equals(wanted)).toBe(true);
+  });
+
+  it('what was exported is read back, and in fp32 the model is the same', () => {
+    for (const dtype of ['fp32', 'bf16'] as const) {
+      const out = place.path(`${dtype}-back.bin`);
+      exportModel({ model, format: 'llmc', out, dtype });
+      using device = Device.open({ kind: 'cpu' });
+      const read = resolveWeights(out);
+      expect(read.model).toEqual(tinyConfig);
+      const back = trainedModel(device, 2);
+      read.load(back.model);
+      for (const [name, values] of weights) expect(floats(back.model.masters.get(name))).toEqual(held(dtype, values));
+    }
   });
 });
 
