@@ -8,6 +8,7 @@ export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoin
 export { writeCheckpoint } from './checkpoint/write.ts';
 export { type Comparison, compareSeries } from './compare/compare.ts';
 export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';
+export { type PreparedQuestions, prepareHellaswag } from './datasets/hellaswag.ts';
 export { datasetNames, datasets, prepareDataset } from './datasets/prepare.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';

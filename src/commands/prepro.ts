@@ -1,6 +1,6 @@
 // `prepro`: makes a data set's token shards.
 import { Command } from 'commander';
-import { datasets, prepareDataset } from '../index.ts';
+import { datasets, prepareDataset, prepareHellaswag } from '../index.ts';
 import { asTyped } from '../package-root.ts';
 
 interface Flags {
@@ -12,24 +12,28 @@ interface Flags {
 const help = `
 Data sets:
 ${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`).join('\n')}
+  hellaswag        HellaSwag's questions, for eval and for train --hellaswag-every
 
 Examples:
   npm run prepro tinyshakespeare                     download, check, encode
   npm run prepro tinyshakespeare -- --from input.txt from a file of yours
   npm run prepro own-source                          no network needed
+  npm run prepro hellaswag -- --from hellaswag_val.jsonl    from the published file
 
-The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt.
+The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt,
+hellaswag/hellaswag_val.jsonl.
 `;
 
 export function preproCommand(): Command {
   return new Command('prepro')
     .description("Make a data set's token shards")
-    .argument('<dataset>', datasets.map(({ name }) => name).join(', '))
+    .argument('<dataset>', [...datasets.map(({ name }) => name), 'hellaswag'].join(', '))
     .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
     .option('--out <DIR>', 'folder to write (default: data/<dataset>)')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(async (name: string, flags: Flags) => {
+      if (name === 'hellaswag') return makeQuestions(flags);
       const notice = (text: string) => process.stderr.write(`${text}\n`);
       const { folder, present, dataset } = await prepareDataset(name, { from: flags.from, out: flags.out, notice });
       if (flags.json) {
@@ -43,4 +47,13 @@ export function preproCommand(): Command {
       const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
       process.stdout.write(asTyped(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`));
     });
+}
+
+function makeQuestions(flags: Flags): void {
+  const made = prepareHellaswag(flags);
+  const lines = [
+    `${made.path}: ${made.questions.toLocaleString('en-US')} questions`,
+    `next: npm run eval -- --model runs/... --hellaswag ${made.path}`,
+  ];
+  process.stdout.write(flags.json ? `${JSON.stringify(made)}\n` : asTyped(`${lines.join('\n')}\n`));
 }

@@ -1,0 +1,75 @@
+// HellaSwag's published questions (Zellers et al. 2019), one JSON object a line, as tokens in llm.c's file: byte for byte what
+// llm.c's own script makes of them. They are no text to train on, so they are none of the data sets of prepare.ts.
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { basename, extname, join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error } from '../errors.ts';
+import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
+import { encode } from '../tokenizer/tokenizer.ts';
+
+const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hellaswag_val.jsonl';
+
+const lineSchema = z.object({
+  ctx: z.string().min(1),
+  endings: z.array(z.string()).min(2),
+  /** A number as published; a text of digits as others pass it on. */
+  label: z.union([z.int().nonnegative(), z.string().regex(/^\d+$/).transform(Number)]),
+});
+
+export interface PreparedQuestions {
+  /** Of the file that was written. */
+  readonly path: string;
+  readonly questions: number;
+}
+
+/**
+ * Makes the file of questions, named as its source is, in `out` (default data/hellaswag).
+ * @param from the published file; default: hellaswag/hellaswag_val.jsonl in the folder GPT2_DATASETS
+ * @throws Gpt2Error if it is not there, a line of it is no question, or the file cannot be written
+ */
+export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}): PreparedQuestions {
+  const source = from ?? findSource();
+  const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
+  if (questions.length === 0) throw new Gpt2Error(`${source} has no questions: it is empty`);
+  const folder = out ?? join('data', 'hellaswag');
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+  }
+  const path = join(folder, `${basename(source, extname(source))}.bin`);
+  writeQuestions(path, questions);
+  return { path, questions: questions.length };
+}
+
+function findSource(): string {
+  const folder = process.env.GPT2_DATASETS;
+  const local = folder && join(folder, 'hellaswag', 'hellaswag_val.jsonl');
+  if (local && existsSync(local)) return local;
+  throw new Gpt2Error(`the questions are not there: download ${url} and name the file with --from`);
+}
+
+function readLines(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8')
+      .split('\n')
+      .filter((line) => line.trim() !== '');
+  } catch (cause) {
+    throw new Gpt2Error(`the questions ${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+}
+
+function toQuestion(line: string, place: string): Question {
+  let parsed: z.infer<typeof lineSchema>;
+  try {
+    parsed = lineSchema.parse(JSON.parse(line));
+  } catch (cause) {
+    const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
+    throw new Gpt2Error(`${place} is no question with ctx, endings and label: ${reason}`, { cause });
+  }
+  const { ctx, endings, label } = parsed;
+  if (label >= endings.length) throw new Gpt2Error(`${place} has the label ${label} for ${endings.length} endings`);
+  const tokens = (text: string) => Uint16Array.from(encode(text));
+  // GPT-2's tokens of words carry the space before them.
+  return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };
+}
