@@ -6,7 +6,8 @@ export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './che
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
 export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
-export { type Comparison, compareSeries } from './compare/compare.ts';
+export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
+export { describeMismatches, type NamedRun, type Pair, type Pairing, pairRuns } from './compare/pairs.ts';
 export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';
 export { type PreparedQuestions, prepareHellaswag } from './datasets/hellaswag.ts';
 export { datasetNames, datasets, prepareDataset } from './datasets/prepare.ts';
@@ -30,8 +31,20 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
 export { selectDevice } from './native/select-device.ts';
+export {
+  type Compared,
+  describeComparison,
+  describeOutside,
+  ownFigures,
+  ownHead,
+  ownRows,
+} from './report/comparison-text.ts';
+export { htmlReport } from './report/html-report.ts';
 export { lossPlot } from './report/loss-plot.ts';
+export { renderPng } from './report/png.ts';
+export { type ReportData, reportData } from './report/report-data.ts';
 export { formatTable } from './report/table.ts';
+export { terminalPlot } from './report/terminal-plot.ts';
 export { type RunRecord, readRun, type Series } from './runs/reader.ts';
 export type { Configuration, RunEvent } from './runs/schema.ts';
 export { generate } from './sample/generate.ts';

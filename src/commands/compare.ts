@@ -1,27 +1,41 @@
-// `compare`: a run's curve over a reference: table, plot, verdict. How far the two are apart and what counts as inside is
-// left to ../compare, drawing to ../report; a verdict of outside travels to the exit code as an error.
+// `compare`: curves of runs over references or over each other: table, plot, report, verdict. How far two are apart and what
+// counts as inside is left to ../compare, words and drawing to ../report; a verdict of outside travels to the exit code as
+// an error.
 import { writeFileSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
+import { join } from 'node:path';
+import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import {
-  type Comparison,
+  type Compared,
   compareSeries,
+  describeComparison,
+  describeMismatches,
+  describeOutside,
   formatTable,
+  htmlReport,
   lossPlot,
-  matchingReference,
   mismatches,
+  ownFigures,
+  ownHead,
+  ownRows,
+  type Pairing,
+  pairRuns,
   type Reference,
   type RunRecord,
   readReference,
-  readRun,
   referenceNames,
+  renderPng,
+  reportData,
+  terminalPlot,
 } from '../index.ts';
 
 interface Flags {
-  readonly reference?: string;
+  readonly reference?: readonly string[];
   readonly tolerance?: number;
   readonly out?: string;
+  readonly html?: string;
+  readonly plot?: boolean;
   readonly json?: boolean;
 }
 
@@ -35,24 +49,39 @@ Examples:
   npm run compare runs/d6                                  over the reference with the same configuration
   npm run compare runs/d6 -- --reference llmc-d6-fp32-b4-t64 --tolerance 0.01
   npm run compare runs/d6 -- --reference recorded.json     a curve of your own, in the format of data/reference
-  npm run compare runs/d6 -- --out d6.svg                  the plot somewhere else
+  npm run compare runs/b runs/c -- --reference runs/a      runs over another run, whatever they were configured as
+  npm run compare runs/a runs/b runs/c                     over the reference of all of them, or else over the first
+  npm run compare runs/d6 -- --plot                        the curves in the terminal
+  npm run compare runs/d6 -- --out d6.png --html d6.html   plot (.svg or .png) and report somewhere else
   npm run --silent compare runs/d6 -- --json               the figures, for a program to read
+
+The report is one HTML file that needs no network: zoom, values at every step, log axis, smoothing, differences.
 
 Columns: steps that run and reference both have; the worst |difference| and its step; the mean |difference|; the first
 step beyond its limit; both values at the last step they have in common.
 
 Exit code 0: inside the reference's limits (or --tolerance at every step), or there is no reference; 1: outside, or the
-run is not configured as the reference.
+run is not configured as the reference. Over another run only --tolerance judges.
 `;
 
 /** The command; its action throws Gpt2Error where the exit code is to be 1. */
 export function compareCommand(): Command {
   return new Command('compare')
-    .description("Lay a run's curve over a reference")
-    .argument('<run>', 'run folder')
-    .option('--reference <NAME|FILE>', 'the reference (default: the one with the same configuration)')
+    .description("Lay runs' curves over references, or over each other")
+    .argument('<run...>', 'run folders')
+    .option(
+      '--reference <NAME|FILE|RUN>',
+      'what to lay them over; may be given more than once (default: the reference with the same configuration)',
+      (name: string, before: string[] = []) => [...before, name],
+    )
     .option('--tolerance <X>', 'largest difference at every step of every series', readTolerance)
-    .option('--out <FILE>', 'where the SVG plot goes (default: compare.svg in the run folder)')
+    .option(
+      '--out <FILE>',
+      'where the plot goes, .svg or .png (default: compare.svg in the first run folder)',
+      readPlotName,
+    )
+    .option('--html <FILE>', 'where the report goes (default: beside the plot, under its name)')
+    .option('--plot', 'draw the training losses in the terminal')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(compare);
@@ -65,106 +94,69 @@ function readTolerance(text: string): number {
   return value;
 }
 
-function compare(runFolder: string, flags: Flags): void {
-  const run = readRun(runFolder);
-  const reference = flags.reference ? readReference(flags.reference) : matchingReference(run.configuration);
-  if (reference) checkConfiguration(run, reference);
-  const comparison = reference && compareSeries(run.series, reference, flags.tolerance);
-  if (reference && comparison?.series.every(({ steps }) => steps === 0)) {
-    throw new Gpt2Error(`${runFolder} has no step in common with ${reference.name} yet; train it further`);
-  }
-
-  const plot = flags.out ?? join(runFolder, 'compare.svg');
-  // The figures come first: a plot that cannot be written takes nothing from them.
-  if (flags.json) {
-    const result = comparison ?? { series: ownFigures(run) };
-    process.stdout.write(toJson({ run: runFolder, reference: reference?.name ?? null, plot, ...result }));
-  } else if (reference && comparison) {
-    process.stdout.write(`${describeComparison(runFolder, run, reference, comparison, flags.tolerance)}\n`);
-  } else {
-    process.stdout.write(`${describeAlone(run)}\n`);
-  }
-  const { tolerance } = flags;
-  writePlot(plot, lossPlot(basename(resolve(runFolder)), run, reference ? [reference] : [], { tolerance }));
-  if (!flags.json) process.stdout.write(`plot: ${plot}\n`);
-  if (reference && comparison) checkInside(comparison, reference.name);
+function readPlotName(name: string): string {
+  if (/\.(svg|png)$/i.test(name)) return name;
+  throw new UsageError(`--out takes a file that ends in .svg or .png, not ${JSON.stringify(name)}`);
 }
 
-/** @throws Gpt2Error naming every field that differs */
-function checkConfiguration(run: RunRecord, reference: Reference): void {
-  const differences = describeMismatches(run, reference);
-  if (differences === '') return;
+async function compare(folders: readonly string[], flags: Flags): Promise<void> {
+  const { tolerance } = flags;
+  const pairing = pairRuns(folders, flags.reference);
+  const { runs, baselines } = pairing;
+  const compared = pairing.pairs.map((pair) => ({
+    ...pair,
+    comparison: compareSeries(pair.run.series, pair.over, tolerance),
+  }));
+  for (const { run, over, comparison } of compared) {
+    if (comparison.series.some(({ steps }) => steps > 0)) continue;
+    throw new Gpt2Error(`${run.folder} has no step in common with ${over.name} yet; train it further`);
+  }
+
+  const plot = flags.out ?? join(folders[0]!, 'compare.svg');
+  const report = flags.html ?? plot.replace(/\.\w+$/, '.html');
+  // The figures come first: a plot that cannot be written takes nothing from them.
+  if (flags.json) process.stdout.write(toJson(result(pairing, compared, { plot, report })));
+  else process.stdout.write(`${describe(pairing, compared, tolerance)}\n`);
+  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing)}\n`);
+  const svg = lossPlot(runs, baselines, { tolerance });
+  write('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
+  write('report', report, htmlReport(reportData(runs, baselines, { compared, tolerance })), '--html');
+  if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
+  checkInside(compared);
+}
+
+function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: number | undefined): string {
+  if (compared.length === 0) return describeAlone(runs[0]!);
+  return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
+}
+
+/** One comparison lies open; several are a list. */
+function result({ runs }: Pairing, compared: readonly Compared[], files: { plot: string; report: string }): object {
+  const [first, second] = compared;
+  if (!first) return { run: runs[0]!.folder, reference: null, ...files, series: ownFigures(runs[0]!) };
+  const one = ({ run, over, comparison }: Compared) => ({ run: run.folder, reference: over.name, ...comparison });
+  return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
+}
+
+/** @throws Gpt2Error naming what is outside: series, first step, by how much, limit */
+function checkInside(compared: readonly Compared[]): void {
+  const outside = compared.filter(({ comparison }) => !comparison.inside);
+  if (outside.length === 0) return;
+  const of = ({ run, over }: Compared) => (compared.length === 1 ? over.name : `${over.name} is ${run.folder}`);
   throw new Gpt2Error(
-    `the run is not configured as ${reference.name}: ${differences}; train with these, or name another --reference`,
+    `outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`,
   );
 }
 
-const describeMismatches = ({ configuration }: RunRecord, reference: Reference): string =>
-  mismatches(configuration, reference)
-    .map(({ field, run, reference: wanted }) => `${field} ${run ?? 'none'} instead of ${wanted}`)
-    .join(', ');
-
-/** @throws Gpt2Error naming what is outside: series, first step, by how much, limit */
-function checkInside({ series, inside }: Comparison, name: string): void {
-  if (inside) return;
-  const reasons = series.flatMap(({ series: of, beyond, meanBeyond }) => [
-    ...(beyond
-      ? [`${of} at step ${beyond.step} is off by ${digits(beyond.difference)}, over ${digits(beyond.within)}`]
-      : []),
-    ...(meanBeyond
-      ? [
-          `${of} is off by ${digits(meanBeyond.mean)} on average over steps ${meanBeyond.limit.from} to ${meanBeyond.limit.to}, over ${digits(meanBeyond.limit.within)}`,
-        ]
-      : []),
-  ]);
-  throw new Gpt2Error(`outside the limits of ${name}: ${reasons.join('; ')}`);
-}
-
-function describeComparison(
-  runFolder: string,
-  run: RunRecord,
-  reference: Reference,
-  { series, finalValidation, inside }: Comparison,
-  tolerance: number | undefined,
-): string {
-  const rows = series.map(({ series: name, steps, worst, mean, beyond, meanBeyond }) => {
-    const recorded = new Map(reference.series[name]);
-    const last = run.series[name].findLast(([step]) => recorded.has(step));
-    return [
-      name,
-      String(steps),
-      worst ? digits(worst.difference) : '-',
-      worst ? String(worst.step) : '-',
-      steps > 0 ? digits(mean) : '-',
-      beyond ? String(beyond.step) : meanBeyond ? `mean of ${meanBeyond.limit.from}-${meanBeyond.limit.to}` : 'none',
-      last ? shown(last[1]) : '-',
-      last ? shown(recorded.get(last[0])!) : '-',
-    ];
-  });
-  const header = ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'];
-  const lines = [`${runFolder} over ${reference.name}`, formatTable([header, ...rows])];
-  if (finalValidation) {
-    const { step, run: ours, reference: theirs } = finalValidation;
-    lines.push(`final validation, at step ${step}: ${ours.toFixed(4)}, reference ${theirs.toFixed(4)}`);
-  }
-  const judged = series.map((one) => `${one.series} ${one.judged} of ${one.steps}`).join(', ');
-  const what = tolerance === undefined ? `the limits of ${reference.name}` : `the tolerance of ${tolerance}`;
-  if (inside) lines.push(`inside ${what}; steps judged: ${judged}`);
-  return lines.join('\n');
-}
-
 function describeAlone(run: RunRecord): string {
-  const rows = ownFigures(run).map(({ series, steps, first, least, last }) => [
-    series,
-    String(steps),
-    ...[first, least, last].map((value) => (value === null ? '-' : digits(value))),
-  ]);
   const lines = [
     "no reference has this run's configuration; its own figures:",
-    formatTable([['series', 'steps', 'first', 'least', 'last'], ...rows]),
+    formatTable([ownHead, ...ownRows(run)]),
   ];
   const nearest = nearestReference(run);
-  if (nearest) lines.push(`nearest: ${nearest.name}, but ${describeMismatches(run, nearest)}`);
+  if (nearest) {
+    lines.push(`nearest: ${nearest.name}, but ${describeMismatches(mismatches(run.configuration, nearest))}`);
+  }
   return lines.join('\n');
 }
 
@@ -177,37 +169,32 @@ function nearestReference({ configuration }: RunRecord): Reference | undefined {
     .sort((a, b) => a.fields.length - b.fields.length)[0]?.reference;
 }
 
-function ownFigures({ series }: RunRecord) {
-  return (['train', 'val', 'norm', 'lr'] as const).map((name) => {
-    const values = series[name].map(([, value]) => value);
-    const least = values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
-    return {
-      series: name,
-      steps: values.length,
-      first: values[0] ?? null,
-      least: values.length > 0 ? least : null,
-      last: values.at(-1) ?? null,
-    };
-  });
+/** As wide as the terminal, but no wider than can be read; in colours where stdout shows them. */
+function inTerminal({ runs, baselines }: Pairing): string {
+  const width = Math.min(process.stdout.columns ?? 80, 140);
+  // Baselines in orange and its like come first, as in the figure.
+  const colors = [
+    ...baselines.map((_, index) => (['yellow', 'green', 'magenta'] as const)[index % 3]!),
+    ...runs.map((_, index) => (['blueBright', 'red', 'cyan', 'white'] as const)[index % 4]!),
+  ];
+  const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';
+  const paint = isColoured ? (curve: number, text: string) => styleText(colors[curve]!, text) : undefined;
+  return terminalPlot(runs, baselines, { width, paint });
 }
-
-const digits = (value: number): string =>
-  value === 0 ? '0' : Math.abs(value) < 1e-4 ? value.toExponential(1) : value.toFixed(5);
-
-/** With four decimals, as llm.c prints losses, but a learning rate with digits that say something. */
-const shown = (value: number): string =>
-  value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toFixed(4);
 
 /** As the run log writes them: numbers that JSON lacks are words. */
 const toJson = (value: object): string =>
   `${JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one))}\n`;
 
-function writePlot(path: string, svg: string): void {
+function write(what: string, path: string, content: string | Buffer, flag: string): void {
   try {
-    writeFileSync(path, svg);
+    writeFileSync(path, content);
   } catch (cause) {
-    throw new Gpt2Error(`cannot write the plot ${path}: ${(cause as Error).message}; name another file with --out`, {
-      cause,
-    });
+    throw new Gpt2Error(
+      `cannot write the ${what} ${path}: ${(cause as Error).message}; name another file with ${flag}`,
+      {
+        cause,
+      },
+    );
   }
 }

@@ -1,7 +1,15 @@
-// Lays a run over a reference, series by series: how far apart they are, and whether that is inside the limits. Pure:
-// reading the two is left to ../runs and reference.ts, showing the result to ../report and the command.
+// Lays a run over a reference or another run, series by series: how far apart they are, and whether that is inside the
+// limits. Pure: reading the two is left to ../runs and reference.ts, which is laid over which to pairs.ts, showing the
+// result to ../report and the command.
 import type { RunSeries, Series } from '../runs/reader.ts';
-import { type Limit, type Reference, type SeriesName, seriesNames } from './reference.ts';
+import { type Limit, type SeriesName, seriesNames } from './reference.ts';
+
+/** What a run is laid over: a reference, or another run, which has no limits. */
+export interface Baseline {
+  readonly name: string;
+  readonly series: RunSeries;
+  readonly limits?: readonly Limit[];
+}
 
 /** One series of a run beside the reference's. Differences are absolute; a NaN counts as infinitely far. */
 export interface SeriesComparison {
@@ -20,7 +28,7 @@ export interface SeriesComparison {
   readonly meanBeyond: { readonly limit: Limit; readonly mean: number } | undefined;
 }
 
-/** A run beside a reference. */
+/** A run beside a reference or another run. */
 export interface Comparison {
   readonly series: readonly SeriesComparison[];
   /** The last validation that both have. */
@@ -44,9 +52,10 @@ const subtraction = 1e-9;
 
 /**
  * Compares over the steps that both have. With `tolerance` it holds for every step of every series, in place of the
- * reference's limits; the learning rate's is never below what its printed digits can tell.
+ * reference's limits; the learning rate's is never below what its printed digits can tell. Over another run, and without
+ * `tolerance`, nothing is judged.
  */
-export function compareSeries(run: RunSeries, reference: Reference, tolerance?: number): Comparison {
+export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: number): Comparison {
   const series = seriesNames.map((name) =>
     compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)),
   );
@@ -58,11 +67,13 @@ export function compareSeries(run: RunSeries, reference: Reference, tolerance?: 
   };
 }
 
-function limitsOf(series: SeriesName, { limits }: Reference, tolerance: number | undefined): Limit[] {
+/** What a series is held to over a baseline: see `compareSeries`. */
+export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'>, tolerance?: number): Limit[] {
+  if (!limits && tolerance === undefined) return [];
   const always = { series, from: 0, to: Number.MAX_SAFE_INTEGER };
   if (series === 'lr') return [{ ...always, within: Math.max(learningRateWithin, tolerance ?? 0) }];
   if (tolerance !== undefined) return [{ ...always, within: tolerance }];
-  return limits.filter((limit) => limit.series === series);
+  return (limits ?? []).filter((limit) => limit.series === series);
 }
 
 function pairsOf(run: Series, reference: Series): Pair[] {
@@ -102,7 +113,8 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
 
 const speaksOf = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
 
-const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>
+/** The difference that a limit allows where the reference has this value. */
+export const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>
   relativeAbove && reference > relativeAbove.above ? reference * relativeAbove.within : within;
 
 const meanOf = (pairs: readonly Pair[]): number =>

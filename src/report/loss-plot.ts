@@ -1,20 +1,14 @@
-// The figure of a run, alone or over references: losses, how far they are from the reference, gradient norm, learning rate.
-// Which of them are inside the limits is left to ../compare; how a figure is drawn to svg.ts.
-import type { Limit, Reference } from '../compare/reference.ts';
-import type { RunRecord, Series } from '../runs/reader.ts';
+// The figure of runs, alone or over references: losses, how far they are from what they are laid over, gradient norm,
+// learning rate. Which of them are inside the limits is left to ../compare; how a figure is drawn to svg.ts.
+import { type Baseline, limitsOf } from '../compare/compare.ts';
+import type { Limit } from '../compare/reference.ts';
+import type { Series } from '../runs/reader.ts';
+import { type Curve, curvesOf, lastStepOf, type Plotted, sourceLines, stepLabel, titleOf } from './curves.ts';
+import { type Points, smooth, thin } from './page/points.js';
 import { linearScale, logScale } from './scale.ts';
 import { type Figure, type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
 
-// Colours that colour-blind readers can tell apart; in print the dashes and the rings do it.
-const ours = '#0072b2';
-const grey = '#767676';
-const theirs: readonly LineStyle[] = [
-  { color: '#d55e00' },
-  { color: '#009e73', dash: '2 2' },
-  { color: '#cc79a7', dash: '9 3 2 3' },
-];
-const validationOfOurs: LineStyle = { color: ours, mark: 'dot' };
-const limitStyle: LineStyle = { color: grey, dash: '1 3' };
+const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
 /** Losses were printed with four decimals: differences below this one are none. */
 const leastDifference = 1e-5;
@@ -22,63 +16,100 @@ const leastDifference = 1e-5;
 /** Norms below this are drawn as this: a gradient of zero has no place on a logarithmic axis. */
 const leastNorm = 1e-6;
 
+/** Curves with more points are drawn twice: every step faintly, and over it their moving average. */
+const mostPoints = 2000;
+/** Steps of a moving average: as few as show the course of a curve through its noise. */
+const averaged = (count: number): number => Math.max(20, count / 500);
+/** Of the faint curve: half a pixel on the screen, a tenth of a millimetre on paper. */
+const columns = 1500;
+/** More validations than these are a line. */
+const mostMarks = 60;
+
 interface LossPlotOptions {
   /** In place of the reference's limits, as `compareSeries` takes it. */
   readonly tolerance?: number;
 }
 
 /**
- * The SVG of a run. With references each is drawn up to the run's last step, and the run's distance from the first has a
- * panel of its own, since on one plot equal curves only cover each other.
+ * The SVG of runs. What they are laid over is drawn up to their last step, and their distance from the first of it (of
+ * several runs with no reference: from the first run) has a panel of its own, since on one plot equal curves only cover
+ * each other.
  */
 export function lossPlot(
-  name: string,
-  { series }: Pick<RunRecord, 'series'>,
-  references: readonly Reference[],
+  runs: readonly Plotted[],
+  baselines: readonly Plotted[] = [],
   { tolerance }: LossPlotOptions = {},
 ): string {
-  const lastStep = Math.max(series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0);
+  const lastStep = lastStepOf(runs);
+  const curves = curvesOf(runs, baselines);
   const upToLast = (points: Series): Series => points.filter(([step]) => step <= lastStep);
-  const styleOf = (index: number): LineStyle => theirs[index % theirs.length]!;
-  const ringOf = (index: number): LineStyle => ({ color: styleOf(index).color, mark: 'ring', size: 6 + 2 * index });
-  const trainOfOurs: LineStyle = references.length > 0 ? { color: ours, dash: '7 4' } : { color: ours };
-
-  /** One line for each reference, then the run's, which lies on top. */
-  const over = (of: 'train' | 'norm' | 'lr'): PlotLine[] => [
-    ...references.map((reference, index) => ({ points: upToLast(reference.series[of]), style: styleOf(index) })),
-    { points: series[of], style: trainOfOurs },
-  ];
+  const over = (of: 'train' | 'norm' | 'lr'): PlotLine[] =>
+    curves.flatMap((curve) => linesOf(upToLast(curve.plotted.series[of]), lineOf(curve), of !== 'lr'));
+  const manyMarks = curves.some(({ plotted }) => upToLast(plotted.series.val).length > mostMarks);
+  const validationStyle = manyMarks ? validationLine : validationMark;
   const losses = [
     ...over('train'),
-    ...references.map((reference, index) => ({ points: upToLast(reference.series.val), style: ringOf(index) })),
-    { points: series.val, style: validationOfOurs },
+    ...curves.map((curve, index) => ({
+      points: upToLast(curve.plotted.series.val),
+      style: validationStyle(curve, index),
+    })),
   ];
-  const [reference] = references;
-  const limited = reference ? limitLine(reference, lastStep, tolerance) : [];
+  const baseline = curves.find(({ isBaseline }) => isBaseline)?.plotted;
+  const limited = baseline ? limitLine(limitsOf('train', baseline, tolerance), lastStep) : [];
   const panels = [
-    linearPanel('loss (nats per token)', 300, losses, 7),
-    ...(reference ? [differencePanel(series, reference, limited)] : []),
+    linearPanel('loss (nats per token)', 300, losses, 9),
+    ...(baseline ? [differencePanel(curves, baseline, limited, validationStyle)] : []),
     normPanel(over('norm')),
     linearPanel('learning rate', 100, over('lr'), 4),
   ];
+  const limitLabel = tolerance === undefined ? 'limit of a training step' : `tolerance ${tolerance}`;
   const legend: Figure['legend'] = [
-    { label: `${name}, train`, style: trainOfOurs },
-    { label: `${name}, validation`, style: validationOfOurs },
-    ...references.flatMap(({ name: label }, index) => [
-      { label: `${label}, train`, style: styleOf(index) },
-      { label: `${label}, validation`, style: ringOf(index) },
-    ]),
-    ...(limited.length > 0
-      ? [{ label: tolerance === undefined ? 'limit of a training step' : `tolerance ${tolerance}`, style: limitStyle }]
-      : []),
+    ...[...curves.keys()]
+      // Runs before what they are laid over: they are what the figure is about.
+      .sort((a, b) => Number(b >= baselines.length) - Number(a >= baselines.length) || a - b)
+      .flatMap((index) => [
+        { label: `${curves[index]!.plotted.name}, train`, style: lineOf(curves[index]!) },
+        { label: `${curves[index]!.plotted.name}, validation`, style: validationStyle(curves[index]!, index) },
+      ]),
+    ...(limited.length > 0 ? [{ label: limitLabel, style: limitStyle }] : []),
   ];
+  const isAveraged = curves.some(({ plotted }) => upToLast(plotted.series.train).length > mostPoints);
   return renderSvg({
-    title: reference ? `${name} over ${references.map((one) => one.name).join(', ')}` : name,
+    title: titleOf(runs, baselines),
     legend,
     panels,
-    xLabel: 'step',
-    source: sourceLine(references),
+    xLabel: stepLabel(runs),
+    sources: [...sourceLines(runs, baselines), ...(isAveraged ? ['lines: moving averages; faint: every step'] : [])],
   });
+}
+
+const lineOf = ({ light, dash }: Curve): LineStyle =>
+  dash.length > 0 ? { color: light, dash: dash.join(' ') } : { color: light };
+
+type ValidationStyle = (curve: Curve, index: number) => LineStyle;
+
+/** Rings of growing size beneath, dots on top. */
+const validationMark: ValidationStyle = ({ light, isBaseline }, index) =>
+  isBaseline ? { color: light, mark: 'ring', size: 6 + 2 * index } : { color: light, mark: 'dot' };
+
+const validationLine: ValidationStyle = ({ light, isBaseline }) =>
+  isBaseline ? { color: light, size: 4.5, opacity: 0.5 } : { color: light, size: 2.2, dash: '1 3' };
+
+/** A curve, or what is left of it to see where it has more points than that. A learning rate has nothing to average. */
+function linesOf(points: Series, style: LineStyle, isNoisy: boolean): PlotLine[] {
+  if (points.length <= mostPoints) return [{ points, style }];
+  const steps = Float64Array.from(points, ([step]) => step);
+  const whole = { steps, values: Float64Array.from(points, ([, value]) => value) };
+  const drawn = (some: Points, count: number): Series => {
+    const kept = thin(some, steps[0]!, steps.at(-1)!, count);
+    return Array.from(kept.steps, (step, index) => [step, kept.values[index]!] as const);
+  };
+  if (!isNoisy) return [{ points: drawn(whole, columns / 4), style }];
+  const average = smooth(whole, 1 - 1 / averaged(points.length));
+  return [
+    { points: drawn(whole, columns), style: { color: style.color, size: 0.6, opacity: 0.25 } },
+    { points: drawn(average, columns / 4), style },
+  ];
 }
 
 function linearPanel(label: string, height: number, lines: readonly PlotLine[], count: number): Panel {
@@ -91,35 +122,45 @@ function normPanel(lines: readonly PlotLine[]): Panel {
   return { label: 'gradient norm', height: 120, scale, lines };
 }
 
-function differencePanel(run: RunRecord['series'], reference: Reference, limited: Series): Panel {
+function differencePanel(
+  curves: readonly Curve[],
+  { name, series }: Baseline,
+  limited: Series,
+  validationStyle: ValidationStyle,
+): Panel {
   const lines: PlotLine[] = [
     { points: limited, style: limitStyle },
-    { points: distance(run.train, reference.series.train), style: { color: ours, size: 1.2 } },
-    { points: distance(run.val, reference.series.val), style: validationOfOurs },
+    ...curves.flatMap((curve, index): PlotLine[] => {
+      const { plotted, isBaseline, light } = curve;
+      if (isBaseline) return [];
+      return [
+        ...linesOf(distance(plotted.series.train, series.train), { color: light, size: 1.2 }, true),
+        { points: distance(plotted.series.val, series.val), style: validationStyle(curve, index) },
+      ];
+    }),
   ];
   const scale = logScale(valuesOf(lines), { floor: leastDifference, margin: 0.05 });
-  return { label: '|difference| of loss', height: 150, scale, lines };
+  const isOverOther = curves.filter(({ isBaseline }) => isBaseline).length > 1;
+  return { label: isOverOther ? `|difference| from ${name}` : '|difference| of loss', height: 150, scale, lines };
 }
 
-/** What a training step may be off by, as far as the run goes. */
-function limitLine({ limits }: Reference, lastStep: number, tolerance: number | undefined): Series {
-  const drawn: readonly Limit[] =
-    tolerance === undefined ? limits : [{ series: 'train', from: 0, to: lastStep, within: tolerance }];
-  return drawn
-    .filter(({ series, kind, from }) => series === 'train' && kind !== 'mean' && from <= lastStep)
+/** What a training step may be off by, as far as the runs go. */
+function limitLine(limits: readonly Limit[], lastStep: number): Series {
+  return limits
+    .filter(({ kind, from }) => kind !== 'mean' && from <= lastStep)
     .flatMap(({ from, to, within }): Series => {
-      const end = Math.min(to, lastStep);
-      // The NaN interrupts the line: the next limit is one of its own.
+      const last = Math.min(to, lastStep);
+      // The line ends where the limit does: what comes between two of them is held to neither.
       return [
         [from, within],
-        [end, within],
-        [end, Number.NaN],
+        [last, within],
+        [last, Number.NaN],
       ];
     });
 }
 
-function distance(run: Series, reference: Series): Series {
-  const recorded = new Map(reference);
+function distance(run: Series, baseline: Series): Series {
+  const recorded = new Map(baseline);
   return run.flatMap(([step, value]): Series => {
     const wanted = recorded.get(step);
     return wanted === undefined ? [] : [[step, Math.abs(value - wanted)]];
@@ -128,10 +169,3 @@ function distance(run: Series, reference: Series): Series {
 
 const valuesOf = (lines: readonly PlotLine[]): number[] =>
   lines.flatMap(({ points }) => points.map(([, value]) => value));
-
-const sourceLine = (references: readonly Reference[]): string =>
-  references.length === 0
-    ? 'gpt2.ts'
-    : `reference: ${references
-        .map(({ source }) => `${source.program} ${source.version}, ${source.precision}, ${source.hardware}`)
-        .join('; ')}`;

@@ -1,5 +1,8 @@
-// From values to places on an axis: linear and logarithmic scales, round ticks and how they are written. What is drawn at
-// those places is left to svg.ts.
+// From values to places on an axis: linear and logarithmic scales. Which round numbers are marked is in page/axis.js, which
+// the HTML report shares; what is drawn at those places is left to svg.ts.
+import { formatTick, formatter, logTicks, ticks } from './page/axis.js';
+
+export { formatTick, logTicks, ticks };
 
 /** An axis: where a value lies between its ends (0 to 1), and the values worth a mark. */
 export interface Scale {
@@ -15,7 +18,8 @@ export function linearScale(values: readonly number[], { count, margin }: { coun
   const room = least === largest ? Math.abs(least) / 2 || 1 : (largest - least) * margin;
   const low = margin === 0 ? least : least - room;
   const high = largest + room;
-  return { place: (value) => (value - low) / (high - low), ticks: ticks(low, high, count), format: formatTick };
+  const marks = ticks(low, high, count);
+  return { place: (value) => (value - low) / (high - low), ticks: marks, format: formatter(marks, false) };
 }
 
 /**
@@ -33,33 +37,6 @@ export function logScale(values: readonly number[], { floor, margin }: { floor: 
     format: formatTick,
   };
 }
-
-/** Round numbers from `low` to `high`, about `count` of them: steps of 1, 2 or 5 times a power of ten. */
-export function ticks(low: number, high: number, count: number): number[] {
-  const raw = (high - low) / count;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = ([1, 2, 5, 10].find((factor) => factor * power >= raw) ?? 10) * power;
-  const first = Math.ceil(low / step - 1e-9);
-  const last = Math.floor(high / step + 1e-9);
-  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-  // Adding 0 makes -0 a plain 0.
-  return Array.from({ length: last - first + 1 }, (_, index) => Number(((first + index) * step).toFixed(digits)) + 0);
-}
-
-/** Powers of ten between 10^low and 10^high; over less than two decades two and five times them as well. */
-export function logTicks(low: number, high: number): number[] {
-  const factors = high - low < 2 ? [1, 2, 5] : [1];
-  const first = Math.floor(low);
-  return Array.from({ length: Math.ceil(high) - first + 1 }, (_, index) => first + index)
-    .flatMap((power) => factors.map((factor) => Number(`${factor}e${power}`)))
-    .filter((tick) => Math.log10(tick) >= low - 1e-9 && Math.log10(tick) <= high + 1e-9);
-}
-
-/** 10,000 with a comma, 0.0003 as 3e-4. */
-export const formatTick = (tick: number): string =>
-  tick !== 0 && Math.abs(tick) < 0.01
-    ? tick.toExponential()
-    : tick.toLocaleString('en-US', { maximumFractionDigits: 6 });
 
 function extent(values: readonly number[]): [least: number, largest: number] | undefined {
   let least = Number.POSITIVE_INFINITY;

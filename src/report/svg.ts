@@ -11,6 +11,8 @@ export interface LineStyle {
   readonly mark?: 'dot' | 'ring';
   /** Of a line: its width; of a mark: its radius. */
   readonly size?: number;
+  /** Under 1: what lies beneath is seen. */
+  readonly opacity?: number;
 }
 
 /** A series; at a point that is not finite the line is interrupted. */
@@ -36,8 +38,8 @@ export interface Figure {
   readonly panels: readonly Panel[];
   /** What the horizontal axis measures. */
   readonly xLabel: string;
-  /** Set small below: where the numbers come from. */
-  readonly source: string;
+  /** Lines set small below: where the numbers come from. */
+  readonly sources: readonly string[];
 }
 
 const width = 800;
@@ -47,8 +49,9 @@ const legendTop = 52;
 const legendRow = 20;
 const legendColumns = 2;
 const panelGap = 22;
-/** Below the last panel: ticks, the axis' label, the source. */
-const foot = 74;
+/** Below the last panel: ticks, the axis' label; then a row for each source. */
+const foot = 62;
+const sourceRow = 15;
 const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
 /** The figure as a whole SVG document. */
@@ -59,7 +62,7 @@ export function renderSvg(figure: Figure): string {
     figure.panels.slice(0, index).reduce((top, { height }) => top + height + panelGap, first),
   );
   const bottom = figure.panels.reduce((end, { height }) => end + height + panelGap, first) - panelGap;
-  const height = bottom + foot;
+  const height = bottom + foot + sourceRow * figure.sources.length;
   const steps = figure.panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(([step]) => step)));
   const horizontal = linearScale(steps, { count: 8, margin: 0 });
 
@@ -70,7 +73,12 @@ export function renderSvg(figure: Figure): string {
 ${figure.legend.map(({ label, style }, index) => legendEntry(label, style, index)).join('\n')}
 ${figure.panels.map((panel, index) => drawPanel(panel, horizontal, tops[index]!, index === tops.length - 1)).join('\n')}
 <text x="${(left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(figure.xLabel)}</text>
-<text x="${left}" y="${height - 10}" font-size="11" fill="${ink.quiet}">${escapeText(shorten(figure.source, 120))}</text>
+${figure.sources
+  .map(
+    (source, index) =>
+      `<text x="${left}" y="${bottom + foot + sourceRow * index + 4}" font-size="11" fill="${ink.quiet}">${escapeText(shorten(source, 120))}</text>`,
+  )
+  .join('\n')}
 </svg>
 `;
 }
@@ -127,11 +135,12 @@ function legendEntry(label: string, style: LineStyle, index: number): string {
 const circle = (cx: number, cy: number, { size = 3.5 }: LineStyle): string =>
   `<circle cx="${cx}" cy="${cy}" r="${size}"/>`;
 
-function paint({ color, dash, mark, size = 1.6 }: LineStyle): string {
+function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
   if (mark === 'dot') return `fill="${color}"`;
   if (mark === 'ring') return `fill="none" stroke="${color}" stroke-width="1.5"`;
   const dashes = dash ? ` stroke-dasharray="${dash}"` : '';
-  return `fill="none" stroke="${color}" stroke-width="${size}" stroke-linejoin="round"${dashes}`;
+  const faint = opacity === undefined ? '' : ` stroke-opacity="${opacity}"`;
+  return `fill="none" stroke="${color}" stroke-width="${size}" stroke-linejoin="round"${dashes}${faint}`;
 }
 
 const round = (value: number): number => Math.round(value * 100) / 100;

@@ -23,7 +23,7 @@ afterEach(() => {
 });
 
 /** A run folder whose log holds these series. */
-function writeRun(series: Partial<RunSeries>, changes: Partial<Configuration> = {}): void {
+function writeRun(series: Partial<RunSeries>, changes: Partial<Configuration> = {}, name = 'run'): string {
   const { train, val, norm, lr } = { ...reference.series, ...series };
   const [norms, rates] = [new Map(norm), new Map(lr)];
   const lines = [
@@ -31,12 +31,13 @@ function writeRun(series: Partial<RunSeries>, changes: Partial<Configuration> = 
     ...val.map(([step, loss]) => ({ event: 'val', step, loss }) as const),
     ...train.map(([step, loss]) => trainEvent(step, loss, norms.get(step), rates.get(step))),
   ];
-  mkdirSync(run, { recursive: true });
-  writeFileSync(place.path('run', 'log.jsonl'), lines.map(formatEvent).join(''));
+  mkdirSync(place.path(name), { recursive: true });
+  writeFileSync(place.path(name, 'log.jsonl'), lines.map(formatEvent).join(''));
+  return place.path(name);
 }
 
 /** What the command prints, and the error it ends with. */
-function compare(...args: string[]): { stdout: string; error: unknown } {
+async function compare(...args: string[]): Promise<{ stdout: string; error: unknown }> {
   let stdout = '';
   vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
     stdout += String(text);
@@ -46,7 +47,7 @@ function compare(...args: string[]): { stdout: string; error: unknown } {
     .exitOverride()
     .configureOutput({ writeErr: () => {} });
   try {
-    command.parse([run, ...args], { from: 'user' });
+    await command.parseAsync([run, ...args], { from: 'user' });
     return { stdout, error: undefined };
   } catch (error) {
     return { stdout, error };
@@ -68,9 +69,9 @@ const changed = (points: RunSeries['train'], step: number, by: number): RunSerie
   points.map(([at, value]) => [at, at === step ? value + by : value]);
 
 describe('inside', () => {
-  it('prints the table and the verdict, draws the plot into the run folder', () => {
+  it('prints the table and the verdict, draws the plot into the run folder', async () => {
     writeRun({});
-    const { stdout, error } = compare();
+    const { stdout, error } = await compare();
     expect(error).toBeUndefined();
     expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
     expect(stdout).toMatch(/^train +400 +0 +0 +0 +none +6\.2431 +6\.2431$/m);
@@ -78,37 +79,37 @@ describe('inside', () => {
     expect(stdout).toContain('final validation, at step 400: 5.8942, reference 5.8942');
     expect(stdout).toContain('steps judged: train 120 of 400, val 9 of 9, norm 100 of 400, lr 400 of 400');
     const plot = place.path('run', 'compare.svg');
-    expect(stdout.endsWith(`plot: ${plot}\n`)).toBe(true);
+    expect(stdout.endsWith(`plot: ${plot}\nreport: ${place.path('run', 'compare.html')}\n`)).toBe(true);
     expect(readFileSync(plot, 'utf8')).toContain('run over llmc-d6-fp32-b4-t64');
   });
 
-  it('a run that has just begun is compared as far as it goes', () => {
+  it('a run that has just begun is compared as far as it goes', async () => {
     writeRun({ train: reference.series.train.slice(0, 3), val: [] });
-    const { stdout, error } = compare();
+    const { stdout, error } = await compare();
     expect(error).toBeUndefined();
     expect(stdout).toMatch(/^train +3 /m);
     expect(stdout).toMatch(/^val +0 +- +- +- +none +- +-$/m);
     expect(stdout).not.toContain('final validation');
   });
 
-  it('--reference takes a file, --out a place, --tolerance another limit', () => {
+  it('--reference takes a file, --out a place, --tolerance another limit', async () => {
     const own = place.path('own.json');
     writeFileSync(own, JSON.stringify({ ...reference, name: 'own', configuration: { batch: 4 }, limits: [] }));
     writeRun({ train: changed(reference.series.train, 7, 0.3) });
     const plot = place.path('plot.svg');
-    expect(compare('--reference', own, '--out', plot)).toMatchObject({ error: undefined });
+    expect(await compare('--reference', own, '--out', plot)).toMatchObject({ error: undefined });
     expect(existsSync(plot)).toBe(true);
     expect(existsSync(place.path('run', 'compare.svg'))).toBe(false);
-    const { stdout, error } = compare('--tolerance', '0.5');
+    const { stdout, error } = await compare('--tolerance', '0.5');
     expect(error).toBeUndefined();
     expect(stdout).toContain('inside the tolerance of 0.5; steps judged: train 400 of 400');
   });
 });
 
 describe('outside', () => {
-  it('prints the table and draws the plot, then names series, step, distance and limit', () => {
+  it('prints the table and draws the plot, then names series, step, distance and limit', async () => {
     writeRun({ train: changed(changed(reference.series.train, 7, -0.001), 300, 9) });
-    const { stdout, error } = compare();
+    const { stdout, error } = await compare();
     expect(messageOf(error)).toBe(
       'outside the limits of llmc-d6-fp32-b4-t64: train at step 7 is off by 0.00100, over 0.00020',
     );
@@ -117,7 +118,7 @@ describe('outside', () => {
     expect(existsSync(place.path('run', 'compare.svg'))).toBe(true);
   });
 
-  it('names every series that is, a mean among them', () => {
+  it('names every series that is, a mean among them', async () => {
     const own = place.path('own.json');
     const limits = [
       { series: 'train', kind: 'mean', from: 0, to: 9, within: 0.001 },
@@ -125,23 +126,118 @@ describe('outside', () => {
     ];
     writeFileSync(own, JSON.stringify({ ...reference, name: 'own', limits }));
     writeRun({ train: changed(reference.series.train, 5, 0.1), val: changed(reference.series.val, 50, 0.01) });
-    const { stdout, error } = compare('--reference', own);
+    const { stdout, error } = await compare('--reference', own);
     expect(messageOf(error)).toBe(
       'outside the limits of own: train is off by 0.01000 on average over steps 0 to 9, over 0.00100; val at step 50 is off by 0.01000, over 0.00100',
     );
     expect(stdout).toContain('mean of 0-9');
   });
 
-  it('a NaN is infinitely far', () => {
+  it('a NaN is infinitely far', async () => {
     writeRun({ train: changed(reference.series.train, 3, Number.NaN) });
-    expect(messageOf(compare().error)).toContain('train at step 3 is off by Infinity');
+    expect(messageOf((await compare()).error)).toContain('train at step 3 is off by Infinity');
+  });
+});
+
+describe('several', () => {
+  const shifted = (by: number) => reference.series.train.map(([step, loss]) => [step, loss + by] as const);
+
+  it('runs of one configuration each over its reference; what is outside is told run by run', async () => {
+    writeRun({});
+    const other = writeRun({ train: changed(reference.series.train, 7, 0.3) }, {}, 'other');
+    const { stdout, error } = await compare(other);
+    expect(messageOf(error)).toBe(
+      `outside the limits of llmc-d6-fp32-b4-t64 is ${other}: train at step 7 is off by 0.30000, over 0.00020`,
+    );
+    expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
+    expect(stdout).toContain(`\n\n${other} over llmc-d6-fp32-b4-t64\n`);
+    expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).toContain('>other, validation<');
+  });
+
+  it('runs without a common reference over the first of them, with what they differ in', async () => {
+    writeRun({});
+    const other = writeRun({ train: shifted(0.25) }, { learningRate: 1e-3, device: 'cuda' }, 'other');
+    const { stdout, error } = await compare(other);
+    expect(error).toBeUndefined();
+    expect(stdout).toContain(`${other} over ${run}\n`);
+    expect(stdout).toMatch(/^train +400 +0\.25000 +\d+ +0\.25000 +- +6\.4931 +6\.2431$/m);
+    expect(stdout).toContain('configured with learningRate 0.001 instead of 0.0006\n');
+    expect(stdout).toContain('a run has no limits: --tolerance sets one');
+    expect(stdout).not.toContain('inside');
+  });
+
+  it('--reference names a run, whatever its configuration; --tolerance then judges', async () => {
+    writeRun({});
+    const other = writeRun({ train: shifted(0.25) }, { seed: 7 }, 'other');
+    expect((await compare('--reference', other)).error).toBeUndefined();
+    const { stdout, error } = await compare('--reference', other, '--tolerance', '0.1');
+    expect(stdout).toContain(`${run} over ${other}\n`);
+    expect(messageOf(error)).toMatch(/^outside the limits of other: train at step 0 is off by 0\.25000, over 0\.10000/);
+  });
+
+  it('--reference more than once: over each', async () => {
+    writeRun({});
+    const own = place.path('own.json');
+    writeFileSync(own, JSON.stringify({ ...reference, name: 'own' }));
+    const { stdout, error } = await compare('--reference', 'llmc-d6-fp32-b4-t64', '--reference', own);
+    expect(error).toBeUndefined();
+    expect(stdout).toMatch(/over llmc-d6-fp32-b4-t64\n[\s\S]*over own\n/);
+  });
+
+  it('--json: one object with a list', async () => {
+    writeRun({});
+    const other = writeRun({}, {}, 'other');
+    const { stdout } = await compare(other, '--json');
+    expect(JSON.parse(stdout)).toMatchObject({
+      plot: place.path('run', 'compare.svg'),
+      report: place.path('run', 'compare.html'),
+      comparisons: [
+        { run, inside: true },
+        { run: other, inside: true },
+      ],
+    });
+  });
+
+  it('one that is not configured as the reference given is named', async () => {
+    writeRun({});
+    const other = writeRun({}, { batch: 8 }, 'other');
+    expect(messageOf((await compare(other, '--reference', 'llmc-d6-fp32-b4-t64')).error)).toMatch(
+      /other is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4;/,
+    );
+    expect(messageOf((await compare('--reference', run)).error)).toContain('cannot be laid over itself');
+  });
+});
+
+describe('what is drawn', () => {
+  it('a report beside the plot, or where --html says', async () => {
+    writeRun({});
+    await compare('--out', place.path('a.svg'));
+    expect(readFileSync(place.path('a.html'), 'utf8')).toContain('run over llmc-d6-fp32-b4-t64');
+    await compare('--out', place.path('b.svg'), '--html', place.path('c.htm'));
+    expect(existsSync(place.path('c.htm'))).toBe(true);
+    expect(existsSync(place.path('b.html'))).toBe(false);
+  });
+
+  it('a PNG by the name of --out', async () => {
+    writeRun({});
+    expect((await compare('--out', place.path('a.png'))).error).toBeUndefined();
+    expect(readFileSync(place.path('a.png')).subarray(1, 4).toString()).toBe('PNG');
+    expect((await compare('--out', place.path('a.pdf'))).error).toBeInstanceOf(UsageError);
+  });
+
+  it('--plot draws in the terminal, without colours where stdout is none', async () => {
+    writeRun({});
+    const { stdout } = await compare('--plot');
+    expect(stdout).toContain('training loss (nats per token)');
+    expect(stdout).toContain('  * run\n');
+    expect(stdout).not.toContain('\u001b');
   });
 });
 
 describe('no reference to be judged by', () => {
-  it('own data: its own table, the plot, and exit 0', () => {
+  it('own data: its own table, the plot, and exit 0', async () => {
     writeRun({}, { data: 'data/own-source' });
-    const { stdout, error } = compare();
+    const { stdout, error } = await compare();
     expect(error).toBeUndefined();
     expect(stdout).toContain("no reference has this run's configuration; its own figures:");
     expect(stdout).toMatch(/^train +400 +10\.87190 +4\.\d+ +6\.24310$/m);
@@ -149,34 +245,34 @@ describe('no reference to be judged by', () => {
     expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).not.toContain('reference');
   });
 
-  it('a reference that is nearly it is named with what differs', () => {
+  it('a reference that is nearly it is named with what differs', async () => {
     writeRun({}, { steps: 100, warmup: 0 });
-    expect(compare().stdout).toContain(
+    expect((await compare()).stdout).toContain(
       'nearest: llmc-d6-fp32-b4-t64, but steps 100 instead of 400, warmup 0 instead of 40',
     );
   });
 
-  it('a run that was told to be compared with another configuration is refused field by field', () => {
+  it('a run that was told to be compared with another configuration is refused field by field', async () => {
     writeRun({}, { batch: 8, seed: 1 });
-    const { stdout, error } = compare('--reference', 'llmc-d6-fp32-b4-t64');
+    const { stdout, error } = await compare('--reference', 'llmc-d6-fp32-b4-t64');
     expect(messageOf(error)).toBe(
       'the run is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4, seed 1 instead of 42; train with these, or name another --reference',
     );
     expect(stdout).toBe('');
   });
 
-  it('a run without a step yet is not inside', () => {
+  it('a run without a step yet is not inside', async () => {
     writeRun({ train: [], val: [] });
-    expect(messageOf(compare().error)).toContain('has no step in common with llmc-d6-fp32-b4-t64 yet');
+    expect(messageOf((await compare()).error)).toContain('has no step in common with llmc-d6-fp32-b4-t64 yet');
   });
 });
 
 describe('--json', () => {
   const parsed = (stdout: string) => JSON.parse(stdout) as Record<string, unknown>;
 
-  it('one object on stdout and nothing else; numbers that JSON lacks are words', () => {
+  it('one object on stdout and nothing else; numbers that JSON lacks are words', async () => {
     writeRun({ train: changed(reference.series.train, 3, Number.NaN) });
-    const { stdout, error } = compare('--json');
+    const { stdout, error } = await compare('--json');
     messageOf(error);
     expect(parsed(stdout)).toMatchObject({
       reference: 'llmc-d6-fp32-b4-t64',
@@ -186,9 +282,9 @@ describe('--json', () => {
     });
   });
 
-  it('without a reference the own figures', () => {
+  it('without a reference the own figures', async () => {
     writeRun({ val: [] }, { data: 'data/own-source' });
-    expect(parsed(compare('--json').stdout)).toMatchObject({
+    expect(parsed((await compare('--json')).stdout)).toMatchObject({
       reference: null,
       series: [
         { series: 'train', steps: 400, first: 10.8719, last: 6.2431 },
@@ -201,27 +297,29 @@ describe('--json', () => {
 });
 
 describe('what cannot be done', () => {
-  it('a plot that cannot be written: the figures, then one line', () => {
+  it('a plot that cannot be written: the figures, then one line', async () => {
     writeRun({});
-    const { stdout, error } = compare('--out', place.path('run', 'log.jsonl', 'plot.svg'));
+    const { stdout, error } = await compare('--out', place.path('run', 'log.jsonl', 'plot.svg'));
     expect(messageOf(error)).toMatch(/cannot write the plot .*plot\.svg: .*; name another file with --out/);
     expect(stdout).toContain('inside the limits');
     expect(stdout).not.toContain('plot:');
   });
 
-  it('no run folder, an unknown reference', () => {
-    expect(messageOf(compare().error)).toMatch(/run is not a run folder: .*log\.jsonl cannot be read \(ENOENT\)/);
+  it('no run folder, an unknown reference', async () => {
+    expect(messageOf((await compare()).error)).toMatch(
+      /run is not a run folder: .*log\.jsonl cannot be read \(ENOENT\)/,
+    );
     writeRun({});
-    expect(messageOf(compare('--reference', 'llmc-d7').error)).toContain('there is no reference llmc-d7');
+    expect(messageOf((await compare('--reference', 'llmc-d7')).error)).toContain('there is no reference llmc-d7');
   });
 
-  it.each(['-1', 'x', '', '1e999', 'Infinity'])('--tolerance %j is a usage error', (text) => {
+  it.each(['-1', 'x', '', '1e999', 'Infinity'])('--tolerance %j is a usage error', async (text) => {
     writeRun({});
-    expect(compare(`--tolerance=${text}`).error).toBeInstanceOf(UsageError);
+    expect((await compare(`--tolerance=${text}`)).error).toBeInstanceOf(UsageError);
   });
 });
 
-it('exit codes from the shell: 0 inside, 1 outside, 2 for a wrong flag', () => {
+it('exit codes from the shell: 0 inside, 1 outside, 2 for a wrong flag', async () => {
   writeRun({ train: changed(reference.series.train, 7, 0.3) });
   const outside = place.run(['compare', 'run']);
   expect(outside).toMatchObject({ code: 1 });

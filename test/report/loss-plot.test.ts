@@ -2,14 +2,14 @@
 import { expect, it } from 'vitest';
 import { readReference } from '../../src/compare/reference.ts';
 import { lossPlot } from '../../src/report/loss-plot.ts';
-import type { Series } from '../../src/runs/reader.ts';
+import type { RunSeries, Series } from '../../src/runs/reader.ts';
 import { expectWellFormed } from './well-formed.ts';
 
 const flat = readReference('llmc-d12-fp32-b4-t64');
 const d6 = readReference('llmc-d6-fp32-b4-t64');
 
 it('a run over its reference: both in the legend, every series in a panel, the source below', () => {
-  const svg = lossPlot('mine', { series: flat.series }, [flat]);
+  const svg = lossPlot([{ name: 'mine', series: flat.series }], [flat]);
   expectWellFormed(svg);
   for (const text of [
     'mine over llmc-d12-fp32-b4-t64',
@@ -31,18 +31,18 @@ it('a run over its reference: both in the legend, every series in a panel, the s
   expect(svg.match(/stroke-dasharray="7 4"/g)).toHaveLength(4);
   expect(svg.match(/stroke="#d55e00" stroke-width="1.6"/g)).toHaveLength(4);
   expect(svg.match(/<circle/g)).toHaveLength(15 + 2);
-  expect(lossPlot('mine', { series: flat.series }, [flat])).toBe(svg);
+  expect(lossPlot([{ name: 'mine', series: flat.series }], [flat])).toBe(svg);
 });
 
 it('a run alone has no reference, no difference, and a solid line', () => {
-  const svg = lossPlot('mine', { series: flat.series }, []);
+  const svg = lossPlot([{ name: 'mine', series: flat.series }], []);
   expectWellFormed(svg);
   expect(svg).not.toMatch(/reference|difference|limit|stroke-dasharray/);
   expect(svg).toContain('gradient norm');
 });
 
 it('several references differ in more than colour', () => {
-  const svg = lossPlot('mine', { series: flat.series }, [flat, d6]);
+  const svg = lossPlot([{ name: 'mine', series: flat.series }], [flat, d6]);
   expectWellFormed(svg);
   expect(svg).toContain(`${d6.name}, validation`);
   expect(svg.match(/stroke-dasharray="2 2"/g)).toHaveLength(4);
@@ -53,7 +53,7 @@ it("a reference is drawn up to the run's last step, a tolerance in place of its 
   const upTo30 = (points: Series) => points.filter(([step]) => step < 30);
   const { train, val, norm, lr } = d6.series;
   const begun = { train: upTo30(train), val: upTo30(val), norm: upTo30(norm), lr: upTo30(lr) };
-  const svg = lossPlot('mine', { series: begun }, [d6], { tolerance: 0.01 });
+  const svg = lossPlot([{ name: 'mine', series: begun }], [d6], { tolerance: 0.01 });
   expect(svg).toContain('>tolerance 0.01<');
   expect(svg).not.toContain('>100<');
 });
@@ -73,9 +73,9 @@ it.each([
       lr: [],
     },
   ],
-] as [string, Parameters<typeof lossPlot>[1]['series']][])('%s is drawn too', (_, series) => {
+] as [string, RunSeries][])('%s is drawn too', (_, series) => {
   for (const references of [[], [d6]]) {
-    const svg = lossPlot('mine', { series }, references);
+    const svg = lossPlot([{ name: 'mine', series }], references);
     expectWellFormed(svg);
     expect(svg).not.toMatch(/NaN|Infinity|undefined/);
   }

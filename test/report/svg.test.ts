@@ -20,7 +20,7 @@ const figure = (lines: readonly PlotLine[]): Figure => ({
     },
   ],
   xLabel: 'x',
-  source: 's',
+  sources: ['s', 't'],
 });
 
 describe('renderSvg', () => {

@@ -1,0 +1,110 @@
+// A comparison in words and figures: its table, the verdict, what is outside. The terminal and the HTML report say the
+// same; laying curves over each other is left to ../compare.
+import type { Baseline, Comparison } from '../compare/compare.ts';
+import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
+import type { RunRecord } from '../runs/reader.ts';
+import { formatTable } from './table.ts';
+
+/** A pair and how far its two curves are apart. */
+export interface Compared extends Pair {
+  readonly comparison: Comparison;
+}
+
+export const comparisonHead = ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'];
+
+/** One row for each series, under `comparisonHead`. */
+export function comparisonRows({ run, over, comparison }: Compared, tolerance?: number): string[][] {
+  const isJudged = judges(over, tolerance);
+  return comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
+    const recorded = new Map(over.series[series]);
+    const last = run.series[series].findLast(([step]) => recorded.has(step));
+    const within = meanBeyond ? `mean of ${meanBeyond.limit.from}-${meanBeyond.limit.to}` : isJudged ? 'none' : '-';
+    return [
+      series,
+      String(steps),
+      worst ? digits(worst.difference) : '-',
+      worst ? String(worst.step) : '-',
+      steps > 0 ? digits(mean) : '-',
+      beyond ? String(beyond.step) : within,
+      last ? shown(last[1]) : '-',
+      last ? shown(recorded.get(last[0])!) : '-',
+    ];
+  });
+}
+
+/** What the table does not say: the final validation, how the two were configured, the verdict where it is inside. */
+export function comparisonNotes({ run, over, comparison }: Compared, tolerance?: number): string[] {
+  const { finalValidation, series, inside } = comparison;
+  const notes: string[] = [];
+  if (finalValidation) {
+    const { step, run: ours, reference: theirs } = finalValidation;
+    notes.push(`final validation, at step ${step}: ${ours.toFixed(4)}, reference ${theirs.toFixed(4)}`);
+  }
+  if (isRun(over)) {
+    const differences = describeMismatches(configurationDifferences(run.configuration, over.configuration));
+    notes.push(differences === '' ? 'configured alike' : `configured with ${differences}`);
+  }
+  if (!judges(over, tolerance)) return [...notes, 'a run has no limits: --tolerance sets one'];
+  if (!inside) return notes;
+  const what = tolerance === undefined ? `the limits of ${over.name}` : `the tolerance of ${tolerance}`;
+  const judged = series.map((one) => `${one.series} ${one.judged} of ${one.steps}`).join(', ');
+  return [...notes, `inside ${what}; steps judged: ${judged}`];
+}
+
+/** The whole text of a comparison, as the terminal shows it. */
+export const describeComparison = (compared: Compared, tolerance?: number): string =>
+  [
+    `${compared.run.folder} over ${isRun(compared.over) ? compared.over.folder : compared.over.name}`,
+    formatTable([comparisonHead, ...comparisonRows(compared, tolerance)]),
+    ...comparisonNotes(compared, tolerance),
+  ].join('\n');
+
+/** What is outside: series, first step, by how much, limit. Empty where all is inside. */
+export const describeOutside = ({ series }: Comparison): string =>
+  series
+    .flatMap(({ series: of, beyond, meanBeyond }) => [
+      ...(beyond
+        ? [`${of} at step ${beyond.step} is off by ${digits(beyond.difference)}, over ${digits(beyond.within)}`]
+        : []),
+      ...(meanBeyond
+        ? [
+            `${of} is off by ${digits(meanBeyond.mean)} on average over steps ${meanBeyond.limit.from} to ${meanBeyond.limit.to}, over ${digits(meanBeyond.limit.within)}`,
+          ]
+        : []),
+    ])
+    .join('; ');
+
+const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>
+  limits !== undefined || tolerance !== undefined;
+
+export const ownHead = ['series', 'steps', 'first', 'least', 'last'];
+
+/** One row for each series of a run alone, under `ownHead`. */
+export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
+  ownFigures(run).map(({ series, steps, first, least, last }) => [
+    series,
+    String(steps),
+    ...[first, least, last].map((value) => (value === null ? '-' : digits(value))),
+  ]);
+
+/** A run's own figures; null where it has none. */
+export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
+  return (['train', 'val', 'norm', 'lr'] as const).map((name) => {
+    const values = series[name].map(([, value]) => value);
+    const least = values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+    return {
+      series: name,
+      steps: values.length,
+      first: values[0] ?? null,
+      least: values.length > 0 ? least : null,
+      last: values.at(-1) ?? null,
+    };
+  });
+}
+
+const digits = (value: number): string =>
+  value === 0 ? '0' : Math.abs(value) < 1e-4 ? value.toExponential(1) : value.toFixed(5);
+
+/** With four decimals, as llm.c prints losses, but a learning rate with digits that say something. */
+const shown = (value: number): string =>
+  value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toFixed(4);

@@ -1,0 +1,31 @@
+// An SVG figure as PNG, by @resvg/resvg-js: an optional package, since only this needs it. Drawing the figure is left to
+// svg.ts.
+import { Gpt2Error } from '../errors.ts';
+
+/** Pixels of the SVG's own width: about 300 to the inch where a figure is a column wide. */
+const scale = 2;
+
+/**
+ * The PNG of an SVG document.
+ * @throws Gpt2Error if the package is not installed, or the machine has no font
+ */
+export async function renderPng(svg: string): Promise<Buffer> {
+  const { Resvg } = await import('@resvg/resvg-js').catch((cause: unknown) => {
+    throw new Gpt2Error(
+      'PNG needs a package that is not installed: npm install @resvg/resvg-js, or name an .svg file',
+      {
+        cause,
+      },
+    );
+  });
+  const font = { loadSystemFonts: true, defaultFontFamily: 'DejaVu Sans' };
+  // Without a font it leaves all text out and says nothing.
+  const letter =
+    '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text y="9" font-family="Helvetica, Arial, \'DejaVu Sans\', sans-serif">a</text></svg>';
+  if (!new Resvg(letter, { font }).getBBox()) {
+    throw new Gpt2Error(
+      'PNG needs a font and this machine has none: install one (fonts-dejavu-core), or name an .svg file',
+    );
+  }
+  return new Resvg(svg, { font, fitTo: { mode: 'zoom', value: scale } }).render().asPng();
+}

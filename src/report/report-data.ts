@@ -1,0 +1,130 @@
+// What the HTML report knows: curves with their looks, limits and points, tables, sources. How the page shows it is left
+// to page/, how it becomes a document to html-report.ts.
+import { basename } from 'node:path';
+import { limitsOf } from '../compare/compare.ts';
+import { unimportantFields } from '../compare/pairs.ts';
+import { type Limit, type SeriesName, seriesNames } from '../compare/reference.ts';
+import type { Series } from '../runs/reader.ts';
+import {
+  type Compared,
+  comparisonHead,
+  comparisonNotes,
+  comparisonRows,
+  describeOutside,
+  ownHead,
+  ownRows,
+} from './comparison-text.ts';
+import { curvesOf, type Look, lastStepOf, type Plotted, sourceLines, titleOf, tokensPerStep } from './curves.ts';
+import type { PackedPoints } from './page/points.js';
+
+export interface ReportCurve extends Look {
+  readonly name: string;
+  readonly series: Readonly<Record<SeriesName, PackedPoints>>;
+  /** Of each series, what a curve laid over this one is held to at a step. */
+  readonly limits: Readonly<Record<SeriesName, readonly Limit[]>>;
+}
+
+export interface ReportTable {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  readonly notes: readonly string[];
+  /** What is outside the limits; empty where nothing is. */
+  readonly outside: string;
+}
+
+/** All that a report shows; plain JSON. */
+export interface ReportData {
+  readonly title: string;
+  /** Beneath first: what runs are laid over. */
+  readonly curves: readonly ReportCurve[];
+  /** The curve that differences are from at first; -1: there is none. */
+  readonly baseline: number;
+  /** Where the view ends at first: the runs' last step. */
+  readonly lastStep: number;
+  readonly tokensPerStep?: number;
+  readonly tables: readonly ReportTable[];
+  readonly sources: readonly string[];
+}
+
+interface ReportOptions {
+  readonly compared?: readonly Compared[];
+  readonly tolerance?: number;
+}
+
+/** The report of runs, alone or over references or the first of them. */
+export function reportData(
+  runs: readonly Plotted[],
+  baselines: readonly Plotted[] = [],
+  { compared = [], tolerance }: ReportOptions = {},
+): ReportData {
+  const curves = curvesOf(runs, baselines);
+  const limits = (plotted: Plotted, series: SeriesName) =>
+    limitsOf(series, plotted, tolerance).filter(({ kind }) => kind !== 'mean');
+  const ofEach = <T>(make: (series: SeriesName) => T) =>
+    Object.fromEntries(seriesNames.map((series) => [series, make(series)])) as Record<SeriesName, T>;
+  return {
+    title: titleOf(runs, baselines),
+    curves: curves.map(({ plotted, light, dark, dash }) => ({
+      name: plotted.name,
+      light,
+      dark,
+      dash,
+      series: ofEach((series) => pack(plotted.series[series])),
+      limits: ofEach((series) => limits(plotted, series)),
+    })),
+    baseline: curves.findIndex(({ isBaseline }) => isBaseline),
+    lastStep: lastStepOf(runs),
+    tokensPerStep: tokensPerStep(runs),
+    tables: [
+      ...compared.map((one) => ({
+        title: `${one.run.name} over ${one.over.name}`,
+        head: comparisonHead,
+        rows: comparisonRows(one, tolerance),
+        notes: comparisonNotes(one, tolerance),
+        outside: describeOutside(one.comparison),
+      })),
+      ...(compared.length > 0 ? [] : runs.map(ownTable)),
+      configurationTable([...runs, ...baselines]),
+    ].filter(({ rows }) => rows.length > 0),
+    sources: sourceLines(runs, baselines),
+  };
+}
+
+const ownTable = (run: Plotted): ReportTable => ({
+  title: run.name,
+  head: ownHead,
+  rows: ownRows(run),
+  notes: [],
+  outside: '',
+});
+
+/** One column a curve; a field that a reference does not speak of is left empty. */
+function configurationTable(plotted: readonly Plotted[]): ReportTable {
+  const configured = plotted.filter(({ configuration }) => configuration);
+  const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration!)));
+  for (const field of unimportantFields) fields.delete(field);
+  // As references name it, and as a run is matched with them: the folder's last part.
+  const shown = (field: string, value: unknown) =>
+    field === 'data' ? basename(String(value ?? '')) : `${value ?? ''}`;
+  return {
+    title: 'Configuration',
+    head: ['', ...configured.map(({ name }) => name)],
+    rows: [...fields].map((field) => [
+      field,
+      ...configured.map(({ configuration }) => shown(field, configuration![field])),
+    ]),
+    notes: [],
+    outside: '',
+  };
+}
+
+/** Single precision holds nine digits at most; more of them would only make the file longer. */
+const digits = 9;
+
+function pack(points: Series): PackedPoints {
+  const values = points.map(([, value]) => (Number.isFinite(value) ? Number(value.toPrecision(digits)) : `${value}`));
+  const [first = 0, every = 1] = [points[0]?.[0], points.length > 1 ? points[1]![0] - points[0]![0] : 1];
+  const isEven = points.every(([step], index) => step === first + index * every);
+  return isEven ? { first, every, values } : { steps: points.map(([step]) => step), values };
+}

@@ -1,0 +1,123 @@
+// Training loss as a plot for the terminal: in braille dots where colours tell the curves apart, in one mark a curve where
+// there are none. Whether there are is left to the caller, as are width and height.
+import { type Curve, curvesOf, lastStepOf, type Plotted, stepLabel } from './curves.ts';
+import { item, thin } from './page/points.js';
+import { linearScale, type Scale } from './scale.ts';
+
+interface TerminalOptions {
+  /** Columns of the whole plot. */
+  readonly width: number;
+  /** Rows of the plot without its axis and legend. */
+  readonly height?: number;
+  /** Puts text in the colour of a curve, by the curve's place; none: curves get a mark each. */
+  readonly paint?: (curve: number, text: string) => string;
+}
+
+/** Without colour, in the order of the curves; what lies on top hides what is beneath. */
+const marks = ['o', '*', '+', 'x', '#', '%', '@', '&'];
+
+/** A braille character has two columns of four dots; the bit of each, column by column. */
+const dots = [
+  [0x01, 0x02, 0x04, 0x40],
+  [0x08, 0x10, 0x20, 0x80],
+] as const;
+
+/** Lines of a plot of the training losses of runs and of what they are laid over, as far as the runs go. */
+export function terminalPlot(
+  runs: readonly Plotted[],
+  baselines: readonly Plotted[],
+  { width, height = 16, paint }: TerminalOptions,
+): string {
+  const curves = curvesOf(runs, baselines);
+  const last = lastStepOf(runs);
+  const columns = Math.max(10, width - 9);
+  const lines = curves.map((curve) => pointsOf(curve, last, 2 * columns));
+  const horizontal = linearScale([0, last || 1], { count: Math.max(2, Math.floor(columns / 14)), margin: 0 });
+  const vertical = linearScale(
+    lines.flatMap(({ values }) => [...values]),
+    { count: Math.max(2, Math.floor(height / 4)), margin: 0.02 },
+  );
+  const cells = Array.from({ length: height }, () => Array.from({ length: columns }, () => ({ bits: 0, curve: -1 })));
+  lines.forEach(({ steps, values }, curve) => {
+    let from: [number, number] | undefined;
+    for (const [index, step] of steps.entries()) {
+      const value = item(values, index);
+      const to: [number, number] | undefined = Number.isFinite(value)
+        ? [horizontal.place(step) * (2 * columns - 1), (1 - vertical.place(value)) * (4 * height - 1)]
+        : undefined;
+      if (to) drawTo(from ?? to, to, (x, y) => setDot(cells, x, y, curve));
+      from = to;
+    }
+  });
+  const labels = labelRows(vertical, height);
+  return [
+    'training loss (nats per token)',
+    ...cells.map((row, index) =>
+      `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, paint)}`.trimEnd(),
+    ),
+    ...horizontalAxis(horizontal, columns),
+    stepLabel(runs).padStart(Math.floor((columns + stepLabel(runs).length) / 2) + 9),
+    ...[...curves.entries()].map(
+      ([index, { plotted }]) => `  ${paint ? paint(index, '━━') : marks[index % marks.length]} ${plotted.name}`,
+    ),
+  ].join('\n');
+}
+
+interface Cell {
+  bits: number;
+  /** The curve that was drawn here last; -1: none. */
+  curve: number;
+}
+
+function drawRow(row: readonly Cell[], paint: TerminalOptions['paint']): string {
+  let text = '';
+  for (let at = 0; at < row.length; ) {
+    const { curve } = row[at]!;
+    let piece = '';
+    for (; row[at]?.curve === curve; at += 1) {
+      if (curve < 0) piece += ' ';
+      else piece += paint ? String.fromCodePoint(0x2800 + row[at]!.bits) : marks[curve % marks.length]!;
+    }
+    text += curve >= 0 && paint ? paint(curve, piece) : piece;
+  }
+  return text;
+}
+
+function pointsOf({ plotted }: Curve, last: number, columns: number) {
+  const points = plotted.series.train.filter(([step]) => step <= last);
+  const steps = Float64Array.from(points, ([step]) => step);
+  return thin({ steps, values: Float64Array.from(points, ([, value]) => value) }, 0, last || 1, columns);
+}
+
+/** Every dot between two. */
+function drawTo(from: readonly [number, number], to: readonly [number, number], set: (x: number, y: number) => void) {
+  const length = Math.max(1, Math.ceil(Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]))));
+  for (let at = 0; at <= length; at += 1) {
+    set(from[0] + ((to[0] - from[0]) * at) / length, from[1] + ((to[1] - from[1]) * at) / length);
+  }
+}
+
+function setDot(cells: Cell[][], x: number, y: number, curve: number): void {
+  const [column, row] = [Math.round(x), Math.round(y)];
+  const cell = cells[row >> 2]?.[column >> 1];
+  if (!cell) return;
+  cell.bits |= dots[(column & 1) as 0 | 1][(row & 3) as 0 | 1 | 2 | 3];
+  cell.curve = curve;
+}
+
+function labelRows({ ticks, place, format }: Scale, height: number): Map<number, string> {
+  return new Map(ticks.map((tick) => [Math.round((1 - place(tick)) * (height - 1)), format(tick)]));
+}
+
+function horizontalAxis({ ticks, place, format }: Scale, columns: number): string[] {
+  const axis = Array.from({ length: columns }, () => '─');
+  let labels = '';
+  for (const tick of ticks.filter(Number.isInteger)) {
+    const column = Math.round(place(tick) * (columns - 1));
+    axis[column] = '┬';
+    const label = format(tick);
+    const start = Math.min(Math.max(0, column - Math.floor(label.length / 2)), columns - label.length);
+    if (labels === '' || start > labels.length) labels = labels.padEnd(start) + label;
+  }
+  return [`${' '.repeat(8)}└${axis.join('')}`, `${' '.repeat(9)}${labels}`];
+}

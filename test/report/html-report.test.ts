@@ -1,0 +1,111 @@
+// The HTML report as a document: what is in it, and that nothing in it can get out. How it behaves: browser.test.ts.
+import { createHash } from 'node:crypto';
+import { Script } from 'node:vm';
+import { describe, expect, it } from 'vitest';
+import { compareSeries } from '../../src/compare/compare.ts';
+import type { NamedRun } from '../../src/compare/pairs.ts';
+import { readReference } from '../../src/compare/reference.ts';
+import { htmlReport, pageScript } from '../../src/report/html-report.ts';
+import { unpack } from '../../src/report/page/points.js';
+import { reportData } from '../../src/report/report-data.ts';
+import { configuration, runEvent } from '../runs/run-log.ts';
+
+const d6 = readReference('llmc-d6-fp32-b4-t64');
+const run = (name: string, series = d6.series): NamedRun => ({
+  name,
+  folder: `runs/${name}`,
+  series,
+  configuration,
+  events: [runEvent()],
+});
+
+/** The texts of all script elements, as a browser would cut them out. */
+const scripts = (html: string) => [...html.matchAll(/<script(?<attributes>[^>]*)>(?<text>[\s\S]*?)<\/script/gi)];
+const dataOf = (html: string) => JSON.parse(scripts(html)[0]!.groups!.text!);
+
+describe('escaping', () => {
+  const hostile = '</script><script>alert(1)</script><!--<script>"&\'$& $1 {{data}}';
+
+  it('a name can neither end the data nor become markup', () => {
+    const html = htmlReport(reportData([run(hostile)], [{ ...d6, name: hostile }]));
+    expect(scripts(html)).toHaveLength(2);
+    expect(html).not.toContain('<!--');
+    expect(html).not.toContain('<script>alert');
+    expect(dataOf(html).curves.map(({ name }: { name: string }) => name)).toEqual([hostile, hostile]);
+    expect(html.match(/<title>(.*)<\/title>/)?.[1]).not.toMatch(/[<>"]/);
+  });
+
+  it('so too a configuration and the name of a device', () => {
+    const start = { ...runEvent(), device: hostile };
+    const html = htmlReport(
+      reportData([{ ...run('a'), events: [start], configuration: { ...configuration, model: hostile } }]),
+    );
+    expect(scripts(html)).toHaveLength(2);
+    expect(JSON.stringify(dataOf(html))).toContain(JSON.stringify(hostile).slice(1, -1));
+  });
+});
+
+describe('the document', () => {
+  const html = htmlReport(reportData([run('mine')], [d6]));
+
+  it('allows its own script and style by their hashes, and nothing else', () => {
+    const policy = /Content-Security-Policy" content="([^"]*)"/.exec(html)?.[1];
+    const hash = (text: string) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+    const style = /<style>([\s\S]*?)<\/style>/.exec(html)![1]!;
+    expect(policy).toBe(
+      `default-src 'none'; script-src ${hash(scripts(html)[1]!.groups!.text!)}; style-src ${hash(style)}; img-src data:; base-uri 'none'; form-action 'none'`,
+    );
+    expect(html).not.toMatch(/\bstyle="|\bon[a-z]+="/);
+  });
+
+  it('needs nothing from outside', () => {
+    expect(html.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(
+      /https?:|@import|url\(|\ssrc=|href="(?!data:,)/,
+    );
+  });
+
+  it('its script is whole', () => {
+    expect(() => new Script(pageScript())).not.toThrow();
+    expect(pageScript()).not.toMatch(/^(import|export) /m);
+  });
+});
+
+describe('reportData', () => {
+  it('curves with their points, the baseline beneath, its limits, tables and sources', () => {
+    const compared = { run: run('mine'), over: d6, comparison: compareSeries(d6.series, d6) };
+    const data = reportData([compared.run], [d6], { compared: [compared] });
+    expect(data).toMatchObject({ title: `mine over ${d6.name}`, baseline: 0, lastStep: 400, tokensPerStep: 256 });
+    expect(data.curves.map(({ name }) => name)).toEqual([d6.name, 'mine']);
+    const { steps, values } = unpack(data.curves[1]!.series.val);
+    expect(Array.from(steps, (step, index) => [step, values[index]])).toEqual(d6.series.val);
+    expect(data.curves[0]!.limits.val).toEqual(d6.limits.filter(({ series }) => series === 'val'));
+    expect(data.curves[1]!.limits.val).toEqual([]);
+    expect(data.tables.map(({ title }) => title)).toEqual([`mine over ${d6.name}`, 'Configuration']);
+    expect(data.sources).toEqual([
+      'gpt2.ts 0, fp32, CPU (portable)',
+      'reference: llm.c f1e2ace, fp32, TF32 off, one H100 80GB',
+    ]);
+  });
+
+  it('uneven steps and values that are no numbers come back', () => {
+    const train = [
+      [0, 1],
+      [3, Number.NaN],
+      [4, Number.POSITIVE_INFINITY],
+    ] as const;
+    const { curves } = reportData([run('a', { ...d6.series, train: train as never })]);
+    const packed = JSON.parse(JSON.stringify(curves[0]!.series.train));
+    const { steps, values } = unpack(packed);
+    expect(Array.from(steps, (step, index) => [step, values[index]])).toEqual(train);
+  });
+
+  it('several runs alone lie over the first; one alone over nothing', () => {
+    expect(reportData([run('a'), run('b')])).toMatchObject({ baseline: 0, title: 'b over a' });
+    expect(reportData([run('a')])).toMatchObject({ baseline: -1, title: 'a', tables: [{ title: 'a' }, {}] });
+  });
+
+  it('a tolerance is the band of every series', () => {
+    const { curves } = reportData([run('a')], [d6], { tolerance: 0.5 });
+    expect(curves[0]!.limits.norm).toMatchObject([{ from: 0, within: 0.5 }]);
+  });
+});
