@@ -190,7 +190,9 @@ function drawLine(context, frame, { from, to, looks, baseline }, { curve, points
   context.globalAlpha = smoothed ? 0.3 : 1;
   // What runs are laid over is drawn first and wider: where curves are equal, both are seen.
   const isBeneath = curve === baseline;
-  context.lineWidth = smoothed ? 1 : isBeneath ? 4.6 : 1.6;
+  // A curve denser than the screen is a field whose lines may be thin: without a GPU they are drawn six times as fast.
+  const isDense = seen.steps.length > 2 * width;
+  context.lineWidth = smoothed || isDense ? 1 : isBeneath ? 4.6 : 1.6;
   context.setLineDash(isSparse ? [...dash] : []);
   trace(context, frame, seen);
   context.setLineDash([]);

@@ -1,0 +1,244 @@
+// The HTML report in a browser, from a file and with the network off: what a reader sees and does. Where there is no
+// Chromium the tests are skipped and say so; CHROMIUM names another than /usr/bin/chromium.
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { type BrowserContext, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { compareSeries } from '../../src/compare/compare.ts';
+import type { NamedRun } from '../../src/compare/pairs.ts';
+import { readReference } from '../../src/compare/reference.ts';
+import { htmlReport } from '../../src/report/html-report.ts';
+import { reportData } from '../../src/report/report-data.ts';
+import { configuration, runEvent } from '../runs/run-log.ts';
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
+
+const d6 = readReference('llmc-d6-fp32-b4-t64');
+const hostile = '</script><img src=x onerror=alert(1)>';
+const asRun = (name: string, train: NamedRun['series']['train']): NamedRun => ({
+  name,
+  folder: name,
+  configuration,
+  events: [runEvent()],
+  series: { ...d6.series, train },
+});
+
+describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-browser-'));
+  let context: BrowserContext;
+  let page: Page;
+  /** What the page asked for, and what went wrong in it. */
+  let requests: string[] = [];
+  let troubles: string[] = [];
+
+  beforeAll(async () => {
+    const near = asRun(
+      hostile,
+      d6.series.train.map(([step, loss]) => [step, loss + 1e-4] as const),
+    );
+    const compared = { run: near, over: d6, comparison: compareSeries(near.series, d6) };
+    writeFileSync(join(folder, 'two.html'), htmlReport(reportData([near], [d6], { compared: [compared] })));
+    const long = (by: number) =>
+      Array.from(
+        { length: 100_000 },
+        (_, step) => [step, 3 + by + Math.sin(step) + (step === 61_234 ? 5 : 0)] as const,
+      );
+    writeFileSync(join(folder, 'long.html'), htmlReport(reportData([asRun('a', long(0)), asRun('b', long(1))])));
+    const args = [
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+    ];
+    context = await chromium.launchPersistentContext(join(folder, 'profile'), {
+      executablePath,
+      args,
+      offline: true,
+      viewport: { width: 1280, height: 900 },
+    });
+  });
+  afterAll(async () => {
+    await context?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  afterEach(async () => {
+    await page.close();
+    expect(troubles).toEqual([]);
+    expect(requests.filter((url) => !url.startsWith('data:'))).toHaveLength(1);
+  });
+
+  async function open(name: string, colorScheme: 'light' | 'dark' = 'light'): Promise<void> {
+    [requests, troubles] = [[], []];
+    page = await context.newPage();
+    page.on('request', (request) => requests.push(request.url()));
+    page.on('pageerror', (error) => troubles.push(error.message));
+    page.on('console', (message) => {
+      if (message.type() === 'error') troubles.push(message.text());
+    });
+    page.on('dialog', (dialog) => {
+      troubles.push(dialog.message());
+      void dialog.dismiss();
+    });
+    await page.emulateMedia({ colorScheme });
+    await page.goto(pathToFileURL(join(folder, name)).href);
+  }
+
+  /** What the plot says of itself. */
+  const described = () => page.locator('#chart').getAttribute('aria-label');
+  const tooltip = () => page.locator('#tooltip').innerText();
+  const isPressed = (id: string) => page.locator(id).getAttribute('aria-pressed');
+  /** After what was asked for has been drawn. */
+  const drawn = () => page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
+  const press = async (...keys: string[]) => {
+    for (const key of keys) await page.keyboard.press(key);
+    await drawn();
+  };
+  /** A place in the plot, by shares of its width and height. */
+  const at = async (x: number, y: number) => {
+    const box = (await page.locator('#chart').boundingBox())!;
+    return [box.x + box.width * x, box.y + box.height * y] as const;
+  };
+  /** How many pixels of the plot have a colour, and that opacity or more. */
+  const pixels = (color: readonly [number, number, number], opacity = 200) =>
+    page.evaluate(`(() => {
+      const canvas = document.getElementById('plot');
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      let count = 0;
+      for (let i = 0; i < data.length; i += 4) {
+        if ([${color}].every((part, channel) => Math.abs(data[i + channel] - part) < 12) && data[i + 3] >= ${opacity}) count += 1;
+      }
+      return count;
+    })()`) as Promise<number>;
+  const blue = [0x00, 0x72, 0xb2] as const;
+  const orange = [0xd5, 0x5e, 0x00] as const;
+
+  it('loads from a file without the network: both curves, tables, names as text', async () => {
+    await open('two.html');
+    expect(await described()).toBe('training loss (nats per token), steps 0 to 400');
+    expect(await page.locator('h1').innerText()).toBe(`${hostile} over ${d6.name}`);
+    expect(await page.locator('img').count()).toBe(0);
+    expect(await page.locator('#tables table').count()).toBe(2);
+    expect(await page.locator('#tables').innerText()).toContain('final validation, at step 400: 5.8942');
+    expect(await pixels(blue)).toBeGreaterThan(500);
+    expect(await pixels(orange)).toBeGreaterThan(500);
+  });
+
+  it('hover: values of all curves at the step, and how far apart they are', async () => {
+    await open('two.html');
+    await page.mouse.move(...(await at(0.5, 0.5)));
+    expect(await tooltip()).toMatch(/^step 19\d · 4\d(\.\d)?k tokens/);
+    expect(await tooltip()).toMatch(/llmc-d6-fp32-b4-t64\s+\d\.\d{4}/);
+    expect(await tooltip()).toContain('+1.000e-4');
+    await page.mouse.move(5, 5);
+    expect(await page.locator('#tooltip').isHidden()).toBe(true);
+  });
+
+  it('zoom: drag, wheel, buttons, double click', async () => {
+    await open('two.html');
+    await page.mouse.move(...(await at(0.3, 0.5)));
+    await page.mouse.down();
+    await page.mouse.move(...(await at(0.6, 0.52)), { steps: 4 });
+    await page.mouse.up();
+    await drawn();
+    const [, from, to] = /steps (\d+) to (\d+)$/.exec((await described())!)!.map(Number);
+    expect(from).toBeGreaterThan(90);
+    expect(to).toBeLessThan(260);
+    await page.mouse.wheel(0, -200);
+    await drawn();
+    const [, nearFrom, nearTo] = /steps (\d+) to (\d+)$/.exec((await described())!)!.map(Number);
+    expect(nearTo! - nearFrom!).toBeLessThan(to! - from!);
+    await page.mouse.dblclick(...(await at(0.5, 0.5)));
+    await drawn();
+    expect(await described()).toMatch(/steps 0 to 400$/);
+    await page.locator('#zoom-in').click();
+    await drawn();
+    expect(await described()).toMatch(/steps 100 to 300$/);
+  });
+
+  it('keys: cursor, zoom, log, difference, smoothing, series', async () => {
+    await open('two.html');
+    await page.locator('#chart').focus();
+    await press('ArrowRight');
+    expect(await tooltip()).toContain('step 200');
+    await press('ArrowRight', 'ArrowRight', 'ArrowLeft');
+    expect(await tooltip()).toContain('step 201');
+    expect(await page.locator('#announcement').innerText()).toMatch(/^step 201: llmc-d6-fp32-b4-t64 \d\.\d{4}, /);
+    await press('+');
+    expect(await described()).toMatch(/steps 101 to 301$/);
+    await press('-', '0', 'l');
+    expect(await described()).toBe('training loss (nats per token), logarithmic, steps 0 to 400');
+    await press('d');
+    expect(await described()).toContain(`|difference| from ${d6.name}`);
+    await press('l', 's', '2');
+    expect(await described()).toBe(
+      `validation loss (nats per token) − ${d6.name}; shaded: within its limits, steps 0 to 400`,
+    );
+    expect(await page.locator('#smoothing').inputValue()).toBe('0.6');
+    expect(await page.locator('#series button[aria-pressed=true]').innerText()).toBe('Validation');
+  });
+
+  it('the difference has its tolerance band; the legend takes curves away', async () => {
+    await open('two.html');
+    const band = [0x0d, 0x8a, 0x5f] as const;
+    expect(await isPressed('#difference')).toBe('false');
+    await page.locator('#difference').click();
+    await drawn();
+    expect(await isPressed('#difference')).toBe('true');
+    expect(await pixels(orange)).toBe(0);
+    await page.locator('#log').click();
+    await drawn();
+    expect(await pixels(blue)).toBeGreaterThan(100);
+    expect(await pixels(band, 20)).toBeGreaterThan(10_000);
+    await press('3');
+    expect(await described()).toContain('gradient norm; shaded');
+    await press('4', '1');
+    await page.locator('#legend button').last().click();
+    await drawn();
+    expect(await pixels(blue)).toBe(0);
+  });
+
+  it('dark and light: as the system is, until the switch is used', async () => {
+    await open('two.html', 'dark');
+    const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
+    expect(await ground()).toBe('rgb(15, 19, 24)');
+    expect(await pixels([0xff, 0x8f, 0x45])).toBeGreaterThan(500);
+    await page.emulateMedia({ colorScheme: 'light' });
+    await drawn();
+    expect(await ground()).toBe('rgb(255, 255, 255)');
+    await press('t');
+    expect(await ground()).toBe('rgb(15, 19, 24)');
+    expect(await page.locator('#theme').innerText()).toBe('Light');
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await page.locator('#theme').click();
+    expect(await ground()).toBe('rgb(255, 255, 255)');
+  });
+
+  it('100,000 steps stay smooth, and a spike of one step is seen', async () => {
+    await open('long.html');
+    const milliseconds = (await page.evaluate(`(async () => {
+      const frame = () => new Promise((done) => requestAnimationFrame(done));
+      await frame();
+      const start = performance.now();
+      for (let i = 0; i < 20; i += 1) {
+        document.getElementById(i % 2 ? 'zoom-out' : 'zoom-in').click();
+        await frame();
+      }
+      return (performance.now() - start) / 20;
+    })()`)) as number;
+    // A screen's picture is due every 17 ms; the machine may be busy with other tests.
+    expect(milliseconds).toBeLessThan(200);
+    await press('0');
+    const high = (await page.evaluate(`(() => {
+      const canvas = document.getElementById('plot');
+      const { data, width } = canvas.getContext('2d').getImageData(0, 40, canvas.width, 60);
+      return data.filter((_, i) => i % 4 === 3 && data[i] > 200 && data[i - 3] < 0xd0 && (i / 4) % width > 500).length;
+    })()`)) as number;
+    expect(high).toBeGreaterThan(5);
+  });
+});
