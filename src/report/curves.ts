@@ -51,8 +51,10 @@ export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]
     })),
     ...runs.map((plotted, index) => {
       const look = runLooks[index % runLooks.length]!;
+      // When the colours begin again, the dashes do not.
+      const { dash } = runLooks[(index + Math.floor(index / runLooks.length)) % runLooks.length]!;
       const isBaseline = isOverFirst && index === 0 && runs.length > 1;
-      return { ...look, dash: isOverFirst && index === 0 ? [] : look.dash, plotted, isBaseline };
+      return { ...look, dash: isOverFirst && index === 0 ? [] : dash, plotted, isBaseline };
     }),
   ];
 }
@@ -88,9 +90,10 @@ export function sourceLines(runs: readonly Plotted[], baselines: readonly Plotte
   ];
 }
 
-/** "quickstart over llmc-d6-fp32-b4-t64", "a, b over c" */
+/** "quickstart over llmc-d6-fp32-b4-t64", "a, b over c", "9 runs over c" */
 export function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[]): string {
-  const names = (some: readonly Plotted[]) => some.map(({ name }) => name).join(', ');
+  const names = (some: readonly Plotted[]) =>
+    some.length > 3 ? `${some.length} runs` : some.map(({ name }) => name).join(', ');
   if (baselines.length > 0) return `${names(runs)} over ${names(baselines)}`;
   return runs.length > 1 ? `${names(runs.slice(1))} over ${runs[0]!.name}` : names(runs);
 }

@@ -79,7 +79,11 @@ export function lossPlot(
     legend,
     panels,
     xLabel: stepLabel(runs),
-    sources: [...sourceLines(runs, baselines), ...(isAveraged ? ['lines: moving averages; faint: every step'] : [])],
+    sources: [
+      ...sourceLines(runs, baselines),
+      ...(baselines.length > 1 ? [`difference: from ${baselines[0]!.name}`] : []),
+      ...(isAveraged ? ['lines: moving averages; faint: every step'] : []),
+    ],
   });
 }
 
@@ -124,7 +128,7 @@ function normPanel(lines: readonly PlotLine[]): Panel {
 
 function differencePanel(
   curves: readonly Curve[],
-  { name, series }: Baseline,
+  { series }: Baseline,
   limited: Series,
   validationStyle: ValidationStyle,
 ): Panel {
@@ -140,8 +144,7 @@ function differencePanel(
     }),
   ];
   const scale = logScale(valuesOf(lines), { floor: leastDifference, margin: 0.05 });
-  const isOverOther = curves.filter(({ isBaseline }) => isBaseline).length > 1;
-  return { label: isOverOther ? `|difference| from ${name}` : '|difference| of loss', height: 150, scale, lines };
+  return { label: '|difference| of loss', height: 150, scale, lines };
 }
 
 /** What a training step may be off by, as far as the runs go. */

@@ -1,6 +1,7 @@
 // The figure of a run: which series it shows, alone and over references.
 import { expect, it } from 'vitest';
 import { readReference } from '../../src/compare/reference.ts';
+import { curvesOf } from '../../src/report/curves.ts';
 import { lossPlot } from '../../src/report/loss-plot.ts';
 import type { RunSeries, Series } from '../../src/runs/reader.ts';
 import { expectWellFormed } from './well-formed.ts';
@@ -79,4 +80,23 @@ it.each([
     expectWellFormed(svg);
     expect(svg).not.toMatch(/NaN|Infinity|undefined/);
   }
+});
+
+it('many runs: a title that fits, no two with the same look, and what the difference is from', () => {
+  const runs = Array.from({ length: 9 }, (_, index) => ({ name: `run ${index}`, series: flat.series }));
+  const svg = lossPlot(runs, [flat, d6]);
+  expectWellFormed(svg);
+  expect(svg).toContain(`>9 runs over ${flat.name}, ${d6.name}<`);
+  expect(svg).toContain(`>difference: from ${flat.name}<`);
+  const looks = curvesOf(runs, [flat, d6]).map(({ light, dash }) => `${light} ${dash}`);
+  expect(new Set(looks).size).toBe(looks.length);
+});
+
+it('a long run is thinned, its average drawn over it', () => {
+  const long = Array.from({ length: 100_000 }, (_, step) => [step, 3 + Math.sin(step)] as const);
+  const svg = lossPlot([{ name: 'long', series: { train: long, val: [], norm: long, lr: long } }]);
+  expectWellFormed(svg);
+  expect(svg.length).toBeLessThan(600_000);
+  expect(svg).toContain('lines: moving averages; faint: every step');
+  expect(svg.match(/stroke-opacity="0.25"/g)).toHaveLength(2);
 });
