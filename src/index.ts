@@ -49,7 +49,16 @@ export { type RunRecord, readRun, type Series } from './runs/reader.ts';
 export type { Configuration, RunEvent } from './runs/schema.ts';
 export { generate } from './sample/generate.ts';
 export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
-export { decode, encode, endOfText, StreamDecoder } from './tokenizer/tokenizer.ts';
+export {
+  decode,
+  encode,
+  endOfText,
+  StreamDecoder,
+  type Tokenizer,
+  tokenizerNamed,
+  tokenizerNames,
+  tokenizerOf,
+} from './tokenizer/tokenizer.ts';
 export { type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
 export { readOption } from './train/options.ts';
 export { planRun, type TrainingPlan } from './train/plan.ts';

@@ -1,68 +1,77 @@
-// GPT-2's byte-pair encoding, thin over the tiktoken package: documents to ids, ids to streamed text.
-import { get_encoding, type Tiktoken } from 'tiktoken';
+// Text to ids and back, in one of two vocabularies: GPT-2's byte pairs (gpt2.ts), or plain bytes. Both end a document with
+// an id of its own; both take any text and give it back. Texts too long to hold are cut by safe-cuts.ts.
+import { encodeGpt2, gpt2Bytes } from './gpt2.ts';
+import { TokenList } from './tokens.ts';
 
-/** <|endoftext|>, which opens every document. */
+export interface Tokenizer {
+  /** As dataset.json has it. */
+  readonly name: string;
+  /** Ids there are, end of text with them. */
+  readonly vocabularySize: number;
+  /** <|endoftext|>, which opens every document; the last id. */
+  readonly endOfText: number;
+  /** Appends the ids of bytes[start, end): valid UTF-8, taken as a text of its own. */
+  append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
+  /** The bytes of an id below `endOfText`. */
+  bytesOf(id: number): Uint8Array;
+}
+
+/** <|endoftext|> of GPT-2. */
 export const endOfText = 50256;
 
-/**
- * Longer text is cut into pieces, at a line break where there is one. tiktoken takes time with the square of a run of
- * letters (7 s for 100,000) and fails on a million spaces.
- */
-const longestPiece = 16_384;
-
-let loaded: Tiktoken | undefined;
-const encoding = (): Tiktoken => {
-  loaded ??= get_encoding('gpt2');
-  return loaded;
+export const gpt2: Tokenizer = {
+  name: 'gpt2',
+  vocabularySize: endOfText + 1,
+  endOfText,
+  append: encodeGpt2,
+  bytesOf: gpt2Bytes,
 };
 
+/** Every byte is an id: any language alike, a small head, and four times as many ids as GPT-2's in English. */
+export const bytes: Tokenizer = {
+  name: 'bytes',
+  vocabularySize: 257,
+  endOfText: 256,
+  append: (text, start, end, into) => into.append(text.subarray(start, end)),
+  bytesOf: (id) => Uint8Array.of(id),
+};
+
+const tokenizers: readonly Tokenizer[] = [gpt2, bytes];
+export const tokenizerNames: readonly string[] = tokenizers.map(({ name }) => name);
+
+export const tokenizerNamed = (name: string): Tokenizer | undefined =>
+  tokenizers.find((tokenizer) => tokenizer.name === name);
+
+/**
+ * The tokenizer of a model: the one whose vocabulary it has, so that a checkpoint knows it wherever it came from. A model that has
+ * more ids than GPT-2's has GPT-2's. Undefined for another vocabulary, whose ids are nobody's text.
+ */
+export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): Tokenizer | undefined {
+  if (vocabularySize > gpt2.vocabularySize) return gpt2;
+  return tokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
+}
+
 /** Ids of a text as it stands; "<|endoftext|>" written in it is ordinary text. */
-export function encode(text: string): Uint32Array {
-  if (text.length <= longestPiece) return encoding().encode_ordinary(text);
-  const pieces = cut(text).map((piece) => encoding().encode_ordinary(piece));
-  const ids = new Uint32Array(pieces.reduce((sum, { length }) => sum + length, 0));
-  let filled = 0;
-  for (const piece of pieces) {
-    ids.set(piece, filled);
-    filled += piece.length;
-  }
-  return ids;
-}
-
-/** Cuts before a line break, which no token of the pattern spans from the left, or else at the limit. */
-function cut(text: string): string[] {
-  const pieces: string[] = [];
-  let start = 0;
-  while (start < text.length) {
-    let end = Math.min(start + longestPiece, text.length);
-    if (end < text.length) {
-      const lineBreak = lastBreak(text, start, end);
-      if (lineBreak > start) end = lineBreak;
-      // Never between the halves of a surrogate pair.
-      else if ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800) end--;
-    }
-    pieces.push(text.slice(start, end));
-    start = end;
-  }
-  return pieces;
-}
-
-/** The last place before `end` where a line break follows a character that is no white space. */
-function lastBreak(text: string, start: number, end: number): number {
-  for (let at = end; at > start; at--) {
-    if (text[at] === '\n' && !/\s/.test(text[at - 1]!)) return at;
-  }
-  return -1;
+export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
+  const ids = new TokenList();
+  const utf8 = Buffer.from(text);
+  tokenizer.append(utf8, 0, utf8.length, ids);
+  return Uint32Array.from(ids.view());
 }
 
 /** Turns ids into text as they come; a character split over tokens appears with its last byte. */
 export class StreamDecoder {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  readonly #tokenizer: Tokenizer;
+
+  constructor(tokenizer: Tokenizer = gpt2) {
+    this.#tokenizer = tokenizer;
+  }
 
   /** The text that `id` completes, possibly none yet. End of text, and ids the vocabulary lacks, give none. */
   push(id: number): string {
-    if (id >= endOfText) return '';
-    return this.#decoder.decode(encoding().decode_single_token_bytes(id), { stream: true });
+    if (id >= this.#tokenizer.endOfText) return '';
+    return this.#decoder.decode(this.#tokenizer.bytesOf(id), { stream: true });
   }
 
   /** What is left at the end: a replacement character for an unfinished one. */
@@ -72,13 +81,12 @@ export class StreamDecoder {
 }
 
 /** The text of ids. */
-export function decode(ids: Iterable<number>): string {
-  const decoder = new StreamDecoder();
+export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
+  const decoder = new StreamDecoder(tokenizer);
   let text = '';
   for (const id of ids) text += decoder.push(id);
   return text + decoder.end();
 }
 
-/** The bytes of every id before <|endoftext|>. */
-export const tokenBytes = (): Uint8Array[] =>
-  Array.from({ length: endOfText }, (_, id) => encoding().decode_single_token_bytes(id));
+/** The bytes of every id of GPT-2 before <|endoftext|>. */
+export const tokenBytes = (): Uint8Array[] => Array.from({ length: endOfText }, (_, id) => gpt2Bytes(id));

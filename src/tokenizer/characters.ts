@@ -1,0 +1,46 @@
+// Which kind of character GPT-2's pattern sees at a place of a UTF-8 text: \s, \p{L}, \p{N}, or none of them. Only for the
+// characters whose kind is the same in every version of Unicode since 7.0 and in every engine; of others it says so, and
+// gpt2.ts leaves them to tiktoken. White space is Unicode's White_Space (JavaScript's \s is not: it has U+FEFF, lacks U+0085).
+
+export const unknown = 0;
+export const space = 1;
+export const letter = 2;
+export const digit = 3;
+export const other = 4;
+
+const kindOf = (codePoint: number): number => {
+  const character = String.fromCodePoint(codePoint);
+  if (/\p{Cn}/u.test(character)) return unknown;
+  if (/\p{White_Space}/u.test(character)) return space;
+  if (/\p{L}/u.test(character)) return letter;
+  return /\p{N}/u.test(character) ? digit : other;
+};
+
+/** Latin, Greek and Cyrillic; general punctuation is from U+2000 on. */
+const latinEnd = 0x530;
+const punctuationStart = 0x2000;
+const punctuationEnd = 0x2060;
+const latin = Uint8Array.from({ length: latinEnd }, (_, codePoint) => kindOf(codePoint));
+const punctuation = Uint8Array.from({ length: punctuationEnd - punctuationStart }, (_, at) =>
+  kindOf(punctuationStart + at),
+);
+
+/** Kind of the character that begins with a byte; of those longer than one byte `unknown`: ask `wideKind`. */
+export const kindOfByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte < 0x80 ? latin[byte]! : unknown,
+);
+
+/** Kind of the character of two or more bytes at `at`, and its bytes: kind + 8 * bytes. The text is valid UTF-8. */
+export function wideKind(bytes: Uint8Array, at: number): number {
+  const lead = bytes[at]!;
+  if (lead < 0xe0) {
+    const codePoint = ((lead & 0x1f) << 6) | (bytes[at + 1]! & 0x3f);
+    return (codePoint < latinEnd ? latin[codePoint]! : unknown) + 16;
+  }
+  if (lead < 0xf0) {
+    const codePoint = ((lead & 0x0f) << 12) | ((bytes[at + 1]! & 0x3f) << 6) | (bytes[at + 2]! & 0x3f);
+    const inside = codePoint >= punctuationStart && codePoint < punctuationEnd;
+    return (inside ? punctuation[codePoint - punctuationStart]! : unknown) + 24;
+  }
+  return unknown + 32;
+}

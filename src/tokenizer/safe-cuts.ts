@@ -1,0 +1,77 @@
+// Where a UTF-8 text may be cut so that the ids of the parts, one after the other, are the ids of the whole. GPT-2's pattern
+// looks ahead by one character and never back, so a place is safe if every match ends there and none looks past it:
+//   before white space that follows none: white space only ever opens a match, and a run of it before the place is followed
+//     by the same character whether the text goes on or not;
+//   between a letter or a digit and a sign: no match holds one after the other. (Not after a sign: 's and 're do.)
+import { digit, kindOfByte, letter, other, space, wideKind } from './characters.ts';
+
+/** Whether it is safe before the white space at `at`. Only ASCII white space counts; that is enough places. */
+function isBeforeSpace(bytes: Uint8Array, at: number): boolean {
+  if (kindOfByte[bytes[at]!] !== space) return false;
+  const before = bytes[at - 1]!;
+  if (before < 0x80) return kindOfByte[before] !== space;
+  return !endsWithWideSpace(bytes, at);
+}
+
+/** Whether a character of two or three bytes that is white space, or U+FEFF, over which engines disagree, ends at `end`. */
+function endsWithWideSpace(bytes: Uint8Array, end: number): boolean {
+  const [last, middle, first] = [bytes[end - 1]!, bytes[end - 2]!, bytes[end - 3]!];
+  if (middle === 0xc2) return last === 0x85 || last === 0xa0;
+  if (first === 0xe2) return middle === 0x80 ? last <= 0x8a || (last >= 0xa8 && last <= 0xaf) : middle === 0x81;
+  if (first === 0xe1) return middle === 0x9a && last === 0x80;
+  if (first === 0xe3) return middle === 0x80 && last === 0x80;
+  return first === 0xef && middle === 0xbb && last === 0xbf;
+}
+
+/** Whether a letter or a digit ends before `at` and a sign of ASCII, or of Chinese and Japanese writing, begins there. */
+function isBeforeSign(bytes: Uint8Array, at: number): boolean {
+  const here = bytes[at]!;
+  // U+3001, U+3002, U+300C, U+300D and U+FF01, U+FF0C, U+FF1A, U+FF1B, U+FF1F
+  const isSign =
+    here < 0x80
+      ? kindOfByte[here] === other
+      : here === 0xe3
+        ? bytes[at + 1] === 0x80 && [0x81, 0x82, 0x8c, 0x8d].includes(bytes[at + 2]!)
+        : here === 0xef && bytes[at + 1] === 0xbc && [0x81, 0x8c, 0x9a, 0x9b, 0x9f].includes(bytes[at + 2]!);
+  if (!isSign) return false;
+  const before = bytes[at - 1]!;
+  if (before < 0x80) return kindOfByte[before] === letter || kindOfByte[before] === digit;
+  return endsWithLetter(bytes, at);
+}
+
+function endsWithLetter(bytes: Uint8Array, end: number): boolean {
+  if (bytes[end - 2]! >= 0xc0) return (wideKind(bytes, end - 2) & 7) === letter;
+  const first = bytes[end - 3]!;
+  if (first < 0xe0 || first > 0xef) return false;
+  const codePoint = ((first & 0x0f) << 12) | ((bytes[end - 2]! & 0x3f) << 6) | (bytes[end - 1]! & 0x3f);
+  const [kana, han, hangul] = [
+    (codePoint >= 0x3041 && codePoint <= 0x3096) || (codePoint >= 0x30a1 && codePoint <= 0x30fa),
+    codePoint >= 0x4e00 && codePoint <= 0x9fa5,
+    codePoint >= 0xac00 && codePoint <= 0xd7a3,
+  ];
+  return kana || han || hangul;
+}
+
+/** The first safe place before white space that is at least `from`, over 0, and below `to`; or -1. */
+export function nextSpaceCut(bytes: Uint8Array, from: number, to: number): number {
+  for (let at = from; at < to; at++) if (isBeforeSpace(bytes, at)) return at;
+  return -1;
+}
+
+/**
+ * A place in [from, to) to cut at: the first safe one before white space; else the first before a sign; else, in
+ * 16 kB of letters without either, which tiktoken cannot encode in one piece in reasonable time, the last between two characters.
+ */
+export function chooseCut(bytes: Uint8Array, from: number, to: number): number {
+  const beforeSpace = nextSpaceCut(bytes, from, to);
+  if (beforeSpace >= 0) return beforeSpace;
+  for (let at = from; at < to; at++) if (isBeforeSign(bytes, at)) return at;
+  return characterStart(bytes, to - 1);
+}
+
+/** The beginning of the character that the byte at `at` belongs to. */
+export function characterStart(bytes: Uint8Array, at: number): number {
+  let start = at;
+  while (start > 0 && (bytes[start]! & 0xc0) === 0x80) start--;
+  return start;
+}

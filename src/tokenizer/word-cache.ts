@@ -1,0 +1,103 @@
+// What short byte strings encode to: a table of bounded size, in lines of 64 bytes so that a look-up touches one. A text is a
+// few thousand words over and over; looking one up takes a hundredth of encoding it.
+import type { TokenList } from './tokens.ts';
+
+/** In bytes. Longer ones are seldom met again. */
+export const longestWord = 40;
+const mostIds = 11;
+
+/** Sets of two lines; the one used less recently gives way. */
+const setCount = 1 << 16;
+const lineInts = 16;
+const setInts = 2 * lineInts;
+const keyStart = 1;
+const idsStart = 11;
+
+export class WordCache {
+  /** A line: bytes + 256 * ids (0: empty) + 65536 * the first id; up to 40 bytes, zeros behind; up to ten more ids. */
+  readonly #table = new Int32Array(setCount * setInts);
+  readonly #key = new Int32Array(longestWord / 4);
+  readonly #encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>;
+
+  /** `encode` gives the ids of what is not known. */
+  constructor(encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>) {
+    this.#encode = encode;
+  }
+
+  /** Appends the ids of bytes[start, end), at most `longestWord` of them. */
+  append(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
+    const length = end - start;
+    const table = this.#table;
+    let first = 0;
+    let line: number;
+    if (length <= 8) {
+      // Most words: their two integers need not be stored to be compared.
+      let low = 0;
+      let high = 0;
+      const middle = length < 4 ? end : start + 4;
+      for (let at = middle - 1; at >= start; at--) low = (low << 8) | bytes[at]!;
+      for (let at = end - 1; at >= middle; at--) high = (high << 8) | bytes[at]!;
+      first = setOf(Math.imul(low, 0x9e3779b1) ^ Math.imul(high, 0x85ebca6b) ^ length);
+      line = first;
+      if (table[line + keyStart] !== low || table[line + keyStart + 1] !== high || (table[line]! & 255) !== length) {
+        line += lineInts;
+        if (table[line + keyStart] !== low || table[line + keyStart + 1] !== high || (table[line]! & 255) !== length) {
+          this.#learn(first, bytes, start, end, into);
+          return;
+        }
+      }
+    } else {
+      const key = this.#key;
+      let hash = length;
+      const ints = (length + 3) >> 2;
+      for (let int = 0, at = start; int < ints; int++, at += 4) {
+        let value = 0;
+        for (let byte = Math.min(at + 4, end) - 1; byte >= at; byte--) value = (value << 8) | bytes[byte]!;
+        key[int] = value;
+        hash = Math.imul(hash ^ value, 0x9e3779b1);
+        hash ^= hash >>> 15;
+      }
+      first = setOf(hash);
+      line = first;
+      if (!this.#holds(line, length, ints)) {
+        line += lineInts;
+        if (!this.#holds(line, length, ints)) {
+          this.#learn(first, bytes, start, end, into);
+          return;
+        }
+      }
+    }
+    const head = table[line]!;
+    into.push(head >>> 16);
+    const more = ((head >> 8) & 255) - 1;
+    for (let index = 0; index < more; index++) {
+      into.push((table[line + idsStart + (index >> 1)]! >>> ((index & 1) * 16)) & 0xffff);
+    }
+  }
+
+  #holds(line: number, length: number, ints: number): boolean {
+    const table = this.#table;
+    if ((table[line]! & 255) !== length) return false;
+    for (let int = 0; int < ints; int++) if (table[line + keyStart + int] !== this.#key[int]) return false;
+    return true;
+  }
+
+  /** Encodes a word that is not there, and puts it first in its set. */
+  #learn(set: number, bytes: Uint8Array, start: number, end: number, into: TokenList): void {
+    const ids = this.#encode(bytes, start, end);
+    into.append(ids);
+    if (ids.length > mostIds) return;
+    const table = this.#table;
+    table.copyWithin(set + lineInts, set, set + lineInts);
+    table.fill(0, set, set + lineInts);
+    table[set] = (end - start) | (ids.length << 8) | (ids[0]! << 16);
+    for (let at = start; at < end; at++) {
+      table[set + keyStart + ((at - start) >> 2)]! |= bytes[at]! << (((at - start) & 3) * 8);
+    }
+    for (let index = 1; index < ids.length; index++) {
+      table[set + idsStart + ((index - 1) >> 1)]! |= ids[index]! << (((index - 1) & 1) * 16);
+    }
+  }
+}
+
+const setOf = (hash: number): number => ((hash ^ (hash >>> 16)) & (setCount - 1)) * setInts;
