@@ -7,12 +7,12 @@ import {
   createModel,
   Device,
   encode,
-  endOfText,
   generate,
   listCheckpoints,
   resolveWeights,
   StreamDecoder,
   selectDevice,
+  tokenizerOf,
 } from '../index.ts';
 import { number } from './number.ts';
 
@@ -58,14 +58,20 @@ async function sample(flags: Flags): Promise<void> {
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config } = weights;
+  const tokenizer = tokenizerOf(config);
+  if (!tokenizer) {
+    throw new Gpt2Error(
+      `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which is no tokenizer's: it has no text to give`,
+    );
+  }
   using device = Device.open({ ...target, threads: flags.threads });
   const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
   weights.load(model);
 
-  const decoder = new StreamDecoder();
+  const decoder = new StreamDecoder(tokenizer);
   // Every document of the training data begins with the end of the one before.
-  const prompt = [endOfText, ...encode(flags.prompt)];
-  const generation = generate(model, { ...flags, prompt, stopAt: endOfText });
+  const prompt = [tokenizer.endOfText, ...encode(flags.prompt, tokenizer)];
+  const generation = generate(model, { ...flags, prompt, stopAt: tokenizer.endOfText });
   let next = await generation.next();
   process.stdout.write(flags.prompt);
   for (; !next.done; next = await generation.next()) process.stdout.write(decoder.push(next.value));

@@ -4,7 +4,7 @@ import { type Hellaswag, readHellaswag, scoreHellaswag } from '../evaluate/hella
 import type { ModelConfig } from '../model/config.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { generate } from '../sample/generate.ts';
-import { decode, endOfText } from '../tokenizer/tokenizer.ts';
+import { decode, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import type { SettledOptions } from './options.ts';
 import type { Run } from './run.ts';
 
@@ -35,15 +35,16 @@ export async function hellaswagEvent({ model, options }: Run, hellaswag: Hellasw
 /** A text from nothing; the same for the same weights, seed and step. */
 export async function sampleText({ model, options }: Run, step: number): Promise<string> {
   const tokens: number[] = [];
+  const tokenizer = tokenizerOf(model.config)!;
   const generation = {
-    prompt: [endOfText],
+    prompt: [tokenizer.endOfText],
     tokens: sampleTokens,
     window: options.sequence,
     seed: options.seed + step,
-    stopAt: endOfText,
+    stopAt: tokenizer.endOfText,
   };
   for await (const token of generate(model, generation)) tokens.push(token);
-  return decode(tokens);
+  return decode(tokens, tokenizer);
 }
 
 /** The event that closes a finished run. `skipped`: updates that --skip-spikes left out. */

@@ -16,7 +16,7 @@ import { Device } from '../native/device.ts';
 import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
-import { endOfText } from '../tokenizer/tokenizer.ts';
+import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { checkMemory } from './memory.ts';
 import { openHellaswag } from './milestones.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
@@ -98,10 +98,10 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (validation) keep(validation.loader);
     const hellaswag = openHellaswag(options, config, notice);
 
-    // A sample starts behind the end of a text, which a smaller vocabulary than GPT-2's has no token for.
-    const canSample = config.vocabularySize > endOfText;
+    // The ids of a vocabulary that is no tokenizer's are nobody's text.
+    const canSample = tokenizerOf(config) !== undefined;
     if (options.sampleEvery > 0 && !canSample) {
-      notice(`samples are off: a vocabulary of ${config.vocabularySize} tokens has no <|endoftext|> (${endOfText})`);
+      notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
     }
 
     const out = options.out ?? defaultOut(options.data, modelLabel(config));

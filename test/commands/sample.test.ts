@@ -17,9 +17,9 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   let place: Workplace;
   const sample = (...args: string[]) => place.run(['sample', '--device', 'cpu', '--threads', '1', ...args]);
   /** A run with one checkpoint; with `diverged`, of weights that are no numbers. */
-  const makeRun = (name: string, { seed = 1, diverged = false } = {}) => {
+  const makeRun = (name: string, { seed = 1, diverged = false, vocabularySize = config.vocabularySize } = {}) => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
-    const { model, moments } = emptyModel(device, config);
+    const { model, moments } = emptyModel(device, { ...config, vocabularySize });
     initializeWeights(model, seed);
     if (diverged) model.masters.get('lnfb').write(new Float32Array(16).fill(Number.NaN));
     castWeights(model);
@@ -36,6 +36,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     mkdirSync(place.path('runs/c-empty/checkpoints'), { recursive: true });
     makeRun('../elsewhere/diverged', { diverged: true });
     writeFileSync(place.path('notes.bin'), 'notes');
+    makeRun('../elsewhere/bytes', { vocabularySize: 257 });
+    makeRun('../elsewhere/nobodys', { vocabularySize: 300 });
   });
   afterAll(() => place[Symbol.dispose]());
 
@@ -52,6 +54,12 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     expect(sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9')).toEqual(first);
     const other = sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9', '--seed', '5');
     expect(other.stdout).not.toBe(first.stdout);
+  });
+
+  it('a model of bytes takes and gives bytes', () => {
+    const { code, stdout } = sample('--model', 'elsewhere/bytes', '--prompt', 'Zoë ', '--tokens', '20');
+    expect(stdout).toMatch(/^Zoë .+\n$/s);
+    expect(code).toBe(0);
   });
 
   it('names a damaged checkpoint and takes the one before', () => {
@@ -75,6 +83,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ['a folder that is not there', ['--model', 'nothing'], 1, 'there is no nothing: name a run or a checkpoint folder'],
     ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
     ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c: it has 5 bytes'],
+    ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, "300 tokens, which is no tokenizer's"],
     ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'its weights have diverged'],
   ])('refuses %s in one line', (_, args, expected, message) => {
     const { code, stderr } = sample(...args);

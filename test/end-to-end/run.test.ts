@@ -119,7 +119,7 @@ it('takes no samples with a vocabulary that has no end of text, and says so', ()
     ...['--out', place.path('unsampled')],
   ]);
   expect(code, stderr).toBe(0);
-  expect(stdout).toMatch(/^samples are off: a vocabulary of 100 tokens has no <\|endoftext\|> \(50256\)$/m);
+  expect(stdout).toMatch(/^samples are off: no tokenizer has a vocabulary of 100 tokens$/m);
   expect(stdout).toMatch(/^done: 3 steps/m);
 });
 
