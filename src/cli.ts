@@ -44,6 +44,7 @@ function interruption(): AbortSignal {
 function program(): Command {
   const root = new Command('gpt2')
     .description('GPT-2 training from TypeScript')
+    .enablePositionalOptions()
     .showSuggestionAfterError(true)
     .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
   const commands = [

@@ -11,6 +11,8 @@ export { describeMismatches, type NamedRun, type Pair, type Pairing, pairRuns } 
 export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';
 export { type PreparedQuestions, prepareHellaswag } from './datasets/hellaswag.ts';
 export { datasetNames, datasets, prepareDataset } from './datasets/prepare.ts';
+export { findInputs } from './datasets/text/inputs.ts';
+export { type PreparedText, prepareText, shardPrefix, type TextOptions } from './datasets/text/prepare-text.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';

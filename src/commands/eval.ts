@@ -21,7 +21,7 @@ import {
   selectDevice,
   type Weights,
 } from '../index.ts';
-import { number } from './number.ts';
+import { strictNumber } from './strict-number.ts';
 
 const examples = `
 Examples:
@@ -64,9 +64,17 @@ export function evalCommand(): Command {
     .option('--data <DIR>', `folder of token shards ${ofRun(optionTable.data.default)}`)
     .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
-    .option('--batch <B>', `sequences in a batch ${ofRun('4')}`, number('--batch', 1, 65536, 'whole'))
-    .option('--seq <T>', `tokens in a sequence ${ofRun("the model's context")}`, number('--seq', 1, 65536, 'whole'))
-    .option('--steps <N>', 'batches (default: every whole one)', number('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'))
+    .option('--batch <B>', `sequences in a batch ${ofRun('4')}`, strictNumber('--batch', 1, 65536, 'whole'))
+    .option(
+      '--seq <T>',
+      `tokens in a sequence ${ofRun("the model's context")}`,
+      strictNumber('--seq', 1, 65536, 'whole'),
+    )
+    .option(
+      '--steps <N>',
+      'batches (default: every whole one)',
+      strictNumber('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'),
+    )
     .addOption(fromTable('device'))
     .addOption(fromTable('dtype'))
     .addOption(fromTable('threads'))

@@ -1,7 +1,9 @@
 // `prepro`: makes a data set's token shards.
 import { Command } from 'commander';
-import { datasets, prepareDataset, prepareHellaswag } from '../index.ts';
+import { UsageError } from '../errors.ts';
+import { datasetNames, datasets, prepareDataset, prepareHellaswag } from '../index.ts';
 import { asTyped } from '../package-root.ts';
+import { preproTextCommand } from './prepro-text.ts';
 
 interface Flags {
   readonly from?: string;
@@ -19,20 +21,26 @@ Examples:
   npm run prepro tinyshakespeare -- --from input.txt from a file of yours
   npm run prepro own-source                          no network needed
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from the published file
+  npm run prepro text book.txt notes/                text of yours (npm run prepro text -- --help)
 
 The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt,
 hellaswag/hellaswag_val.jsonl.
 `;
 
 export function preproCommand(): Command {
-  return new Command('prepro')
+  const command = new Command('prepro').enablePositionalOptions();
+  for (const part of [preproTextCommand()]) {
+    command.addCommand(part.exitOverride().option('--verbose', 'show where an error comes from'));
+  }
+  return command
     .description("Make a data set's token shards")
-    .argument('<dataset>', [...datasets.map(({ name }) => name), 'hellaswag'].join(', '))
+    .argument('[dataset]', [...datasets.map(({ name }) => name), 'hellaswag'].join(', '))
     .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
     .option('--out <DIR>', 'folder to write (default: data/<dataset>)')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
-    .action(async (name: string, flags: Flags) => {
+    .action(async (name: string | undefined, flags: Flags) => {
+      if (name === undefined) throw new UsageError(`name a data set: ${datasetNames.join(', ')}, or text FILE`);
       if (name === 'hellaswag') return makeQuestions(flags);
       const notice = (text: string) => process.stderr.write(`${text}\n`);
       const { folder, present, dataset } = await prepareDataset(name, { from: flags.from, out: flags.out, notice });

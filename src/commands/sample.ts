@@ -14,7 +14,7 @@ import {
   selectDevice,
   tokenizerOf,
 } from '../index.ts';
-import { number } from './number.ts';
+import { strictNumber } from './strict-number.ts';
 
 const examples = `
 Examples:
@@ -40,13 +40,18 @@ export function sampleCommand(): Command {
     .description('Text from a trained model')
     .option('--model <PATH>', "a run, a checkpoint, or llm.c's model .bin (default: the newest run in runs/)")
     .option('--prompt <TEXT>', 'text to go on from', '')
-    .option('--tokens <N>', 'most tokens to make', number('--tokens', 1, 1_000_000, 'whole'), 128)
-    .option('--temperature <X>', '0: always the likeliest token', number('--temperature', 0, 100, 'any'), 0.8)
-    .option('--top-k <N>', 'only the N likeliest tokens; 0: all', number('--top-k', 0, 65536, 'whole'), 0)
-    .option('--top-p <X>', 'only the likeliest tokens of this probability together', number('--top-p', 0, 1, 'any'), 1)
-    .option('--seed <N>', 'of the choices', number('--seed', 0, 2 ** 32 - 1, 'whole'), 42)
+    .option('--tokens <N>', 'most tokens to make', strictNumber('--tokens', 1, 1_000_000, 'whole'), 128)
+    .option('--temperature <X>', '0: always the likeliest token', strictNumber('--temperature', 0, 100, 'any'), 0.8)
+    .option('--top-k <N>', 'only the N likeliest tokens; 0: all', strictNumber('--top-k', 0, 65536, 'whole'), 0)
+    .option(
+      '--top-p <X>',
+      'only the likeliest tokens of this probability together',
+      strictNumber('--top-p', 0, 1, 'any'),
+      1,
+    )
+    .option('--seed <N>', 'of the choices', strictNumber('--seed', 0, 2 ** 32 - 1, 'whole'), 42)
     .option('--device <NAME>', 'auto, cuda, cuda:N, cpu', 'auto')
-    .option('--threads <N>', 'CPU threads; 0: all cores', number('--threads', 0, 1024, 'whole'), 0)
+    .option('--threads <N>', 'CPU threads; 0: all cores', strictNumber('--threads', 0, 1024, 'whole'), 0)
     .addHelpText('after', examples)
     .action(sample);
 }

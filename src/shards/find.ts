@@ -10,15 +10,25 @@ export type Role = 'train' | 'val';
 /** "train" or "val" standing between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
+/** Where prepro keeps unfinished work in a folder. */
+export const unfinishedFolder = '.prepro';
+
+/** The roles that a file's name says it has. */
+export const roleOfName = (name: string): Role[] =>
+  (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
+
 /**
  * Paths of a folder's shards of one role, sorted bytewise.
- * @throws Gpt2Error if the folder is missing, has none, or a file's name says both roles
+ * @throws Gpt2Error if the folder is missing or unfinished, has none, or a file's name says both roles
  */
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) {
     throw new Gpt2Error(
       `there is no data in ${folder}: run \`npm run prepro tinyshakespeare\`, or name a folder with --data`,
     );
+  }
+  if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
+    throw new Gpt2Error(`${folder} is not finished: run the same prepro again, it goes on where it was`);
   }
   let names: string[];
   try {
@@ -47,6 +57,9 @@ const datasetSchema = z.object({
   source: z.string(),
   tokenizer: z.string(),
   vocabularySize: z.int().positive(),
+  documents: z.int().positive().optional(),
+  /** Of what, and how: to tell whether the same is asked for again. */
+  made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });
 

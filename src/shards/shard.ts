@@ -135,11 +135,16 @@ export interface WrittenShard {
   readonly sha256: string;
 }
 
+/** The header of a shard of so many tokens. */
+export function shardHeader(tokens: number): Uint8Array {
+  const header = new Int32Array(headerBytes / 4);
+  header.set([magic, version, tokens]);
+  return new Uint8Array(header.buffer);
+}
+
 /** Writes a shard under a temporary name beside `path`, then renames it. */
 export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
-  const header = new Int32Array(headerBytes / 4);
-  header.set([magic, version, tokens.length]);
-  const parts = [new Uint8Array(header.buffer), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
+  const parts = [shardHeader(tokens.length), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
   const hash = createHash('sha256');
   writeDurably(path, parts);
   for (const part of parts) hash.update(part);

@@ -1,8 +1,8 @@
-// Numbers on the command line, read strictly. Those of training come from its table of options (train/options.ts).
+// Numbers of the command line, read strictly: Number('') is 0 and Number('0x10') is 16, neither of which can be meant.
 import { UsageError } from '../errors.ts';
 
-/** Reads a number strictly: Number('') is 0 and Number('0x10') is 16, neither of which can be meant. @throws UsageError */
-export const number = (flag: string, least: number, most: number, kind: 'whole' | 'any') => (text: string) => {
+/** A reader of a flag's value. @throws UsageError for what is not a number of its kind and range */
+export const strictNumber = (flag: string, least: number, most: number, kind: 'whole' | 'any') => (text: string) => {
   const value = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most && (kind === 'any' || Number.isSafeInteger(value))) return value;
   const wanted = kind === 'whole' ? 'a whole number' : 'a number';

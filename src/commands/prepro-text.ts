@@ -1,0 +1,143 @@
+// `prepro text`: token shards of any files of text. And what the commands beside it share: their flags, the progress that a
+// terminal sees, the result in lines.
+import { basename, join, resolve } from 'node:path';
+import { clearLine, cursorTo } from 'node:readline';
+import { Command } from 'commander';
+import { UsageError } from '../errors.ts';
+import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
+import { formatBytes, formatDuration } from './progress.ts';
+import { strictNumber } from './strict-number.ts';
+
+export const defaultShardTokens = 100_000_000;
+const defaultValFraction = 0.01;
+
+export interface TextFlags {
+  readonly out?: string;
+  readonly tokenizer: string;
+  readonly shardTokens: number;
+  readonly valFraction?: number;
+  readonly workers?: number;
+  readonly json?: boolean;
+}
+
+interface OwnFlags extends TextFlags {
+  readonly separator?: string;
+  readonly field?: string;
+}
+
+const help = `
+A folder stands for all files in it, in the order of their names; what begins with a dot is left out; .gz is unpacked.
+Every document is preceded by <|endoftext|>. Validation is a share of the documents, told by a hash of their text; of a
+document over 32 KiB, a share of its stretches of 16 to 32 KiB. A killed run goes on where it was; disk: twice the shards.
+
+Examples:
+  npm run prepro -- text book.txt                          data/book
+  npm run prepro -- text notes/ --out data/n --val-fraction 0.1
+  npm run prepro -- text corpus.txt --separator '\\n\\n'     \\n and \\t are a line break and a tab
+  npm run prepro -- text dump.jsonl.gz --field text        a JSON object a line
+  npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
+`;
+
+export function preproTextCommand(): Command {
+  const command = new Command('text')
+    .description('Token shards of any UTF-8 text: files, or a folder of them')
+    .argument('<file...>', 'files or folders')
+    .option('--separator <TEXT>', 'what stands between documents (default: a file is a document)')
+    .option('--field <NAME>', 'the files are lines of JSON, with a document in this field');
+  return addTextFlags(command)
+    .option('--out <DIR>', 'folder to write (default: data/<name of the first file>)')
+    .addHelpText('after', help)
+    .action(async (paths: string[], flags: OwnFlags) => {
+      const { separator, field, valFraction = defaultValFraction } = flags;
+      if (field !== undefined && separator !== undefined) {
+        throw new UsageError('--field and --separator exclude each other: a line of JSON is a document');
+      }
+      const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
+      const format =
+        field === undefined
+          ? { kind: 'text' as const, separator: separator === undefined ? undefined : unescaped(separator) }
+          : { kind: 'jsonl' as const, field };
+      const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
+      tell(
+        await withProgress((shown) => prepareText(findInputs(paths), { ...shown, ...flags, out, format, division })),
+        flags,
+      );
+    });
+}
+
+/** Adds the flags of every command that makes shards of text. */
+export function addTextFlags(command: Command): Command {
+  return command
+    .option('--tokenizer <NAME>', tokenizerNames.join(', '), 'gpt2')
+    .option('--val-fraction <X>', 'share of the documents that is validation (default: 0.01)', (text) =>
+      strictNumber('--val-fraction', 0, 1, 'any')(text),
+    )
+    .option(
+      '--shard-tokens <N>',
+      'most tokens in a shard',
+      strictNumber('--shard-tokens', 1, 2 ** 31 - 1, 'whole'),
+      defaultShardTokens,
+    )
+    .option(
+      '--workers <N>',
+      'threads (default: one for each core, at most 8)',
+      strictNumber('--workers', 1, 256, 'whole'),
+    )
+    .option('--json', 'the result as JSON on stdout');
+}
+
+const unescaped = (text: string): string =>
+  text.replaceAll(/\\([nrt\\])/g, (_, name: string) => ({ n: '\n', r: '\r', t: '\t' })[name] ?? name);
+
+interface Shown {
+  readonly onProgress: (done: number, total: number) => void;
+  readonly notice: (text: string) => void;
+}
+
+/** Runs with a line on a terminal's stderr that says how far it is. */
+export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promise<T> {
+  const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+  const begun = performance.now();
+  let shownAt = 0;
+  const clear = () => {
+    if (!isLive) return;
+    cursorTo(process.stderr, 0);
+    clearLine(process.stderr, 0);
+  };
+  const onProgress = (done: number, total: number) => {
+    const now = performance.now();
+    if (!isLive || now - shownAt < 200) return;
+    shownAt = now;
+    const seconds = (now - begun) / 1000;
+    const left = done > 0 ? `   left ${formatDuration((seconds * (total - done)) / done)}` : '';
+    clear();
+    process.stderr.write(`${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`);
+  };
+  const notice = (text: string) => {
+    clear();
+    process.stderr.write(`${text}\n`);
+  };
+  try {
+    return await run({ onProgress, notice });
+  } finally {
+    clear();
+  }
+}
+
+/** Prints what was made. */
+export function tell({ folder, present, dataset }: PreparedText, { json }: Pick<TextFlags, 'json'>): void {
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
+    return;
+  }
+  const count = (value: number) => value.toLocaleString('en-US');
+  const lines = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${count(tokens)} tokens`);
+  const documents =
+    dataset.documents === undefined
+      ? ''
+      : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
+  lines.unshift(
+    `${present ? 'there already, and right: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}`,
+  );
+  process.stdout.write(`${lines.join('\n')}\nnext: npm run train -- --data ${folder} --steps 100\n`);
+}

@@ -1,0 +1,226 @@
+// Parts to shards: which tokens are for validation, how many shards there are and how large, and their writing, one pass
+// over the parts for the counts and one for the tokens. All of it depends on the parts' content and order alone.
+import { createHash, type Hash } from 'node:crypto';
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error } from '../../errors.ts';
+import type { Role } from '../../shards/find.ts';
+import { shardHeader } from '../../shards/shard.ts';
+import { type Part, readPart } from './parts.ts';
+
+/** How tokens are divided. */
+export interface Division {
+  /** Shards are named <prefix>_train.bin, or <prefix>_train_000001.bin where there are several. */
+  readonly prefix: string;
+  /** Most tokens in a shard. */
+  readonly shardTokens: number;
+  /**
+   * Share of the documents, by their content's hash, that are validation; or `first shard`, as llm.c divides FineWeb: shard
+   * 000000 is validation, the shards behind it are full but for the last.
+   */
+  readonly validation: number | 'first shard';
+}
+
+export interface Assembled {
+  readonly documents: number;
+  readonly shards: { file: string; role: Role; tokens: number; sha256: string }[];
+}
+
+type Tokens = Record<Role, number>;
+
+/**
+ * Writes the shards of the parts at `paths` into a folder.
+ * @throws Gpt2Error if a part is damaged, one role would have no tokens, or the folder cannot be written
+ */
+export function assemble(paths: readonly string[], folder: string, division: Division, endOfText: number): Assembled {
+  const counts = count(paths, division);
+  const writers = {
+    train: new ShardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
+    val: new ShardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
+  };
+  try {
+    const roles = new RoleOf(division, counts);
+    const boundary = Uint16Array.of(endOfText);
+    for (const path of paths) {
+      const part = readPart(path);
+      eachBlock(part, roles, (role, needsBoundary, start, end) => {
+        if (needsBoundary) roles.spread(role, 1, (role) => writers[role].write(boundary));
+        roles.spread(role, end - start, (role, from, to) =>
+          writers[role].write(part.tokens.subarray(start + from, start + to)),
+        );
+      });
+    }
+    return { documents: counts.documents, shards: [...writers.train.finish('train'), ...writers.val.finish('val')] };
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    throw new Gpt2Error(`cannot write shards to ${folder}: ${(cause as Error).message}`, { cause });
+  } finally {
+    for (const writer of Object.values(writers)) writer.close();
+  }
+}
+
+interface Counts {
+  readonly tokens: Tokens;
+  readonly documents: number;
+  /** Blocks below this fraction are validation. */
+  readonly below: number;
+}
+
+/** Counts tokens; if no block is validation by its hash, the one of the least hash is. */
+function count(paths: readonly string[], division: Division): Counts {
+  const { validation } = division;
+  const below = validation === 'first shard' ? 0 : validation;
+  let least = 1;
+  for (const path of paths) {
+    for (const { fraction, role } of readPart(path).blocks) least = Math.min(least, role === 'split' ? fraction : 0);
+    if (least < below) break;
+  }
+  const settled = { below: validation === 'first shard' || least < below ? below : least + Number.EPSILON };
+  const tokens = { train: 0, val: 0 };
+  let documents = 0;
+  const roles = new RoleOf(division, settled);
+  for (const path of paths) {
+    const part = readPart(path);
+    for (const { opens } of part.blocks) if (opens) documents++;
+    eachBlock(part, roles, (role, needsBoundary, start, end) => {
+      roles.spread(role, Number(needsBoundary) + end - start, (role, from, to) => {
+        tokens[role] += to - from;
+      });
+    });
+  }
+  const total = tokens.train + tokens.val;
+  if (total === 0) throw new Gpt2Error('there is no text in what was given: nothing to make tokens of');
+  if (tokens.train === 0) {
+    throw new Gpt2Error(
+      validation === 'first shard'
+        ? `all ${total} tokens are validation, the first shard: give a smaller --shard-tokens, or --val-fraction`
+        : `all ${total} tokens are validation: the text is too short to be divided, give more of it or a smaller --val-fraction`,
+    );
+  }
+  if (tokens.val === 0) throw new Gpt2Error(`none of the ${total} tokens are validation: a text for it is missing`);
+  return { tokens, documents, ...settled };
+}
+
+/** Gives roles to blocks as they come, and to tokens where the first of them are validation. */
+class RoleOf {
+  readonly #below: number;
+  #firstLeft: number;
+  previous: Role | undefined;
+
+  constructor({ validation, shardTokens }: Division, { below }: Pick<Counts, 'below'>) {
+    this.#below = below;
+    this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
+  }
+
+  of({ role, fraction }: Part['blocks'][number]): Role {
+    if (role !== 'split') return role;
+    return fraction < this.#below ? 'val' : 'train';
+  }
+
+  /** Tells which of the next `count` tokens go where: of the first shard's, to validation. */
+  spread(role: Role, count: number, give: (role: Role, from: number, to: number) => void): void {
+    const first = Math.min(this.#firstLeft, count);
+    this.#firstLeft -= first;
+    if (first > 0) give('val', 0, first);
+    if (count > first) give(role, first, count);
+  }
+}
+
+/**
+ * The blocks of a part, their tokens as [start, end). A boundary is due where a document begins, and where the block before
+ * went to the other role: what follows does not go on from what stands there.
+ */
+function eachBlock(
+  part: Part,
+  roles: RoleOf,
+  give: (role: Role, needsBoundary: boolean, start: number, end: number) => void,
+): void {
+  let start = 0;
+  for (const block of part.blocks) {
+    const role = roles.of(block);
+    give(role, block.opens || role !== roles.previous, start, start + block.tokens);
+    roles.previous = role;
+    start += block.tokens;
+  }
+}
+
+interface NamedSize {
+  readonly file: string;
+  readonly tokens: number;
+}
+
+/** llm.c's names. Shards are of one size, so that no last one is too short for a batch; of FineWeb as llm.c's are. */
+function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number): NamedSize[] {
+  const shards = Math.ceil(total / shardTokens);
+  const isFirst = validation === 'first shard';
+  return Array.from({ length: shards }, (_, index) => {
+    const number = isFirst && role === 'val' ? 0 : index + 1;
+    const tail = isFirst || shards > 1 ? `_${String(number).padStart(6, '0')}` : '';
+    const [from, to] = isFirst
+      ? [index * shardTokens, Math.min(total, (index + 1) * shardTokens)]
+      : [Math.floor((index * total) / shards), Math.floor(((index + 1) * total) / shards)];
+    return { file: `${prefix}_${role}${tail}.bin`, tokens: to - from };
+  });
+}
+
+/** Writes tokens into shards of given sizes, one after the other. */
+class ShardSeries {
+  readonly #folder: string;
+  readonly #sizes: readonly NamedSize[];
+  readonly #hashes: string[] = [];
+  readonly #buffer = new Uint16Array(1 << 19);
+  #buffered = 0;
+  #open: { file: number; hash: Hash; left: number } | undefined;
+
+  constructor(folder: string, sizes: readonly NamedSize[]) {
+    this.#folder = folder;
+    this.#sizes = sizes;
+  }
+
+  write(tokens: Uint16Array): void {
+    for (let done = 0; done < tokens.length; ) {
+      this.#open ??= this.#start();
+      const room = Math.min(this.#buffer.length - this.#buffered, this.#open.left, tokens.length - done);
+      this.#buffer.set(tokens.subarray(done, done + room), this.#buffered);
+      this.#buffered += room;
+      this.#open.left -= room;
+      done += room;
+      if (this.#buffered === this.#buffer.length || this.#open.left === 0) this.#flush();
+      if (this.#open.left === 0) this.#end();
+    }
+  }
+
+  finish(role: Role): Assembled['shards'] {
+    return this.#sizes.map(({ file, tokens }, index) => ({ file, role, tokens, sha256: this.#hashes[index]! }));
+  }
+
+  close(): void {
+    if (this.#open) closeSync(this.#open.file);
+    this.#open = undefined;
+  }
+
+  #start() {
+    const { file: name, tokens } = this.#sizes[this.#hashes.length]!;
+    const header = shardHeader(tokens);
+    const opened = { file: openSync(join(this.#folder, name), 'w'), hash: createHash('sha256'), left: tokens };
+    this.#put(opened, header);
+    return opened;
+  }
+
+  #flush(): void {
+    this.#put(this.#open!, new Uint8Array(this.#buffer.buffer, 0, this.#buffered * 2));
+    this.#buffered = 0;
+  }
+
+  #put({ file, hash }: { file: number; hash: Hash }, bytes: Uint8Array): void {
+    hash.update(bytes);
+    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
+  }
+
+  #end(): void {
+    fsyncSync(this.#open!.file);
+    closeSync(this.#open!.file);
+    this.#hashes.push(this.#open!.hash.digest('hex'));
+    this.#open = undefined;
+  }
+}

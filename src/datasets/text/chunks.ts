@@ -1,0 +1,114 @@
+// Cuts files, read from beginning to end, into chunks of some megabytes for the threads. A chunk ends where a document or a
+// block (blocks.ts) ends, so that what the threads make of it does not depend on where that is; many small files share one.
+import { Gpt2Error } from '../../errors.ts';
+import { blockEnd, mostBytes } from './blocks.ts';
+import type { Chunk, Format, Input, Piece } from './format.ts';
+import { bytesOf } from './inputs.ts';
+
+/** What a chunk is made of: as much as keeps a thread busy for 0.1 s, and little enough to hold some for each. */
+const chunkBytes = 4 << 20;
+const longestLine = 64 << 20;
+
+interface Cut {
+  readonly end: number;
+  /** Whether a document ends there. */
+  readonly closes: boolean;
+}
+
+/** Finds where to cut a file that goes on behind `bytes`, which begin a document or a block; undefined: only with more. */
+type FindCut = (bytes: Buffer) => Cut | undefined;
+
+/**
+ * The chunks of files, in order. `onRead` is told of each file's bytes as they are read.
+ * @throws Gpt2Error if a file cannot be read, or has a line too long to be held
+ */
+export async function* chunksOf(
+  inputs: readonly Input[],
+  format: Format,
+  onRead: (bytes: number) => void = () => {},
+): AsyncGenerator<Chunk> {
+  const findCut = format.kind === 'jsonl' ? afterLastLine : afterLastDocument(format.separator);
+  let index = 0;
+  let pieces: Piece[] = [];
+  let collected = Buffer.alloc(2 * chunkBytes);
+  let filled = 0;
+  const take = (): Chunk => {
+    const chunk = { index: index++, bytes: new Uint8Array(collected.subarray(0, filled)), pieces };
+    pieces = [];
+    filled = 0;
+    return chunk;
+  };
+  for (const input of inputs) {
+    const { path, role } = input;
+    // The piece at work lies in collected[start, filled).
+    let start = filled;
+    let offset = 0;
+    let opens = true;
+    const close = (end: number, closes: boolean) => {
+      if (end > start) pieces.push({ start, end, opens, closes, role, path, offset });
+      offset += end - start;
+      opens = closes;
+    };
+    for await (const part of bytesOf(input, onRead)) {
+      if (filled + part.length > collected.length) {
+        const larger = Buffer.alloc(filled + part.length + chunkBytes);
+        collected.copy(larger, 0, 0, filled);
+        collected = larger;
+      }
+      collected.set(part, filled);
+      filled += part.length;
+      if (offset === 0 && start + 3 <= filled && hasByteOrderMark(collected, start)) {
+        collected.copyWithin(start, start + 3, filled);
+        filled -= 3;
+        offset = 3;
+      }
+      while (filled - start >= chunkBytes) {
+        const cut = findCut(collected.subarray(start, filled));
+        if (!cut) {
+          if (filled - start > longestLine) throw tooLong(path, offset);
+          break;
+        }
+        const rest = Buffer.from(collected.subarray(start + cut.end, filled));
+        filled = start + cut.end;
+        close(filled, cut.closes);
+        yield take();
+        collected.set(rest);
+        start = 0;
+        filled = rest.length;
+      }
+    }
+    close(filled, true);
+    if (filled >= chunkBytes) yield take();
+  }
+  if (pieces.length > 0) yield take();
+}
+
+const hasByteOrderMark = (bytes: Uint8Array, at: number): boolean =>
+  bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
+
+const tooLong = (path: string, offset: number): Gpt2Error =>
+  new Gpt2Error(
+    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB; is it a file of JSON lines?`,
+  );
+
+const afterLastLine: FindCut = (bytes) => {
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  return end > 0 ? { end, closes: true } : undefined;
+};
+
+/** Behind the last separator; if that leaves more than half, behind the last block of the document that then begins. */
+const afterLastDocument =
+  (separator: string | undefined): FindCut =>
+  (bytes) => {
+    const mark = separator === undefined ? undefined : Buffer.from(separator);
+    let document = 0;
+    if (mark) {
+      for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, document)) document = at + mark.length;
+      if (document > bytes.length / 2) return { end: document, closes: true };
+    }
+    // A separator may begin with the last bytes: the document is known to go on to here.
+    const known = bytes.length - (mark ? mark.length - 1 : 0);
+    let end = document;
+    while (known - end >= mostBytes) end = blockEnd(bytes, end, known);
+    return { end, closes: end === document && document > 0 };
+  };

@@ -1,0 +1,100 @@
+// The files of a text: those given, and those of a given folder, sorted by path, byte by byte. And their bytes, in order.
+import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createGunzip } from 'node:zlib';
+import { Gpt2Error } from '../../errors.ts';
+import type { FileRole, Input } from './format.ts';
+
+const readBytes = 1 << 20;
+
+/**
+ * The files that paths stand for: a file for itself, a folder for all in it but what begins with a dot.
+ * @throws Gpt2Error if one is missing, or a folder has no file
+ */
+export function findInputs(
+  paths: readonly string[],
+  { role = 'split', suffixes = [''] }: { role?: FileRole; suffixes?: readonly string[] } = {},
+): Input[] {
+  return paths.flatMap((path) => {
+    const stats = statusOf(path);
+    if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];
+    const files = filesIn(path).filter((file) => suffixes.some((suffix) => file.endsWith(suffix)));
+    if (files.length === 0)
+      throw new Gpt2Error(`${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''} in it`);
+    return files
+      .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+      .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
+  });
+}
+
+function statusOf(path: string): Stats {
+  try {
+    return statSync(path);
+  } catch (cause) {
+    throw cannotRead(path, cause);
+  }
+}
+
+function filesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+      .filter(({ name }) => !name.startsWith('.'))
+      .flatMap((entry) => {
+        const path = join(folder, entry.name);
+        if (entry.isDirectory()) return filesIn(path);
+        return entry.isFile() || (entry.isSymbolicLink() && statSync(path).isFile()) ? [path] : [];
+      });
+  } catch (cause) {
+    throw cannotRead(folder, cause);
+  }
+}
+
+const cannotRead = (path: string, cause: unknown): Gpt2Error => {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  const reason = code === 'ENOENT' ? 'it is not there' : message;
+  return new Gpt2Error(`the text ${path} cannot be read: ${reason}`, { cause });
+};
+
+/**
+ * The bytes of a file, unpacked if its name ends in .gz; each part is valid until the next is asked for. `onRead` is told how
+ * many bytes of the file itself were read.
+ * @throws Gpt2Error if it cannot be read or unpacked
+ */
+export async function* bytesOf({ path }: Input, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  try {
+    yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    throw cannotRead(path, cause);
+  }
+}
+
+async function* plain(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(readBytes);
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path);
+    for (;;) {
+      const { bytesRead } = await file.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) return;
+      onRead(bytesRead);
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file?.close();
+  }
+}
+
+async function* unpacked(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+  const packed = createReadStream(path, { highWaterMark: readBytes / 4 });
+  const gunzip = createGunzip({ chunkSize: readBytes });
+  packed.on('data', (data) => onRead(data.length));
+  packed.on('error', (error) => gunzip.destroy(error));
+  try {
+    for await (const data of packed.pipe(gunzip)) yield data as Buffer;
+  } finally {
+    packed.destroy();
+    gunzip.destroy();
+  }
+}

@@ -1,0 +1,199 @@
+// Files of text to a folder of token shards, in bounded memory, on several threads. What threads make of chunks is kept
+// under <folder>/.prepro until the shards are whole, so that a killed preparation goes on where it was; the shards are the
+// same then, and the same for any number of threads.
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { basename, join, resolve } from 'node:path';
+import { Gpt2Error, UsageError } from '../../errors.ts';
+import { type Dataset, datasetFile, fileHash, readDataset, roleOfName, unfinishedFolder } from '../../shards/find.ts';
+import { writeDurably } from '../../shards/shard.ts';
+import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
+import { assemble, type Division } from './assemble.ts';
+import { chunksOf } from './chunks.ts';
+import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
+import { hasPart, keyOf, partPath } from './parts.ts';
+import { ThreadPool } from './thread-pool.ts';
+
+/** More take memory, 70 MB each, and find the one that reads too slow. */
+const mostDefaultThreads = 8;
+/** What an end of text may be in the shards' count, which is an int32. */
+const mostShardTokens = 2 ** 31 - 1;
+
+export interface TextOptions {
+  /** Folder to write. */
+  readonly out: string;
+  readonly format: Format;
+  readonly division: Division;
+  /** Default gpt2. */
+  readonly tokenizer?: string;
+  /** Threads that encode. Default: one for each core, at most 8. */
+  readonly workers?: number;
+  /** Told of bytes of the files that are read, and of all. */
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly notice?: (text: string) => void;
+}
+
+export interface PreparedText {
+  readonly folder: string;
+  /** Whether it was there before and right. */
+  readonly present: boolean;
+  readonly dataset: Dataset;
+}
+
+/**
+ * Makes the shards of a text, unless they are there and right.
+ * @throws UsageError for an option that cannot be; Gpt2Error for a file that cannot be read or is not what it must be
+ */
+export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<PreparedText> {
+  const { out, format, division, tokenizer: name = 'gpt2', workers, onProgress, notice = () => {} } = options;
+  const tokenizer = tokenizerNamed(name);
+  if (!tokenizer)
+    throw new UsageError(`--tokenizer takes one of ${tokenizerNames.join(', ')}, not ${JSON.stringify(name)}`);
+  check(format, division);
+  const encoding: Encoding = { tokenizer: name, format };
+  const made = { ...encoding, ...division };
+
+  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0);
+  let done = 0;
+  const onRead = (bytes: number) => {
+    done += bytes;
+    onProgress?.(done, total);
+  };
+
+  refuseOthersShards(out, division.prefix);
+  const present = await presentAndRight(out, inputs, encoding, made);
+  if (present) return { folder: out, present: true, dataset: present };
+
+  const work = join(out, unfinishedFolder);
+  if (existsSync(work)) notice(`going on with what ${work} holds`);
+  try {
+    mkdirSync(work, { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${out}: ${(cause as Error).message}`, { cause });
+  }
+  const pool = new ThreadPool(
+    { encoding, folder: work },
+    workers ?? Math.min(mostDefaultThreads, availableParallelism()),
+  );
+  const parts: string[] = [];
+  const fingerprint = createHash('sha256');
+  try {
+    for await (const chunk of chunksOf(inputs, format, onRead)) {
+      const key = keyOf(chunk, encoding);
+      const path = partPath(work, chunk.index);
+      fingerprint.update(key);
+      parts.push(path);
+      if (!hasPart(path, key)) await pool.run({ chunk, key });
+    }
+    await pool.finish();
+  } finally {
+    await pool.close();
+  }
+
+  const { shards, documents } = assemble(parts, work, division, tokenizer.endOfText);
+  const dataset: Dataset = {
+    source: sourceOf(inputs),
+    tokenizer: name,
+    vocabularySize: tokenizer.vocabularySize,
+    documents,
+    made: { ...made, input: fingerprint.digest('hex') },
+    shards,
+  };
+  putInPlace(out, work, dataset, division.prefix);
+  return { folder: out, present: false, dataset };
+}
+
+function check(format: Format, { shardTokens, validation }: Division): void {
+  if (!Number.isSafeInteger(shardTokens) || shardTokens < 1 || shardTokens > mostShardTokens) {
+    throw new UsageError(`--shard-tokens takes a whole number from 1 to ${mostShardTokens}, not ${shardTokens}`);
+  }
+  if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
+    throw new UsageError(`--val-fraction takes a number between 0 and 1, not ${validation}`);
+  }
+  if (format.kind === 'text' && format.separator !== undefined) {
+    const { length } = Buffer.from(format.separator);
+    if (length === 0) throw new UsageError('--separator takes some text: without the flag, a file is a document');
+    if (length > longestSeparator)
+      throw new UsageError(`--separator takes up to ${longestSeparator} bytes, not ${length}`);
+  }
+}
+
+/** What the shards of a folder are called by: its name, in letters, digits, _ and -, unless that would say a role. */
+export function shardPrefix(folder: string): string {
+  const name = basename(resolve(folder)).replaceAll(/[^\p{L}\p{M}\p{N}_-]+/gu, '_');
+  return roleOfName(`${name}.bin`).length > 0 ? 'text' : name;
+}
+
+/** The data set that is there, if it was made of the same text in the same way. */
+async function presentAndRight(
+  folder: string,
+  inputs: readonly Input[],
+  encoding: Encoding,
+  made: Record<string, unknown>,
+): Promise<Dataset | undefined> {
+  let dataset: Dataset | undefined;
+  try {
+    dataset = readDataset(folder);
+  } catch {
+    return undefined;
+  }
+  if (!dataset?.made) return undefined;
+  const { input, ...settings } = dataset.made;
+  if (canonical(settings) !== canonical(made)) return undefined;
+  for (const { file, sha256 } of dataset.shards) {
+    const path = join(folder, file);
+    if (!existsSync(path) || (await fileHash(path)) !== sha256) return undefined;
+  }
+  const fingerprint = createHash('sha256');
+  for await (const chunk of chunksOf(inputs, encoding.format)) fingerprint.update(keyOf(chunk, encoding));
+  return fingerprint.digest('hex') === input ? dataset : undefined;
+}
+
+/** JSON with what is undefined left out, and names in order. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, inner: unknown) =>
+    inner !== null && typeof inner === 'object' && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+
+const isOwnShard = (name: string, prefix: string): boolean =>
+  ['train', 'val'].some((role) => {
+    const start = `${prefix}_${role}`;
+    return name.startsWith(start) && /^(_\d{6,})?\.bin$/.test(name.slice(start.length));
+  });
+
+/** Shards of another name beside ours would be trained on with them. */
+function refuseOthersShards(folder: string, prefix: string): void {
+  if (!existsSync(folder)) return;
+  const other = namesOf(folder).find((name) => roleOfName(name).length > 0 && !isOwnShard(name, prefix));
+  if (other)
+    throw new Gpt2Error(`${folder} holds ${other}, which is of another data set: name another folder with --out`);
+}
+
+function namesOf(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => name.endsWith('.bin'));
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** From here to dataset.json, the last to be written, train refuses the folder; a kill in between costs the assembling. */
+function putInPlace(folder: string, work: string, dataset: Dataset, prefix: string): void {
+  try {
+    rmSync(join(folder, datasetFile), { force: true });
+    for (const name of namesOf(folder)) if (isOwnShard(name, prefix)) rmSync(join(folder, name));
+    for (const { file } of dataset.shards) renameSync(join(work, file), join(folder, file));
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+  }
+  writeDurably(join(folder, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
+  rmSync(work, { recursive: true, force: true });
+}
+
+function sourceOf(inputs: readonly Input[]): string {
+  const first = inputs[0]!.path;
+  return inputs.length === 1 ? first : `${first} and ${inputs.length - 1} more files`;
+}

@@ -1,0 +1,94 @@
+// Threads that encode chunks side by side (encode-thread.ts). Each has one chunk at work and one waiting, no more: that is
+// what bounds memory. Which thread gets which changes nothing.
+import { Worker } from 'node:worker_threads';
+import { Gpt2Error } from '../../errors.ts';
+import type { Chunk, Encoding } from './format.ts';
+
+/** What the threads are started with. */
+export interface Task {
+  readonly encoding: Encoding;
+  /** Where parts go. */
+  readonly folder: string;
+}
+
+export interface Order {
+  readonly chunk: Chunk;
+  readonly key: Uint8Array;
+}
+
+export interface Answer {
+  readonly index: number;
+  /** Why it could not be done, if it could not. */
+  readonly refusal?: string;
+}
+
+const chunksEach = 2;
+
+export class ThreadPool {
+  readonly #task: Task;
+  readonly #most: number;
+  readonly #threads: { worker: Worker; orders: number }[] = [];
+  #fault: Error | undefined;
+  #wake: () => void = () => {};
+
+  constructor(task: Task, threads: number) {
+    this.#task = task;
+    this.#most = threads;
+  }
+
+  /** Hands a chunk over; returns when there is room for another. The chunk's memory goes with it. @throws Gpt2Error, also of a chunk before */
+  async run(order: Order): Promise<void> {
+    let thread = this.#free();
+    while (!thread) {
+      await this.#answer();
+      thread = this.#free();
+    }
+    thread.orders++;
+    thread.worker.postMessage(order, [order.chunk.bytes.buffer]);
+  }
+
+  /** Waits until all is done. @throws Gpt2Error */
+  async finish(): Promise<void> {
+    while (this.#threads.some(({ orders }) => orders > 0)) await this.#answer();
+    if (this.#fault) throw this.#fault;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#threads.map(({ worker }) => worker.terminate()));
+  }
+
+  #free() {
+    if (this.#fault) throw this.#fault;
+    const [least] = this.#threads.toSorted((a, b) => a.orders - b.orders);
+    if (least?.orders === 0) return least;
+    if (this.#threads.length < this.#most) return this.#start();
+    return least!.orders < chunksEach ? least : undefined;
+  }
+
+  #answer(): Promise<void> {
+    if (this.#fault) throw this.#fault;
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #start() {
+    const source = import.meta.url.endsWith('.ts');
+    const module = new URL(`./encode-thread.${source ? 'ts' : 'js'}`, import.meta.url);
+    // A thread of Node 20 takes no loader from its parent.
+    const entry = source ? new URL('../../native/typescript-thread.mjs', import.meta.url) : module;
+    const worker = new Worker(entry, { workerData: { module: module.href, task: this.#task } });
+    const thread = { worker, orders: 0 };
+    worker.on('message', ({ refusal }: Answer) => {
+      thread.orders--;
+      if (refusal !== undefined) this.#fault ??= new Gpt2Error(refusal);
+      this.#wake();
+    });
+    worker.on('error', (cause) => {
+      this.#fault ??= new Gpt2Error(`a thread that encodes text failed: ${cause.message}`, { cause });
+      this.#wake();
+    });
+    this.#threads.push(thread);
+    return thread;
+  }
+}

@@ -1,0 +1,153 @@
+// `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { libraryPath } from '../../src/native/library.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  const lines = Array.from(
+    { length: 4000 },
+    (_, index) => `line ${index} of a text with “signs” and ${index % 7} words`,
+  );
+  writeFileSync(place.path('text.txt'), lines.join('\n'));
+  writeFileSync(place.path('latin1.txt'), Buffer.from('abc é', 'latin1'));
+  writeFileSync(place.path('utf16.txt'), Buffer.from('\ufeffabc', 'utf16le'));
+  writeFileSync(place.path('cut.txt'), Buffer.from('abc 漢').subarray(0, 6));
+  writeFileSync(place.path('short.txt'), 'a few words');
+  writeFileSync(place.path('blank.txt'), ' \n\t\n');
+  writeFileSync(place.path('empty.txt'), '');
+  writeFileSync(place.path('lines.jsonl'), '{"text": "a"}\n{"text": 3}\n');
+  writeFileSync(place.path('broken.jsonl'), '{"text": "a"}\n{"text": "b"\n');
+  writeFileSync(place.path('not.gz'), 'plain');
+  writeFileSync(place.path('file'), '');
+  mkdirSync(place.path('folder'));
+  place.data({ name: 'others' });
+});
+afterAll(() => place[Symbol.dispose]());
+
+describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it', () => {
+  it.each([
+    ['gpt2', 50257],
+    ['bytes', 257],
+  ])('%s', (tokenizer, vocabularySize) => {
+    const out = `data-${tokenizer}`;
+    const made = place.run([
+      'prepro',
+      'text',
+      'text.txt',
+      '--tokenizer',
+      tokenizer,
+      '--out',
+      out,
+      '--workers',
+      '1',
+      '--json',
+    ]);
+    expect(made.code, made.stderr).toBe(0);
+    expect(JSON.parse(made.stdout)).toMatchObject({ folder: out, present: false, tokenizer, vocabularySize });
+    const steps = ['--steps', '2', '--sample-every', '1', '--val-every', '1', '--val-steps', '1', '--save-every', '2'];
+    const run = place.run(['train', '--data', out, '--out', `run-${tokenizer}`, ...steps, ...tinyModel]);
+    expect(run.code, run.stderr).toBe(0);
+    const log = readFileSync(place.path(`run-${tokenizer}`, 'log.jsonl'), 'utf8');
+    expect(log).toContain(`"vocabularySize":${vocabularySize}`);
+    expect(log).toContain('"event":"sample"');
+    const sample = place.run([
+      'sample',
+      '--model',
+      `run-${tokenizer}`,
+      '--prompt',
+      'Zoë',
+      '--tokens',
+      '5',
+      '--device',
+      'cpu',
+    ]);
+    expect(sample.stdout).toMatch(/^Zoë/);
+    expect(sample.code, sample.stderr).toBe(0);
+  });
+
+  it("not as the data of a model of another vocabulary's", () => {
+    const args = [
+      'train',
+      '--data',
+      'data-gpt2',
+      '--model',
+      'run-bytes',
+      '--out',
+      'mixed',
+      '--steps',
+      '1',
+      '--seq',
+      '64',
+      '--device',
+      'cpu',
+    ];
+    const { code, stderr } = place.run(args);
+    expect(stderr).toMatch(/^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257: make the data with/);
+    expect(code).toBe(1);
+  });
+});
+
+const text = (...args: string[]) => ['text', ...args];
+it.each([
+  ['no file', text(), 2, "missing required argument 'file'"],
+  ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it is not there'],
+  ['a folder with nothing in it', text('folder'), 1, 'folder has no file in it'],
+  ['Latin-1', text('latin1.txt'), 1, /^latin1\.txt is not UTF-8 at byte 4 \(0xe9\): .*iconv -f LATIN1/],
+  ['UTF-16', text('utf16.txt'), 1, /^utf16\.txt is not UTF-8 at byte 0 \(0xff\): .*iconv -f UTF-16/],
+  ['a character cut off', text('cut.txt'), 1, 'cut.txt is not UTF-8 at byte 4 (0xe6)'],
+  ['nothing but white space', text('blank.txt'), 1, 'there is no text in what was given'],
+  ['an empty file', text('empty.txt'), 1, 'there is no text in what was given'],
+  ['too little to divide', text('short.txt'), 1, 'the text is too short to be divided'],
+  [
+    'a tokenizer there is not',
+    text('text.txt', '--tokenizer', 'gpt4'),
+    2,
+    '--tokenizer takes one of gpt2, bytes, not "gpt4"',
+  ],
+  ['a share of 0', text('text.txt', '--val-fraction', '0'), 2, '--val-fraction takes a number between 0 and 1, not 0'],
+  ['a share of 2', text('text.txt', '--val-fraction', '2'), 2, '--val-fraction takes a number from 0 to 1, not "2"'],
+  ['shards of nothing', text('text.txt', '--shard-tokens', '0'), 2, '--shard-tokens takes a whole number from 1'],
+  ['no workers', text('text.txt', '--workers', '0'), 2, '--workers takes a whole number from 1 to 256, not "0"'],
+  ['a separator of nothing', text('text.txt', '--separator', ''), 2, '--separator takes some text'],
+  [
+    'both formats',
+    text('lines.jsonl', '--field', 'a', '--separator', 'b'),
+    2,
+    '--field and --separator exclude each other',
+  ],
+  [
+    'a field that is no text',
+    text('lines.jsonl', '--field', 'text'),
+    1,
+    'lines.jsonl: the line at byte 14 has no text in the field "text"',
+  ],
+  [
+    'a line that is no JSON',
+    text('broken.jsonl', '--field', 'text'),
+    1,
+    'broken.jsonl: the line at byte 14 is not JSON',
+  ],
+  ['a .gz that is none', text('not.gz'), 1, 'the text not.gz cannot be read: incorrect header check'],
+  ['an --out that is a file', text('text.txt', '--out', 'file'), 1, 'cannot write to file: '],
+  [
+    "another data set's folder",
+    text('text.txt', '--out', 'others'),
+    1,
+    'others holds random_train.bin, which is of another data set',
+  ],
+  [
+    'a flag there is not',
+    text('text.txt', '--worker', '1'),
+    2,
+    /unknown option '--worker'[\s\S]*Did you mean --workers\?/,
+  ],
+] as [string, string[], number, string | RegExp][])('refuses %s in one line', (_, args, expected, message) => {
+  const { code, stderr } = place.run(['prepro', ...args]);
+  expect(stderr).toMatch(message);
+  expect(stderr.trimEnd().split('\n').length, stderr).toBeLessThanOrEqual(expected === 2 ? 2 : 1);
+  expect(stderr).not.toContain('    at ');
+  expect(code).toBe(expected);
+});

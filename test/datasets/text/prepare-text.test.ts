@@ -1,0 +1,258 @@
+// Own text: documents, roles and shards are a function of the text alone, whatever the number of workers, the cuts between
+// chunks, or kills in between; and the ids are those of encoding each document whole.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import { get_encoding } from 'tiktoken';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { blockEnd } from '../../../src/datasets/text/blocks.ts';
+import { findInputs } from '../../../src/datasets/text/inputs.ts';
+import { prepareText, shardPrefix, type TextOptions } from '../../../src/datasets/text/prepare-text.ts';
+import { findShards } from '../../../src/shards/find.ts';
+import { openShard } from '../../../src/shards/shard.ts';
+import { bytes as byteTokenizer, decode, encode, endOfText } from '../../../src/tokenizer/tokenizer.ts';
+import { command, Workplace } from '../../support/cli.ts';
+import { Random } from '../../support/tensors.ts';
+import { anyText } from '../../tokenizer/texts.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+});
+afterAll(() => place[Symbol.dispose]());
+
+const prepare = (paths: string[], out: string, more: Partial<TextOptions> & { validation?: number } = {}) =>
+  prepareText(findInputs(paths), {
+    out,
+    workers: 2,
+    format: { kind: 'text' },
+    division: { prefix: shardPrefix(out), shardTokens: 1e8, validation: more.validation ?? 0.01 },
+    ...more,
+  });
+
+/** All tokens of a role, over its shards. */
+function tokensOf(folder: string, role: 'train' | 'val'): number[] {
+  return findShards(folder, role).flatMap((path) => {
+    using shard = openShard(path);
+    return [...shard.read(0, shard.tokens)];
+  });
+}
+
+/** The documents of a role, as texts. */
+function documentsOf(
+  folder: string,
+  role: 'train' | 'val',
+  end = endOfText,
+  tokenizer?: typeof byteTokenizer,
+): string[] {
+  const documents: number[][] = [];
+  for (const token of tokensOf(folder, role)) {
+    if (token === end) documents.push([]);
+    else documents.at(-1)!.push(token);
+  }
+  return documents.map((tokens) => decode(tokens, tokenizer));
+}
+
+/** Some megabytes of words that do not repeat, in lines, with a paragraph now and then. */
+function story(bytes: number, seed = 1): string {
+  const random = new Random(seed);
+  const lines: string[] = [];
+  for (let length = 0; length < bytes; ) {
+    const words = Array.from({ length: 3 + random.uniform() * 12 }, () =>
+      random.uniform() < 0.1 ? 'naïve “café”' : Math.floor(random.uniform() * 1e5).toString(36),
+    );
+    lines.push(words.join(' ') + (random.uniform() < 0.1 ? '.\n' : ''));
+    length += lines.at(-1)!.length + 1;
+  }
+  return lines.join('\n');
+}
+
+const hashOf = (folder: string): string[] =>
+  readdirSync(folder).map(
+    (name) =>
+      `${name} ${createHash('sha256')
+        .update(readFileSync(`${folder}/${name}`))
+        .digest('hex')}`,
+  );
+
+describe('documents', () => {
+  it('a file is one; a folder in a non-Latin writing comes back, each text once', async () => {
+    const folder = place.path('рассказы');
+    mkdirSync(`${folder}/вложенная`, { recursive: true });
+    const writings = [
+      'Жил-был пёс. ',
+      'むかしむかし、あるところに。',
+      'كان يا ما كان. ',
+      'একদা এক দেশে ',
+      '옛날 옛적에 ',
+    ];
+    const texts = Array.from({ length: 40 }, (_, index) => `${index}: ${writings[index % 5]!.repeat(index + 1)}\n`);
+    texts.forEach((text, index) => {
+      writeFileSync(`${folder}/${index % 2 ? 'вложенная/' : ''}текст-${index}.txt`, text);
+    });
+    writeFileSync(`${folder}/.hidden`, 'not a document');
+    writeFileSync(`${folder}/blank`, ' \n');
+    const { dataset } = await prepare([folder], place.path('data', 'рассказы'), { validation: 0.2 });
+    expect(dataset.documents).toBe(40);
+    expect(dataset.shards.map(({ file }) => file)).toEqual(['рассказы_train.bin', 'рассказы_val.bin']);
+    const [train, val] = (['train', 'val'] as const).map((role) => documentsOf(place.path('data', 'рассказы'), role));
+    expect(val!.length).toBeGreaterThan(2);
+    expect([...train!, ...val!].sort()).toEqual([...texts].sort());
+  });
+
+  it('are told by a separator, wherever it lies, and by lines of JSON, packed or not', async () => {
+    const texts = Array.from({ length: 1500 }, (_, index) => `${story(3500, index)}\nend ${index}`);
+    writeFileSync(place.path('separated.txt'), `\ufeff${texts.join('<|endoftext|>')}<|endoftext|>\n`);
+    writeFileSync(place.path('lines.jsonl.gz'), gzipSync(texts.map((text) => JSON.stringify({ text })).join('\n\n')));
+    const format = { kind: 'text' as const, separator: '<|endoftext|>' };
+    await prepare([place.path('separated.txt')], place.path('separated'), { format });
+    await prepare([place.path('lines.jsonl.gz')], place.path('lines'), { format: { kind: 'jsonl', field: 'text' } });
+    for (const role of ['train', 'val'] as const) {
+      const found = tokensOf(place.path('separated'), role);
+      expect(found.length).toBeGreaterThan(10_000);
+      expect(found.join() === tokensOf(place.path('lines'), role).join()).toBe(true);
+    }
+    const found = [...documentsOf(place.path('separated'), 'train'), ...documentsOf(place.path('separated'), 'val')];
+    expect(found.sort()).toEqual(texts.sort());
+  });
+
+  it('are validation by what they say, not by where they stand', async () => {
+    const texts = Array.from({ length: 300 }, (_, index) => `text ${index} ${'word '.repeat(index)}`);
+    const format = { kind: 'text' as const, separator: '\n--\n' };
+    const inOrder = place.path('in-order.txt');
+    const reversed = [place.path('reversed-a.txt'), place.path('reversed-b.txt')];
+    writeFileSync(inOrder, texts.join('\n--\n'));
+    const turned = texts.toReversed();
+    writeFileSync(reversed[0]!, turned.slice(0, 120).join('\n--\n'));
+    writeFileSync(reversed[1]!, turned.slice(120).join('\n--\n'));
+    await prepare([inOrder], place.path('in-order'), { format, validation: 0.1 });
+    await prepare(reversed, place.path('reversed'), { format, validation: 0.1, workers: 1 });
+    const val = documentsOf(place.path('in-order'), 'val');
+    expect(val.length).toBeGreaterThan(10);
+    expect(documentsOf(place.path('reversed'), 'val').sort()).toEqual(val.sort());
+  });
+
+  it('one that is long has both roles, its ids those of encoding it whole', async () => {
+    const text = story(6_000_000);
+    writeFileSync(place.path('book.txt'), text);
+    await prepare([place.path('book.txt')], place.path('book'));
+    const [train, val] = (['train', 'val'] as const).map((role) => tokensOf(place.path('book'), role));
+    expect(val!.length).toBeGreaterThan(4000);
+    // The stretches in their order: wherever one ends in one role, it goes on in the other.
+    const all = get_encoding('r50k_base').encode_ordinary(text);
+    const streams = { train: train!, val: val! };
+    const at = { train: 0, val: 0 };
+    let role: 'train' | 'val' = train![1] === all[0] && train![2] === all[1] ? 'train' : 'val';
+    at[role] = 1;
+    for (let index = 0; index < all.length; index++) {
+      if (streams[role][at[role]] === endOfText || at[role] === streams[role].length) {
+        role = role === 'train' ? 'val' : 'train';
+        expect(at[role] === 0 || streams[role][at[role]] === endOfText).toBe(true);
+        at[role]++;
+      }
+      if (streams[role][at[role]++] !== all[index]) expect.fail(`token ${index} is another`);
+    }
+    expect(at).toEqual({ train: train!.length, val: val!.length });
+  });
+
+  it('a block ends where cutting changes no id', () => {
+    fc.assert(
+      fc.property(fc.array(anyText, { minLength: 30, maxLength: 60 }), (texts) => {
+        const text = texts.join('').repeat(40);
+        const whole = Buffer.from(text);
+        if (whole.length > 200_000) return;
+        const ids: number[] = [];
+        for (let start = 0; start < whole.length; ) {
+          const end = blockEnd(whole, start, whole.length);
+          ids.push(...encode(whole.toString('utf8', start, end)));
+          start = end;
+        }
+        expect(ids.join() === get_encoding('r50k_base').encode_ordinary(text).join()).toBe(true);
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
+
+describe('the tokenizer of bytes', () => {
+  it('has a vocabulary of 257, and any text comes back', async () => {
+    const text = Array.from({ length: 50 }, (_, index) => `Γειά ${index} 🦜\n`).join('§');
+    writeFileSync(place.path('bytes.txt'), text);
+    const format = { kind: 'text' as const, separator: '§' };
+    const { dataset } = await prepare([place.path('bytes.txt')], place.path('bytes'), { format, tokenizer: 'bytes' });
+    expect(dataset).toMatchObject({ tokenizer: 'bytes', vocabularySize: 257, documents: 50 });
+    const found = (['train', 'val'] as const).flatMap((role) =>
+      documentsOf(place.path('bytes'), role, 256, byteTokenizer),
+    );
+    expect(found.sort()).toEqual(text.split('§').sort());
+  });
+});
+
+describe('shards', () => {
+  it('are no larger than asked for, of one size, named in order, and the same at any number of workers', async () => {
+    const text = place.path('twelve.txt');
+    writeFileSync(text, story(9_000_000, 2));
+    const more = (workers: number) => ({ workers, division: { prefix: 'many', shardTokens: 1e6, validation: 0.05 } });
+    const { dataset } = await prepare([text], place.path('workers'), more(2));
+    const train = dataset.shards.filter(({ role }) => role === 'train');
+    expect(train.length).toBeGreaterThan(3);
+    expect(train[0]!.file).toBe('many_train_000001.bin');
+    const sizes = train.map(({ tokens }) => tokens);
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(1e6);
+    expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
+    const before = hashOf(place.path('workers'));
+    expect((await prepare([text], place.path('workers'), more(1))).present).toBe(true);
+    await prepare([text], place.path('workers-1'), more(1));
+    expect(hashOf(place.path('workers-1'))).toEqual(before);
+    // Another division of the same: shards of before do not stay beside it.
+    await prepare([text], place.path('workers'), { division: { prefix: 'many', shardTokens: 1e8, validation: 0.05 } });
+    expect(readdirSync(place.path('workers')).sort()).toEqual(['dataset.json', 'many_train.bin', 'many_val.bin']);
+  });
+
+  it('are the same after kills at any moment, and work that was done is kept', async () => {
+    const text = place.path('killed.txt');
+    writeFileSync(text, story(24_000_000, 3));
+    await prepare([text], place.path('whole'), { division: { prefix: 'kill', shardTokens: 1e6, validation: 0.01 } });
+    const args = ['text', text, '--out', place.path('kill'), '--shard-tokens', '1000000', '--workers', '2', '--json'];
+    const random = new Random(Date.now());
+    const partTimes = () => {
+      const folder = place.path('kill', '.prepro');
+      const parts = existsSync(folder) ? readdirSync(folder).filter((name) => /^part-\d+$/.test(name)) : [];
+      return new Map(parts.map((name) => [name, statSync(join(folder, name)).mtimeMs]));
+    };
+    for (let kills = 0; kills < 6; kills++) {
+      const before = partTimes();
+      const child = spawn(process.execPath, [...command, 'prepro', ...args], { stdio: 'ignore' });
+      const timer = setTimeout(() => child.kill('SIGKILL'), 600 + random.uniform() * 2000);
+      await new Promise((resolve) => child.on('exit', resolve));
+      clearTimeout(timer);
+      if (existsSync(place.path('kill', 'dataset.json'))) break;
+      const after = partTimes();
+      for (const [name, time] of before) expect(after.get(name), `${name} was made again`).toBe(time);
+      if (existsSync(place.path('kill'))) {
+        expect(() => findShards(place.path('kill'), 'train')).toThrow(/is not finished/);
+      }
+    }
+    const { code, stderr } = place.run(['prepro', ...args]);
+    expect(code, stderr).toBe(0);
+    expect(hashOf(place.path('kill'))).toEqual(hashOf(place.path('whole')));
+  });
+
+  it('a text that changed between a kill and the next run is encoded as it is now', async () => {
+    const text = place.path('changing.txt');
+    const out = place.path('changing');
+    writeFileSync(text, Buffer.concat([Buffer.from(story(9_000_000, 4)), Buffer.of(0x20, 0xff)]));
+    await expect(prepare([text], out)).rejects.toThrow(/changing\.txt is not UTF-8 at byte \d+ \(0x/);
+    expect(
+      readdirSync(place.path('changing', '.prepro')).filter((name) => !name.endsWith('.tmp')).length,
+    ).toBeGreaterThan(0);
+    const now = story(9_000_000, 4).replace('a', 'b');
+    writeFileSync(text, now);
+    await prepare([text], out);
+    await prepare([text], place.path('anew'), { division: { prefix: 'changing', shardTokens: 1e8, validation: 0.01 } });
+    expect(hashOf(place.path('anew'))).toEqual(hashOf(out));
+  });
+});
