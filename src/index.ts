@@ -10,6 +10,7 @@ export { type Baseline, type Comparison, compareSeries } from './compare/compare
 export { describeMismatches, type NamedRun, type Pair, type Pairing, pairRuns } from './compare/pairs.ts';
 export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';
 export { type PreparedQuestions, prepareHellaswag } from './datasets/hellaswag.ts';
+export { type Inspection, inspectShard } from './datasets/inspect.ts';
 export { datasetNames, datasets, prepareDataset } from './datasets/prepare.ts';
 export { findInputs } from './datasets/text/inputs.ts';
 export { type PreparedText, prepareText, shardPrefix, type TextOptions } from './datasets/text/prepare-text.ts';

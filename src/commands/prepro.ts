@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { datasetNames, datasets, prepareDataset, prepareHellaswag } from '../index.ts';
 import { asTyped } from '../package-root.ts';
+import { preproInspectCommand } from './prepro-inspect.ts';
 import { preproTextCommand } from './prepro-text.ts';
 
 interface Flags {
@@ -29,7 +30,7 @@ hellaswag/hellaswag_val.jsonl.
 
 export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
-  for (const part of [preproTextCommand()]) {
+  for (const part of [preproTextCommand(), preproInspectCommand()]) {
     command.addCommand(part.exitOverride().option('--verbose', 'show where an error comes from'));
   }
   return command

@@ -1,0 +1,74 @@
+// What a token shard holds: its header, how many documents, and its text at a place, in the tokenizer that dataset.json beside
+// it names.
+import { dirname } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { readDataset } from '../shards/find.ts';
+import { openShard } from '../shards/shard.ts';
+import { StreamDecoder, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+
+export interface Inspection {
+  readonly path: string;
+  readonly tokens: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly tokenizer: string;
+  readonly vocabularySize: number;
+  /** Ends of text, one before each document. */
+  readonly documents: number;
+  /** The largest id. */
+  readonly largest: number;
+  /** Where the text below begins, and the ids it is of. */
+  readonly at: number;
+  readonly ids: readonly number[];
+  /** With <|endoftext|> written out, and a character that is cut off as U+FFFD. */
+  readonly text: string;
+}
+
+/**
+ * Reads a shard through.
+ * @throws Gpt2Error if it is not one, has ids beyond its vocabulary, or ends before `at`
+ */
+export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}): Inspection {
+  using shard = openShard(path);
+  const { tokenizer: name = 'gpt2' } = readDataset(dirname(path)) ?? {};
+  const tokenizer = tokenizerNamed(name);
+  if (!tokenizer) throw new Gpt2Error(`${path} was made with the tokenizer "${name}", which is not known`);
+  if (at >= shard.tokens) throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}`);
+  shard.checkTokens(tokenizer.vocabularySize);
+  let documents = 0;
+  let largest = 0;
+  const step = 1 << 20;
+  for (let start = 0; start < shard.tokens; start += step) {
+    for (const id of shard.read(start, Math.min(step, shard.tokens - start))) {
+      if (id > largest) largest = id;
+      if (id === tokenizer.endOfText) documents++;
+    }
+  }
+  const ids = [...shard.read(at, Math.min(count, shard.tokens - at))];
+  return {
+    path,
+    tokens: shard.tokens,
+    bytes: 1024 + 2 * shard.tokens,
+    sha256: shard.sha256!,
+    tokenizer: name,
+    vocabularySize: tokenizer.vocabularySize,
+    documents,
+    largest,
+    at,
+    ids,
+    text: textOf(ids, tokenizer),
+  };
+}
+
+function textOf(ids: readonly number[], tokenizer: Tokenizer): string {
+  let decoder = new StreamDecoder(tokenizer);
+  let text = '';
+  for (const id of ids) {
+    if (id !== tokenizer.endOfText) text += decoder.push(id);
+    else {
+      text += `${decoder.end()}<|endoftext|>`;
+      decoder = new StreamDecoder(tokenizer);
+    }
+  }
+  return text + decoder.end();
+}
