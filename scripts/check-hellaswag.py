@@ -77,7 +77,7 @@ def main():
                 margin = min(margin, second - least)
                 right = int(figures.argmin()) == label
                 correct, correct_norm = correct + (right and not is_mean), correct_norm + (right and is_mean)
-    theirs = {"correct": correct, "correctNorm": correct_norm, "questions": len(questions), "cut": cut}
+    theirs = {"correct": int(correct), "correctNorm": int(correct_norm), "questions": len(questions), "cut": cut}
     print(f"PyTorch: {theirs}, {time.time() - start:.0f} s, closest decision {margin:.1e}")
 
     command = ["node", "--import", "tsx", "src/cli.ts", "eval", "--model", str(checkpoint.resolve()), "--device", "cpu"]

@@ -10,8 +10,11 @@ import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
 
-/** Rows are padded to a multiple of it, or to the sequence. CUDA plans attention's workspace in such steps. */
-const widthStep = 128;
+/** Rows are padded to a multiple of it, or to the sequence. */
+const widthStep = 32;
+/** CUDA plans attention's workspace for rows of a multiple of it. */
+const workspaceStep = 128;
+const upTo = (step: number, length: number): number => Math.ceil(length / step) * step;
 
 /** A context with one completion. */
 interface Row {
@@ -70,7 +73,7 @@ export function readHellaswag(
           `${place} has the token ${outside}, beyond the vocabulary of ${vocabularySize}; the file was made for another model`,
         );
       }
-      const width = Math.min(sequence, Math.ceil((row.length - 1) / widthStep) * widthStep);
+      const width = Math.min(sequence, upTo(widthStep, row.length - 1));
       return { question, completion, tokens: row, context: kept.length, width };
     }),
   );
@@ -115,7 +118,10 @@ export async function completionLosses(
   const losses = new Float32Array(batch * sequence);
   for (let done = 0; done < rows.length; ) {
     const { width } = rows[done]!;
-    const most = Math.floor((batch * sequence) / width);
+    const most = Math.min(
+      Math.floor((batch * sequence) / width),
+      Math.floor((batch * upTo(workspaceStep, sequence)) / upTo(workspaceStep, width)),
+    );
     const together = rows.slice(done, done + most).filter((row) => row.width === width);
     await runRows(model, together, width, losses);
     for (const [index, { question, completion, tokens, context }] of together.entries()) {

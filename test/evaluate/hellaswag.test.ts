@@ -64,9 +64,8 @@ describeBackends(
     });
 
     it('gives the same bits at any batch size', async () => {
-      // Rows of both widths, 128 and 256.
       const hellaswag = read(randomQuestions(30, { vocabulary, longest: 230 }), 256);
-      expect(new Set(hellaswag.rows.map(({ width }) => width))).toEqual(new Set([128, 256]));
+      expect(new Set(hellaswag.rows.map(({ width }) => width)).size).toBe(8);
       const [first, ...others] = await Promise.all(
         [1, 2, 3, 8].map(async (batch) => {
           const model = drawn(batch, 256);
