@@ -46,6 +46,8 @@ it('ends the run in one line; its last checkpoint goes on when the shard is rest
   }
   child.stdout.resume();
   const [code] = await closed;
+  // On a busy machine saves may have waited for each other, and said so.
+  errors = errors.replaceAll(/^the save of step \d+ waited .*\n/gm, '');
   expect(errors).toMatch(/^data\/random_train\.bin changed while it was being read: put back what it was [^\n]*\n$/);
   expect(code).toBe(1);
 
