@@ -1,0 +1,277 @@
+// Writes the measured figures of docs/*.md from benchmarks/: whatever stands between `<!-- figures: KIND: a; b -->` and
+// `<!-- end -->` is a table made here. `npm run docs` writes the pages; a test fails when one is stale.
+//   ops, portable     ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones
+//   peers             our kernels beside library calls, by name
+//   tried, tried-portable   rows of "What was tried", by how they begin
+//   cpu               functions of the CPU library's step, by name
+//   families          a step by kernel family, with links to the pages
+//   sizes             the step at every size that was measured
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const root = new URL('../', import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
+
+interface OpTime {
+  readonly name: string;
+  readonly calls: number;
+  readonly ms: number;
+  readonly flops: number;
+  readonly bytes: number;
+}
+
+/** What of `gpt2 bench --out FILE` is used here. */
+interface Bench {
+  readonly date: string;
+  readonly clocks: string;
+  readonly device: { readonly device: string; readonly codePath: string };
+  readonly dtype: string;
+  readonly batch: number;
+  readonly sequence: number;
+  readonly flopsPerToken: number;
+  readonly step: { readonly tokensPerSecond: { readonly median: number }; readonly ms: { readonly median: number } };
+  readonly memory: { readonly used: number };
+  readonly ops: readonly OpTime[];
+  readonly peaks: { readonly copyBytesPerSecond: number; readonly matmulFlopsPerSecond: number };
+}
+
+const hopper = 'benchmarks/h100/d12-b64-t1024.json';
+const portable = 'benchmarks/h100-portable-d12-b64.json';
+
+const readJson = <T>(path: string): T => JSON.parse(read(path)) as T;
+const link = (path: string): string => `[${path.split('/').at(-1)}](../${path})`;
+const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
+
+/** Rows of cells as a Markdown table, the first column to the left, the others to the right. */
+function table(head: readonly string[], rows: readonly (readonly string[])[], left = 1): string {
+  const rule = head.map((_, index) => (index < left ? '---' : '---:'));
+  return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
+
+/** Where `bench` was run. */
+function provenance(path: string, { date, device, dtype, batch, sequence, step }: Bench): string {
+  return `d12, batch ${batch} x ${sequence}, ${dtype}, ${device.device}, ${device.codePath} kernels, ${date.slice(0, 10)},\n${link(path)}; a step takes ${step.ms.median.toFixed(1)} ms.`;
+}
+
+/** What "of the bound" means, and what it is here. */
+function bounds({ peaks: { matmulFlopsPerSecond, copyBytesPerSecond } }: Bench): string {
+  const rates = `${(matmulFlopsPerSecond / 1e12).toFixed(0)} TFLOP/s for products, ${(copyBytesPerSecond / 1e12).toFixed(2)} TB/s for memory`;
+  return `The bound is the longer of two times: the operations at the rate of our own product of 8192^3, and each byte moved once\nat a copy's rate; here ${rates}.`;
+}
+
+function pick<T>(all: readonly T[], name: string, nameOf: (each: T) => string, source: string): T {
+  const found = all.find((each) => nameOf(each) === name);
+  if (found === undefined) throw new Error(`${source} has no "${name}"; it has ${all.map(nameOf).join('; ')}`);
+  return found;
+}
+
+function ops(path: string, names: readonly string[]): string {
+  const bench = readJson<Bench>(path);
+  const { peaks, step } = bench;
+  const rows = names.map((name) => {
+    const { calls, ms, flops, bytes } = pick(bench.ops, name, (op) => op.name, path);
+    const products = (1000 * flops) / peaks.matmulFlopsPerSecond;
+    const memory = (1000 * bytes) / peaks.copyBytesPerSecond;
+    return [
+      name,
+      String(calls),
+      ms.toFixed(4),
+      percent((ms * calls) / step.ms.median),
+      flops > 0 ? (flops / ms / 1e9).toFixed(0) : '',
+      (bytes / ms / 1e6).toFixed(0),
+      products > memory ? 'products' : 'memory',
+      percent(Math.max(products, memory) / ms),
+    ];
+  });
+  const head = ['op', 'calls', 'ms a call', 'of the step', 'TFLOP/s', 'GB/s', 'bound by', 'of the bound'];
+  return `${table(head, rows)}\n\n${provenance(path, bench)}\n${bounds(bench)}`;
+}
+
+interface Peers {
+  readonly results: readonly {
+    readonly name: string;
+    readonly oursMs: number;
+    readonly peerMs: number;
+    readonly ratio: number;
+  }[];
+}
+
+function peers(names: readonly string[]): string {
+  const path = 'benchmarks/h100/peers.json';
+  const { results } = readJson<Peers>(path);
+  const rows = names.map((name) => {
+    const { oursMs, peerMs, ratio } = pick(results, name, (result) => result.name, path);
+    return [name, oursMs.toFixed(3), peerMs.toFixed(3), ratio.toFixed(3)];
+  });
+  return `${table(['', 'ours, ms', 'library, ms', 'ratio'], rows)}\n\nIn one process, in turn; ratio is the median over pairs of rounds, ${link(path)}.`;
+}
+
+/** Rows of the Markdown tables of a file whose first cell begins as asked. */
+function tried(path: string, head: readonly string[], beginnings: readonly string[]): string {
+  const rows = read(path)
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .map((line) => line.slice(2, -2).split(' | '));
+  const found = beginnings.map((beginning) => {
+    const matching = rows.filter(([first]) => first?.startsWith(beginning));
+    if (matching.length !== 1) throw new Error(`${path} has ${matching.length} rows that begin "${beginning}"`);
+    return matching[0]!;
+  });
+  return `${table(head, found, head.length)}\n\nFrom ${link(path)}.`;
+}
+
+interface CpuBench {
+  readonly cpu: string;
+  readonly cores: number;
+  readonly codePath: string;
+  readonly matmul: { readonly squareGflops: number };
+  readonly profile: {
+    readonly meanStepMs: number;
+    readonly functions: readonly {
+      readonly name: string;
+      readonly calls: number;
+      readonly ms: number;
+      readonly gflops?: number;
+    }[];
+  };
+}
+
+function cpu(names: readonly string[]): string {
+  const path = 'benchmarks/cpu-d12-b4-t64.json';
+  const { profile, cpu: name, cores, codePath, matmul } = readJson<CpuBench>(path);
+  const rows = names.map((wanted) => {
+    const { calls, ms, gflops } = pick(profile.functions, wanted, (each) => each.name, path);
+    return [wanted, String(calls), ms.toFixed(2), percent(ms / profile.meanStepMs), gflops?.toFixed(0) ?? ''];
+  });
+  const head = ['function', 'calls', 'ms a step', 'of the step', 'GFLOP/s'];
+  return `${table(head, rows)}\n\nd12, batch 4 x 64, fp32, ${cores} cores of an ${name}, ${codePath}, ${link(path)};\nour product of 2048^3 makes ${matmul.squareGflops.toFixed(0)} GFLOP/s there.`;
+}
+
+const families: readonly (readonly [page: string, names: readonly string[]])[] = [
+  ['embedding', ['embedding forward', 'embedding backward']],
+  ['layernorm', ['layernorm forward', 'layernorm backward']],
+  [
+    'matmul',
+    [
+      'qkv forward',
+      'qkv backward input',
+      'qkv backward weight',
+      'attproj backward input',
+      'attproj backward weight',
+      'fc backward input',
+      'fc backward weight',
+      'fcproj backward weight',
+    ],
+  ],
+  ['attention', ['attention forward', 'attention backward']],
+  [
+    'gelu-and-residual',
+    ['fc forward + gelu', 'fcproj backward input + gelu', 'attproj forward + residual', 'fcproj forward + residual'],
+  ],
+  ['classifier', ['classifier', 'loss sum']],
+  ['global-norm', ['global norm']],
+  ['adamw', ['adamw']],
+];
+
+function stepByFamily(): string {
+  const bench = readJson<Bench>(hopper);
+  const { step } = bench;
+  const rest = new Set(bench.ops.map(({ name }) => name));
+  const rows = families.map(([page, names]) => {
+    const ms = names.reduce((sum, name) => {
+      rest.delete(name);
+      const op = pick(bench.ops, name, (each) => each.name, hopper);
+      return sum + op.ms * op.calls;
+    }, 0);
+    return [`[${page}](${page}.md)`, names.join(', '), ms.toFixed(2), percent(ms / step.ms.median)];
+  });
+  if (rest.size > 0) throw new Error(`no family has ${[...rest].join(', ')}`);
+  const sum = bench.ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
+  rows.push(['between ops', '', (step.ms.median - sum).toFixed(2), percent(1 - sum / step.ms.median)]);
+  return `${table(['page', 'ops', 'ms a step', 'share'], rows, 2)}\n\n${provenance(hopper, bench)}`;
+}
+
+interface Pytorch {
+  readonly results: readonly {
+    readonly model: string;
+    readonly batch: number;
+    readonly sequence: number;
+    readonly tokensPerSecond: number;
+  }[];
+}
+
+function sizes(): string {
+  const folder = 'benchmarks/h100/';
+  const pytorch = readJson<Pytorch>(`${folder}pytorch.json`).results;
+  const files = readdirSync(new URL(folder, root)).filter((name) => /^d\d+-b\d+-t\d+\.json$/.test(name));
+  const rows = files
+    .map((name) => ({ model: name.split('-')[0]!, bench: readJson<Bench>(`${folder}${name}`) }))
+    .sort(
+      (a, b) =>
+        Number(a.model.slice(1)) - Number(b.model.slice(1)) ||
+        b.bench.sequence - a.bench.sequence ||
+        b.bench.batch - a.bench.batch,
+    )
+    .map(({ model, bench: { batch, sequence, step, flopsPerToken, memory } }) => {
+      const rate = step.tokensPerSecond.median;
+      const peer = pytorch.find((each) => each.model === model && each.batch === batch && each.sequence === sequence);
+      const whole = (value: number) => Math.round(value).toLocaleString('en-US');
+      return [
+        model,
+        `${batch} x ${sequence}`,
+        whole(rate),
+        step.ms.median.toFixed(2),
+        ((rate * flopsPerToken) / 1e12).toFixed(0),
+        `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
+        peer ? whole(peer.tokensPerSecond) : '',
+      ];
+    });
+  const head = ['model', 'batch x tokens', 'tokens/s', 'ms a step', 'TFLOP/s', 'device memory', 'PyTorch, tokens/s'];
+  return table(head, rows);
+}
+
+const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
+  ops: (names) => ops(hopper, names),
+  portable: (names) => ops(portable, names),
+  peers,
+  tried: (names) => tried('benchmarks/h100.md', ['what', 'before', 'after', 'measured in'], names),
+  'tried-portable': (names) => tried('benchmarks/h100-portable.md', ['change', 'effect'], names),
+  cpu,
+  families: stepByFamily,
+  sizes,
+};
+
+/** A page with its figures as benchmarks/ has them now. @throws Error for a region that asks for what is not there */
+export function withFigures(page: string): string {
+  const opened = page.match(/^<!-- figures:/gm)?.length ?? 0;
+  let written = 0;
+  const text = page.replace(
+    /^<!-- figures: ([\w-]+)(?:: ([^>]*))? -->\n[\s\S]*?^<!-- end -->$/gm,
+    (region, kind, list) => {
+      const make = kinds[kind as string];
+      if (!make) throw new Error(`there are no figures of kind "${kind}"; there are ${Object.keys(kinds).join(', ')}`);
+      const names = ((list as string | undefined) ?? '').split(';').map((name) => name.trim());
+      written++;
+      return `${(region as string).split('\n', 1)[0]}\n${make(names)}\n<!-- end -->`;
+    },
+  );
+  if (written !== opened) throw new Error(`${opened} regions of figures begin, ${written} end with "<!-- end -->"`);
+  return text;
+}
+
+/** The pages, by name. */
+export const pages = (): string[] =>
+  readdirSync(new URL('docs/', root))
+    .filter((name) => name.endsWith('.md'))
+    .sort();
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const name of pages()) {
+    const path = new URL(`docs/${name}`, root);
+    const before = readFileSync(path, 'utf8');
+    const after = withFigures(before);
+    if (after === before) continue;
+    writeFileSync(path, after);
+    console.log(`docs/${name} has new figures`);
+  }
+}
