@@ -1,0 +1,67 @@
+// The pages of docs/ and the README: figures are those of benchmarks/, links lead somewhere, files that are named exist.
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { pages, withFigures } from '../../scripts/docs-figures.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+const folders = ['cuda', 'src', 'test', 'scripts', 'benchmarks', 'examples', 'docs', 'data/reference'];
+const sources = new Set(
+  folders
+    .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }))
+    .map((path) => basename(path)),
+);
+
+/** What a heading is called in a link, as GitHub does it. */
+const anchorOf = (heading: string): string =>
+  heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, '')
+    .replaceAll(' ', '-');
+
+const anchorsOf = (path: string): string[] =>
+  [...read(path).matchAll(/^#+ (.+)$/gm)].map((match) => anchorOf(match[1]!));
+
+describe.each(['README.md', 'CONTRIBUTING.md', ...pages().map((name) => `docs/${name}`)])('%s', (page) => {
+  const text = read(page);
+
+  it.skipIf(!page.startsWith('docs/'))('has the figures of benchmarks/ (npm run docs)', () => {
+    expect(withFigures(text)).toBe(text);
+  });
+
+  it('links to what is there', () => {
+    const broken = [...text.matchAll(/\]\(([^)\s]+)\)/g)]
+      .map((match) => match[1]!)
+      .filter((target) => !/^[a-z]+:/.test(target))
+      .filter((target) => {
+        const [path, anchor] = target.split('#') as [string, string | undefined];
+        const file = path === '' ? page : join(dirname(page), path);
+        return !existsSync(join(root, file)) || (anchor !== undefined && !anchorsOf(file).includes(anchor));
+      });
+    expect(broken).toEqual([]);
+  });
+
+  it('names files that exist', () => {
+    const code = [...text.matchAll(/```[\s\S]*?```|^ {4}.*$|`[^`\n]+`/gm)].map((match) => match[0]).join('\n');
+    // A path from the repository's root; of a pattern, the folder before it.
+    const paths = [...code.matchAll(/(?<![\w./-])(?:cuda|src|test|scripts|examples|data\/reference)\/[\w./-]*/g)].map(
+      ([path]) => path.replace(/[./-]+$/, ''),
+    );
+    // NAME stands for any.
+    expect(paths.filter((path) => !path.includes('NAME') && !existsSync(join(root, path)))).toEqual([]);
+    // A source file by its name alone.
+    const names = [...code.matchAll(/(?<![\w./<-])[\w-]+(?:\.test)?\.(?:cuh?|cpp|h|ts)(?![\w.])/g)].map(
+      ([name]) => name,
+    );
+    expect(names.filter((name) => name !== 'gpt2.ts' && !sources.has(name))).toEqual([]);
+  });
+});
+
+it('a region without its end, or of unknown figures, is an error', () => {
+  expect(() => withFigures('<!-- figures: ops: qkv forward -->\n')).toThrow('1 regions of figures begin, 0 end');
+  expect(() => withFigures('<!-- figures: nothing -->\n<!-- end -->')).toThrow('no figures of kind "nothing"');
+  expect(() => withFigures('<!-- figures: ops: no such op -->\n<!-- end -->')).toThrow('has no "no such op"');
+});
