@@ -23,7 +23,6 @@ interface OpTime {
 /** What of `gpt2 bench --out FILE` is used here. */
 interface Bench {
   readonly date: string;
-  readonly clocks: string;
   readonly device: { readonly device: string; readonly codePath: string };
   readonly dtype: string;
   readonly batch: number;
