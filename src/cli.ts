@@ -59,7 +59,7 @@ function program(): Command {
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
-  for (const command of [root, ...root.commands]) {
+  for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command.exitOverride().option('--verbose', 'show where an error comes from');
     command.configureOutput({
       writeOut: (text) => process.stdout.write(asTyped(text)),

@@ -5,6 +5,7 @@ import { clearLine, cursorTo } from 'node:readline';
 import { Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
+import { asTyped } from '../package-root.ts';
 import { formatBytes, formatDuration } from './progress.ts';
 import { strictNumber } from './strict-number.ts';
 
@@ -66,7 +67,7 @@ export function preproTextCommand(): Command {
 }
 
 /** Adds the flags of every command that makes shards of text. */
-export function addTextFlags(command: Command): Command {
+export function addTextFlags(command: Command, shardTokens = defaultShardTokens): Command {
   return command
     .option('--tokenizer <NAME>', tokenizerNames.join(', '), 'gpt2')
     .option('--val-fraction <X>', 'share of the documents that is validation (default: 0.01)', (text) =>
@@ -76,7 +77,7 @@ export function addTextFlags(command: Command): Command {
       '--shard-tokens <N>',
       'most tokens in a shard',
       strictNumber('--shard-tokens', 1, 2 ** 31 - 1, 'whole'),
-      defaultShardTokens,
+      shardTokens,
     )
     .option(
       '--workers <N>',
@@ -139,5 +140,5 @@ export function tell({ folder, present, dataset }: PreparedText, { json }: Pick<
   lines.unshift(
     `${present ? 'there already, and right: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}`,
   );
-  process.stdout.write(`${lines.join('\n')}\nnext: npm run train -- --data ${folder} --steps 100\n`);
+  process.stdout.write(asTyped(`${lines.join('\n')}\nnext: npm run train -- --data ${folder} --steps 100\n`));
 }

@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { datasetNames, datasets, prepareDataset, prepareHellaswag } from '../index.ts';
 import { asTyped } from '../package-root.ts';
+import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
 import { preproTextCommand } from './prepro-text.ts';
 
@@ -30,9 +31,8 @@ hellaswag/hellaswag_val.jsonl.
 
 export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
-  for (const part of [preproTextCommand(), preproInspectCommand()]) {
-    command.addCommand(part.exitOverride().option('--verbose', 'show where an error comes from'));
-  }
+  const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
+  for (const part of parts) command.addCommand(part);
   return command
     .description("Make a data set's token shards")
     .argument('[dataset]', [...datasets.map(({ name }) => name), 'hellaswag'].join(', '))

@@ -1,0 +1,171 @@
+// Downloads a file so that nothing is lost: what has come lies in <path>.part and is gone on with, by HTTP ranges, after an
+// interruption or a kill, as long as the server still has the same file; the checksum that the server gives is checked.
+import {
+  createWriteStream,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Gpt2Error } from '../errors.ts';
+import { fileHash } from '../shards/find.ts';
+
+const attempts = 6;
+const silentMilliseconds = 60_000;
+
+export interface DownloadOptions {
+  /** Told of bytes of the file that are there, and of all. */
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly notice?: (text: string) => void;
+  /** Before the second attempt, twice as long before each next. */
+  readonly pauseMilliseconds?: number;
+}
+
+/** What a server says of a file: to tell whether it is still the same, and whole. */
+interface Facts {
+  readonly size: number | undefined;
+  /** Of this address, for If-Range. */
+  readonly tag: string | undefined;
+  readonly sha256: string | undefined;
+}
+
+/** Where Hugging Face's files are; HF_ENDPOINT names a mirror, as for its own tools. */
+export const huggingFace = (path: string): string =>
+  `${(process.env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, '')}/${path}`;
+
+/**
+ * Downloads `url` to `path`, unless it is there.
+ * @throws Gpt2Error if it is not to be had, which keeps what has come, or is not what the server says it is
+ */
+export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
+  if (existsSync(path)) return;
+  const { notice = () => {}, pauseMilliseconds = 1000 } = options;
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
+  }
+  let pause = pauseMilliseconds;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await finish(url, path, await fetchRest(url, path, options), notice);
+      return;
+    } catch (cause) {
+      if (cause instanceof Gpt2Error) throw cause;
+      const reason = reasonOf(cause);
+      if (attempt === attempts || (cause instanceof Refused && !cause.mayPass)) {
+        const kept =
+          bytesOf(`${path}.part`) > 0 ? `what has come is kept in ${path}.part: run this again to go on, or ` : '';
+        throw new Gpt2Error(`cannot download ${url}: ${reason}; ${kept}give files of yours with --from`, { cause });
+      }
+      notice(`${url}: ${reason}; trying again`);
+      await wait(pause);
+      pause *= 2;
+    }
+  }
+}
+
+/** The server's answer was no. */
+class Refused extends Error {
+  readonly mayPass: boolean;
+  constructor(status: number) {
+    super(`the server answered ${status}`);
+    this.mayPass = status >= 500 || status === 408 || status === 429;
+  }
+}
+
+/** Appends what is missing to the .part, or begins it again if the server has another file by now. */
+async function fetchRest(url: string, path: string, { onProgress }: DownloadOptions): Promise<Facts> {
+  const part = `${path}.part`;
+  const before = knownFacts(path);
+  const have = before?.tag ? bytesOf(part) : 0;
+  if (before && have > 0 && have === before.size) return before;
+  const linked = await linkedFacts(url);
+  const controller = new AbortController();
+  let timer = setTimeout(() => controller.abort(), silentMilliseconds);
+  try {
+    const headers: Record<string, string> = { 'accept-encoding': 'identity' };
+    if (have > 0) Object.assign(headers, { range: `bytes=${have}-`, 'if-range': before!.tag! });
+    const response = await fetch(url, { headers, signal: controller.signal });
+    if (!response.ok || !response.body) throw new Refused(response.status);
+    const start = response.status === 206 ? have : 0;
+    const length = response.headers.get('content-length');
+    const facts: Facts = {
+      size: linked.size ?? (length === null ? undefined : start + Number(length)),
+      tag: response.headers.get('etag') ?? undefined,
+      sha256: linked.sha256 ?? sha256In(response.headers.get('etag')),
+    };
+    writeFileSync(`${part}.json`, JSON.stringify(facts));
+    let done = start;
+    const counted = async function* (body: AsyncIterable<Uint8Array>) {
+      for await (const data of body) {
+        clearTimeout(timer);
+        timer = setTimeout(() => controller.abort(), silentMilliseconds);
+        done += data.length;
+        onProgress?.(done, facts.size ?? done);
+        yield data;
+      }
+    };
+    const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
+    await pipeline(body, counted, createWriteStream(part, { flags: start > 0 ? 'a' : 'w' }));
+    return facts;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Checks what has come and gives it its name. */
+async function finish(
+  url: string,
+  path: string,
+  { size, sha256 }: Facts,
+  notice: (text: string) => void,
+): Promise<void> {
+  const part = `${path}.part`;
+  const have = bytesOf(part);
+  if (size !== undefined && have < size) throw new Error(`it ended after ${have} of ${size} bytes`);
+  const found = await fileHash(part);
+  if ((size !== undefined && have > size) || (sha256 !== undefined && found !== sha256)) {
+    rmSync(part, { force: true });
+    rmSync(`${part}.json`, { force: true });
+    throw new Gpt2Error(
+      `what came from ${url} has sha256 ${found}, not the server's ${sha256}: it is removed; run this again`,
+    );
+  }
+  if (sha256 === undefined) notice(`${url}: the server gives no checksum; the sha256 of what came is ${found}`);
+  renameSync(part, path);
+  rmSync(`${part}.json`, { force: true });
+}
+
+/** Hugging Face says size and sha256 of a large file in the answer that sends us on to where it lies. */
+async function linkedFacts(url: string): Promise<Pick<Facts, 'size' | 'sha256'>> {
+  const signal = AbortSignal.timeout(silentMilliseconds);
+  const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
+  const size = headers.get('x-linked-size');
+  return { size: size === null ? undefined : Number(size), sha256: sha256In(headers.get('x-linked-etag')) };
+}
+
+const sha256In = (tag: string | null): string | undefined => /^"?([0-9a-f]{64})"?$/.exec(tag ?? '')?.[1];
+
+function knownFacts(path: string): Facts | undefined {
+  try {
+    return JSON.parse(readFileSync(`${path}.part.json`, 'utf8')) as Facts;
+  } catch {
+    return undefined;
+  }
+}
+
+const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+
+function reasonOf(error: unknown): string {
+  const { name, message, cause } = error as Error;
+  if (name === 'AbortError') return `nothing came for ${silentMilliseconds / 1000} s`;
+  return cause instanceof Error ? cause.message : message;
+}

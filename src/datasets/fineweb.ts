@@ -1,0 +1,118 @@
+// FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, of which 000000 is validation.
+// Either encoded here from JSON lines, or downloaded as the shards that others have made with llm.c's script.
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { type Dataset, datasetFile, type Role, readDataset, unfinishedFolder } from '../shards/find.ts';
+import { openShard, writeDurably } from '../shards/shard.ts';
+import { gpt2 } from '../tokenizer/tokenizer.ts';
+import { download, huggingFace } from './download.ts';
+import { findInputs } from './text/inputs.ts';
+import { type PreparedText, prepareText } from './text/prepare-text.ts';
+import type { CorpusOptions } from './tinystories.ts';
+
+interface Version {
+  readonly prefix: string;
+  readonly out: string;
+  readonly description: string;
+  /** Where its shards are, and how many for training make ten billion tokens. */
+  readonly repository: string;
+  readonly shards: number;
+}
+
+export const finewebVersions: Readonly<Record<string, Version>> = {
+  '10B': {
+    prefix: 'fineweb',
+    out: join('data', 'fineweb10B'),
+    description: 'a sample of FineWeb of 10 billion tokens',
+    repository: 'kjj0/fineweb10B-gpt2',
+    shards: 103,
+  },
+  edu: {
+    prefix: 'edu_fineweb',
+    out: join('data', 'edu_fineweb10B'),
+    description: 'the first 10 billion tokens of a sample of FineWeb-Edu',
+    repository: 'karpathy/fineweb-edu-100B-gpt2-token-shards',
+    shards: 100,
+  },
+};
+
+/** @throws UsageError for a version there is not */
+export function finewebVersion(name: string): Version {
+  const version = Object.hasOwn(finewebVersions, name) ? finewebVersions[name] : undefined;
+  if (version) return version;
+  throw new UsageError(
+    `--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`,
+  );
+}
+
+export interface FinewebOptions extends CorpusOptions {
+  readonly version: string;
+  /** Of the JSON objects: which has the text. */
+  readonly field?: string;
+  /** How many training shards to download. */
+  readonly shards?: number;
+}
+
+/** @throws as prepareText and download */
+export async function prepareFineweb(options: FinewebOptions): Promise<PreparedText> {
+  const { from, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
+  const version = finewebVersion(options.version);
+  if (!from) return downloadShards(version, options);
+  const inputs = findInputs(from, { suffixes: ['.jsonl', '.jsonl.gz', '.json.gz'] });
+  const parquet = inputs.find(({ path }) => path.endsWith('.parquet'));
+  if (parquet) {
+    throw new Gpt2Error(
+      `${parquet.path} is a parquet file, which is not read: export it as JSON lines, as with pandas.read_parquet(…).to_json(…, orient="records", lines=True)`,
+    );
+  }
+  return prepareText(inputs, {
+    ...rest,
+    format: { kind: 'jsonl', field },
+    division: { prefix: version.prefix, shardTokens, validation },
+  });
+}
+
+async function downloadShards(version: Version, options: FinewebOptions): Promise<PreparedText> {
+  const { out, shards: count = version.shards, tokenizer = gpt2.name } = options;
+  if (tokenizer !== gpt2.name) throw new UsageError(`--tokenizer ${tokenizer} needs the text: give it with --from`);
+  const wanted: { file: string; role: Role }[] = [{ file: `${version.prefix}_val_000000.bin`, role: 'val' }];
+  for (let number = 1; number <= count; number++) {
+    wanted.push({ file: `${version.prefix}_train_${String(number).padStart(6, '0')}.bin`, role: 'train' });
+  }
+  const known = readDataset(out);
+  const work = join(out, unfinishedFolder);
+  if (!known) mkdirFor(work);
+  let present = known !== undefined;
+  const shards: Dataset['shards'] = [];
+  for (const { file, role } of wanted) {
+    const path = join(out, file);
+    present &&= existsSync(path);
+    await download(huggingFace(`datasets/${version.repository}/resolve/main/${file}`), path, options);
+    using shard = openShard(path);
+    shard.checkTokens(gpt2.vocabularySize);
+    shards.push({ file, role, tokens: shard.tokens, sha256: shard.sha256! });
+    const before = known?.shards.find((one) => one.file === file);
+    if (before && before.sha256 !== shard.sha256) {
+      throw new Gpt2Error(`${path} is damaged, its sha256 is another than when it came: remove it and run this again`);
+    }
+    present &&= before !== undefined;
+  }
+  // More may be there from before: they stay part of the set.
+  for (const shard of known?.shards ?? []) {
+    if (!wanted.some(({ file }) => file === shard.file) && existsSync(join(out, shard.file))) shards.push(shard);
+  }
+  const source = `${version.repository} on Hugging Face: ${version.description}`;
+  const dataset: Dataset = { source, tokenizer: gpt2.name, vocabularySize: gpt2.vocabularySize, shards };
+  if (!present) writeDurably(join(out, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
+  rmSync(work, { recursive: true, force: true });
+  return { folder: out, present, dataset };
+}
+
+function mkdirFor(folder: string): void {
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+  }
+}

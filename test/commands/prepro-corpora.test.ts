@@ -1,0 +1,192 @@
+// `prepro tinystories` and `prepro fineweb` from files: llm.c's names, order and division; and from a server of our own.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { gzipSync } from 'node:zlib';
+import { get_encoding } from 'tiktoken';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { prepareFineweb } from '../../src/datasets/fineweb.ts';
+import { prepareTinystories } from '../../src/datasets/tinystories.ts';
+import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { endOfText } from '../../src/tokenizer/tokenizer.ts';
+import { FileServer } from '../datasets/file-server.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+let server: FileServer;
+let endpoint: string;
+beforeAll(async () => {
+  place = new Workplace();
+  server = new FileServer();
+  endpoint = await server.start();
+});
+afterAll(async () => {
+  vi.unstubAllEnvs();
+  await server.close();
+  place[Symbol.dispose]();
+});
+
+const tiktoken = get_encoding('r50k_base');
+const tokensOf = (texts: string[]) => texts.flatMap((text) => [endOfText, ...tiktoken.encode_ordinary(text)]);
+const shard = (...names: string[]) => {
+  using open = openShard(place.path(...names));
+  return [...open.read(0, open.tokens)];
+};
+const stories = (count: number, name: string) =>
+  Array.from(
+    { length: count },
+    (_, index) => `Once upon a time ${name} had ${index} apples.\n\nThe end “${index * index}”.`,
+  );
+
+describe('tinystories', () => {
+  const [train, valid] = [stories(200, 'Tom'), stories(30, 'Sue')];
+  const text = (list: string[]) => Buffer.from(`${list.join('\n<|endoftext|>\n')}\n<|endoftext|>\n\n`);
+
+  it('takes roles from the names of files, and white space off the stories', () => {
+    mkdirSync(place.path('stories'));
+    writeFileSync(place.path('stories', 'TinyStories-train.txt'), text(train));
+    writeFileSync(place.path('stories', 'TinyStories-valid.txt'), text(valid));
+    const { code, stdout, stderr } = place.run(['prepro', 'tinystories', '--from', 'stories', '--workers', '1']);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/^230 documents, a vocabulary of 50,257\ndata\/tinystories\/TinyStories_train\.bin: /);
+    expect(shard('data', 'tinystories', 'TinyStories_train.bin')).toEqual(tokensOf(train));
+    expect(shard('data', 'tinystories', 'TinyStories_val.bin')).toEqual(tokensOf(valid));
+  });
+
+  it('is downloaded where there is none', async () => {
+    for (const [name, list] of [
+      ['train', train],
+      ['valid', valid],
+    ] as const) {
+      server.files.set(`/datasets/roneneldan/TinyStories/resolve/main/TinyStoriesV2-GPT4-${name}.txt`, text([...list]));
+    }
+    vi.stubEnv('HF_ENDPOINT', endpoint);
+    vi.stubEnv('GPT2_DATASETS', '');
+    const { dataset } = await prepareTinystories({
+      out: place.path('downloaded'),
+      shardTokens: 2 ** 31 - 1,
+      workers: 1,
+    });
+    expect(dataset.documents).toBe(230);
+    expect(shard('downloaded', 'TinyStories_train.bin')).toEqual(tokensOf(train));
+    expect(readdirSync(place.path('downloaded', 'download')).length).toBe(2);
+  });
+});
+
+describe('fineweb', () => {
+  const texts = Array.from(
+    { length: 500 },
+    (_, index) => `Posted by user${index}\n${'A page of the web, “quoted”. '.repeat(index % 50)}`,
+  );
+  const lines = (list: string[]) => `${list.map((text) => JSON.stringify({ text, id: 'x' })).join('\n')}\n`;
+
+  it('from lines of JSON: shard 0 is validation, documents go on from shard to shard', () => {
+    mkdirSync(place.path('web'));
+    writeFileSync(place.path('web', '000.jsonl'), lines(texts.slice(0, 200)));
+    writeFileSync(place.path('web', '001.jsonl.gz'), gzipSync(lines(texts.slice(200))));
+    const args = ['--version', 'edu', '--from', 'web', '--shard-tokens', '10000', '--workers', '2', '--json'];
+    const { code, stdout, stderr } = place.run(['prepro', 'fineweb', ...args]);
+    expect(code, stderr).toBe(0);
+    const expected = tokensOf(texts);
+    const { folder, shards } = JSON.parse(stdout);
+    expect(folder).toBe('data/edu_fineweb10B');
+    const files = (shards as { file: string; tokens: number }[]).toSorted((a, b) =>
+      a.file.slice(-10).localeCompare(b.file.slice(-10)),
+    );
+    expect(files.map(({ file }) => file).slice(0, 3)).toEqual([
+      'edu_fineweb_val_000000.bin',
+      'edu_fineweb_train_000001.bin',
+      'edu_fineweb_train_000002.bin',
+    ]);
+    expect(
+      files
+        .map(({ tokens }) => tokens)
+        .slice(0, -1)
+        .every((tokens) => tokens === 10_000),
+    ).toBe(true);
+    expect(files.flatMap(({ file }) => shard(folder, file)).join() === expected.join()).toBe(true);
+  });
+
+  it('by content instead, if a share is given', () => {
+    const { code, stdout } = place.run([
+      'prepro',
+      'fineweb',
+      '--from',
+      'web',
+      '--val-fraction',
+      '0.1',
+      '--workers',
+      '1',
+      '--json',
+    ]);
+    expect(code).toBe(0);
+    const files = (JSON.parse(stdout).shards as { file: string }[]).map(({ file }) => file);
+    expect(files).toEqual(['fineweb_train.bin', 'fineweb_val.bin']);
+  });
+
+  it('as shards that are downloaded, checked, kept, and added to', async () => {
+    const repository = '/datasets/kjj0/fineweb10B-gpt2/resolve/main';
+    for (const name of ['val_000000', 'train_000001', 'train_000002']) {
+      writeShard(place.path('made.bin'), Uint16Array.from(tokensOf(texts.slice(0, 50))));
+      server.files.set(`${repository}/fineweb_${name}.bin`, readFileSync(place.path('made.bin')));
+    }
+    vi.stubEnv('HF_ENDPOINT', `${endpoint}/`);
+    const options = { version: '10B', out: place.path('shards'), shardTokens: 1e8 };
+    const first = await prepareFineweb({ ...options, shards: 1 });
+    expect(first.dataset.shards.map(({ file }) => file)).toEqual([
+      'fineweb_val_000000.bin',
+      'fineweb_train_000001.bin',
+    ]);
+    expect(first.present).toBe(false);
+    const asked = server.requests.length;
+    expect((await prepareFineweb({ ...options, shards: 1 })).present).toBe(true);
+    expect(server.requests.length).toBe(asked);
+    expect((await prepareFineweb({ ...options, shards: 2 })).dataset.shards).toHaveLength(3);
+    expect(readdirSync(place.path('shards')).sort()).toEqual([
+      'dataset.json',
+      'fineweb_train_000001.bin',
+      'fineweb_train_000002.bin',
+      'fineweb_val_000000.bin',
+    ]);
+    const path = place.path('shards', 'fineweb_train_000001.bin');
+    const bytes = readFileSync(path);
+    bytes[3000]! ^= 1;
+    writeFileSync(path, bytes);
+    await expect(prepareFineweb({ ...options, shards: 1 })).rejects.toThrow(
+      /000001\.bin is damaged, its sha256 is another/,
+    );
+  });
+
+  it.each([
+    ['a version there is not', ['--version', '100B'], 2, '--version takes one of 10B, edu, not "100B"'],
+    [
+      'files that are too few for a shard',
+      ['--from', 'web', '--out', 'few'],
+      1,
+      /all \d+ tokens are validation, the first shard: give a smaller --shard-tokens/,
+    ],
+    [
+      'parquet',
+      ['--from', 'x.parquet', '--out', 'p'],
+      1,
+      'x.parquet is a parquet file, which is not read: export it as JSON lines',
+    ],
+    [
+      'a folder of other files',
+      ['--from', 'stories', '--out', 's'],
+      1,
+      'stories has no file .jsonl, .jsonl.gz, .json.gz in it',
+    ],
+    [
+      'bytes of shards',
+      ['--tokenizer', 'bytes', '--out', 'b'],
+      2,
+      '--tokenizer bytes needs the text: give it with --from',
+    ],
+    ['no shards', ['--shards', '0'], 2, '--shards takes a whole number from 1 to 1100, not "0"'],
+  ] as [string, string[], number, string | RegExp][])('refuses %s in one line', (_, args, expected, message) => {
+    if (!existsSync(place.path('x.parquet'))) writeFileSync(place.path('x.parquet'), 'PAR1');
+    const { code, stderr } = place.run(['prepro', 'fineweb', ...args]);
+    expect(stderr).toMatch(message);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(code).toBe(expected);
+  });
+});

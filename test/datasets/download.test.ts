@@ -1,0 +1,101 @@
+// A download is gone on with where it broke off, is checked, and leaves nothing under its name that is not whole.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { download } from '../../src/datasets/download.ts';
+import { Workplace } from '../support/cli.ts';
+import { Random } from '../support/tensors.ts';
+import { FileServer } from './file-server.ts';
+
+let place: Workplace;
+let server: FileServer;
+let url: string;
+const content = Buffer.from(new Random(1).integers(300_000, 2 ** 31).buffer);
+beforeEach(async () => {
+  place = new Workplace();
+  server = new FileServer();
+  url = `${await server.start()}/corpus.bin`;
+  server.files.set('/corpus.bin', content);
+});
+afterEach(async () => {
+  await server.close();
+  place[Symbol.dispose]();
+});
+
+const notices: string[] = [];
+const options = { pauseMilliseconds: 1, notice: (text: string) => notices.push(text) };
+const path = () => place.path('folder', 'corpus.bin');
+
+it('comes whole, once', async () => {
+  await download(url, path(), options);
+  expect(readFileSync(path()).equals(content)).toBe(true);
+  expect(readdirSync(place.path('folder'))).toEqual(['corpus.bin']);
+  const before = server.requests.length;
+  await download(url, path(), options);
+  expect(server.requests.length).toBe(before);
+});
+
+it('goes on where it broke off, again and again', async () => {
+  server.breakAfter = 400_000;
+  await download(url, path(), options);
+  expect(readFileSync(path()).equals(content)).toBe(true);
+  const ranges = server.requests
+    .filter(({ path, method }) => path.startsWith('/store') && method === 'GET')
+    .map(({ range }) => range);
+  expect(ranges.length).toBeGreaterThanOrEqual(3);
+  expect(ranges[0]).toBeUndefined();
+  expect(Number(/\d+/.exec(ranges.at(-1)!)![0])).toBeGreaterThan(600_000);
+});
+
+it('keeps what has come when it gives up, and the next run goes on from there', async () => {
+  server.breakAfter = 100_000;
+  await expect(download(url, path(), options)).rejects.toThrow(
+    /what has come is kept in .*corpus\.bin\.part: run this again to go on/,
+  );
+  expect(existsSync(path())).toBe(false);
+  server.breakAfter = Number.POSITIVE_INFINITY;
+  server.requests.length = 0;
+  await download(url, path(), options);
+  expect(readFileSync(path()).equals(content)).toBe(true);
+  expect(server.requests.at(-1)!.range).toMatch(/^bytes=[1-9]\d{4,}-$/);
+});
+
+it('begins again if the server has another file by now', async () => {
+  server.breakAfter = 100_000;
+  await expect(download(url, path(), options)).rejects.toThrow();
+  server.breakAfter = Number.POSITIVE_INFINITY;
+  const other = Buffer.from(content).reverse();
+  server.files.set('/corpus.bin', other);
+  await download(url, path(), options);
+  expect(readFileSync(path()).equals(other)).toBe(true);
+});
+
+it('refuses what has another checksum, and removes it', async () => {
+  server.sha256 = '0'.repeat(64);
+  await expect(download(url, path(), options)).rejects.toThrow(
+    /has sha256 [0-9a-f]{64}, not the server's 0{64}: it is removed/,
+  );
+  expect(readdirSync(place.path('folder'))).toEqual([]);
+});
+
+it('says what it has when the server gives no checksum', async () => {
+  server.sha256 = '';
+  await download(url, path(), options);
+  expect(notices.at(-1)).toMatch(/gives no checksum; the sha256 of what came is [0-9a-f]{64}$/);
+});
+
+it.each([404, 403, 503])('a server that says %s', async (status) => {
+  server.refusal = status;
+  await expect(download(url, path(), options)).rejects.toThrow(
+    `the server answered ${status}; give files of yours with --from`,
+  );
+  // Only what may pass is tried again.
+  expect(server.requests.filter(({ method }) => method === 'GET').length).toBe(status === 503 ? 6 : 1);
+});
+
+it('no server, and a folder that cannot be written', async () => {
+  await expect(download('http://127.0.0.1:9/x', path(), options)).rejects.toThrow(
+    /cannot download .*; give files of yours with --from/,
+  );
+  writeFileSync(place.path('file'), '');
+  await expect(download(url, place.path('file', 'x'), options)).rejects.toThrow(/cannot write/);
+});
