@@ -10,12 +10,12 @@ const { encoding, folder } = (workerData as { task: Task }).task;
 const encoder = new ChunkEncoder(tokenizerNamed(encoding.tokenizer)!, encoding.format);
 
 parentPort!.on('message', ({ chunk, key }: Order) => {
-  const answer: Answer = { index: chunk.index };
+  const answer: Answer = { memory: chunk.bytes.buffer };
   try {
     writePart(partPath(folder, chunk.index), key, encoder.encode(chunk));
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     Object.assign(answer, { refusal: error.message });
   }
-  parentPort!.postMessage(answer);
+  parentPort!.postMessage(answer, [answer.memory]);
 });

@@ -79,12 +79,13 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   try {
-    for await (const chunk of chunksOf(inputs, format, onRead)) {
+    for await (const chunk of chunksOf(inputs, format, { onRead, spare: pool.spare })) {
       const key = keyOf(chunk, encoding);
       const path = partPath(work, chunk.index);
       fingerprint.update(key);
       parts.push(path);
-      if (!hasPart(path, key)) await pool.run({ chunk, key });
+      if (hasPart(path, key)) pool.spare.push(chunk.bytes.buffer);
+      else await pool.run({ chunk, key });
     }
     await pool.finish();
   } finally {
@@ -146,7 +147,11 @@ async function presentAndRight(
     if (!existsSync(path) || (await fileHash(path)) !== sha256) return undefined;
   }
   const fingerprint = createHash('sha256');
-  for await (const chunk of chunksOf(inputs, encoding.format)) fingerprint.update(keyOf(chunk, encoding));
+  const spare: ArrayBuffer[] = [];
+  for await (const chunk of chunksOf(inputs, encoding.format, { spare })) {
+    fingerprint.update(keyOf(chunk, encoding));
+    spare.push(chunk.bytes.buffer);
+  }
   return fingerprint.digest('hex') === input ? dataset : undefined;
 }
 

@@ -17,14 +17,19 @@ export interface Order {
 }
 
 export interface Answer {
-  readonly index: number;
+  /** The chunk's memory, given back. */
+  readonly memory: ArrayBuffer;
   /** Why it could not be done, if it could not. */
   readonly refusal?: string;
 }
 
 const chunksEach = 2;
+/** MiB of the heap for what lives shortly. By default it grows to 48 in each thread. */
+const youngGeneration = 8;
 
 export class ThreadPool {
+  /** Memory of chunks that are done. */
+  readonly spare: ArrayBuffer[] = [];
   readonly #task: Task;
   readonly #most: number;
   readonly #threads: { worker: Worker; orders: number }[] = [];
@@ -77,10 +82,14 @@ export class ThreadPool {
     const module = new URL(`./encode-thread.${source ? 'ts' : 'js'}`, import.meta.url);
     // A thread of Node 20 takes no loader from its parent.
     const entry = source ? new URL('../../native/typescript-thread.mjs', import.meta.url) : module;
-    const worker = new Worker(entry, { workerData: { module: module.href, task: this.#task } });
+    const worker = new Worker(entry, {
+      workerData: { module: module.href, task: this.#task },
+      resourceLimits: { maxYoungGenerationSizeMb: youngGeneration },
+    });
     const thread = { worker, orders: 0 };
-    worker.on('message', ({ refusal }: Answer) => {
+    worker.on('message', ({ memory, refusal }: Answer) => {
       thread.orders--;
+      this.spare.push(memory);
       if (refusal !== undefined) this.#fault ??= new Gpt2Error(refusal);
       this.#wake();
     });
