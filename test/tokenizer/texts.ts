@@ -9,10 +9,10 @@ const telling = [
   ...['🦜', '👩‍👩‍👧', '𝒳', '\u{10ffff}', '\ufffd'],
 ];
 
-const fragments = fc.array(fc.constantFrom(...telling), { maxLength: 60 }).map((parts) => parts.join(''));
+const fragments = fc.array(fc.constantFrom(...telling), { maxLength: 60, size: 'max' }).map((parts) => parts.join(''));
 
 export const anyText: fc.Arbitrary<string> = fc.oneof(
   fragments,
-  fc.string({ unit: 'binary', maxLength: 200 }),
-  fc.string({ unit: 'grapheme', maxLength: 100 }),
+  fc.string({ unit: 'binary', maxLength: 200, size: 'max' }),
+  fc.string({ unit: 'grapheme', maxLength: 100, size: 'max' }),
 );

@@ -1,0 +1,23 @@
+// Our ids beside tiktoken's for any number of generated texts, and every text given back: by default 100,000, of another
+// seed each time. `node --import tsx scripts/check-tokenizer.ts [TEXTS]`
+import fc from 'fast-check';
+import { get_encoding } from 'tiktoken';
+import { bytes, decode, encode } from '../src/tokenizer/tokenizer.ts';
+import { anyText } from '../test/tokenizer/texts.ts';
+
+const texts = Number(process.argv[2] ?? 100_000);
+const tiktoken = get_encoding('r50k_base');
+let characters = 0;
+let tokens = 0;
+fc.assert(
+  fc.property(anyText, (text) => {
+    const ids = encode(text);
+    if (ids.join() !== tiktoken.encode_ordinary(text).join()) throw new Error("not tiktoken's ids");
+    if (decode(ids) !== text) throw new Error('GPT-2 ids give another text');
+    if (decode(encode(text, bytes), bytes) !== text) throw new Error('bytes give another text');
+    characters += text.length;
+    tokens += ids.length;
+  }),
+  { numRuns: texts },
+);
+console.log(`${texts} texts, ${characters} characters, ${tokens} ids: all tiktoken's, all given back`);
