@@ -66,16 +66,19 @@ interface Counts {
   readonly below: number;
 }
 
-/** Counts tokens; if no block is validation by its hash, the one of the least hash is. */
-function count(paths: readonly string[], division: Division): Counts {
-  const { validation } = division;
-  const below = validation === 'first shard' ? 0 : validation;
+/** Blocks below this fraction are validation: the share asked for, or, if that has none, just over the least there is. */
+function boundary(paths: readonly string[], share: number): number {
   let least = 1;
   for (const path of paths) {
     for (const { fraction, role } of readPart(path).blocks) least = Math.min(least, role === 'split' ? fraction : 0);
-    if (least < below) break;
+    if (least < share) return share;
   }
-  const settled = { below: validation === 'first shard' || least < below ? below : least + Number.EPSILON };
+  return least + Number.EPSILON;
+}
+
+function count(paths: readonly string[], division: Division): Counts {
+  const { validation } = division;
+  const settled = { below: validation === 'first shard' ? 0 : boundary(paths, validation) };
   const tokens = { train: 0, val: 0 };
   let documents = 0;
   const roles = new RoleOf(division, settled);
