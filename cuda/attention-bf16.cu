@@ -4,8 +4,8 @@
 // them, and walks over the other side in blocks that come by cp.async, two buffers deep. A product's result fragments are,
 // packed in pairs, the next product's operand a, so P and dS never leave registers. Two groups a warp where registers allow
 // (HS up to 64): each fragment read from shared memory then serves 32 lines. One group and twice the warps was 8% slower
-// forward and 5% backward on an H100, at HS 64 and T 1024. Lines in shared memory are padded by 16 bytes: an odd number of 16-byte chunks, so ldmatrix has no
-// bank conflicts at any head size that is a multiple of 16.
+// forward and 5% backward on an H100, at HS 64 and T 1024. Lines in shared memory are padded by 16
+// bytes: an odd number of 16-byte chunks, so ldmatrix has no bank conflicts at any head size that is a multiple of 16.
 #include "common/mma.cuh"
 #include "common/tensor-cores.h"
 

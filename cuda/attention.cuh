@@ -1,6 +1,6 @@
 // What the attention kernels share: where q, k and v of a head lie, and the scale of the scores.
 //
-// Notation in both files: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout v^T - D);
+// Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout v^T - D);
 // dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward takes two kernels, one that owns
 // queries and makes D and dq, one that owns keys and makes dk and dv: S is computed twice, but every sum has one owner, so
 // there are no atomics, no fp32 buffer for dq, and blocks enough at any batch size.

@@ -277,8 +277,8 @@ GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlog
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
  * over the first V outputs, din and dweight the gradients of dloss * sum of losses. What `logits` holds afterwards is the
- * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds a loss past 77 at 77
- * (natural log).
+ * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds the
+ * difference of a logit and the target's at 77, so that no loss is over 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C] (weight-gradient dtype) or NULL, logits = [N,Vp],
  *   in [N,C], weight [Vp,C], targets [N] */
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits,

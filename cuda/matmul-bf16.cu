@@ -6,7 +6,7 @@
 // chunks XORed with the line's index, so that both the copies in and ldmatrix (plain, or .trans for MN-major: no transposed
 // copies anywhere) are free of bank conflicts. Two blocks share an SM where its memory allows: the epilogue of one hides
 // behind the products of the other. Tiles of 128 x 256 with 8 warps and one block on an SM were within 5% on an H100, slower
-// where k is short and for weight gradients. The H100 runs these products at 330 to 390 TFLOP/s; mma.sync could give 650 there.
+// where k is short and for weight gradients. benchmarks/h100-portable.md has what it makes there.
 //
 // The weight gradient has few tiles and a long k: k is split over blocks, each leaves its sums in fp32 scratch, and a second
 // kernel adds them in order. The bias gradient falls off on the way: the blocks of the first column also multiply dout by ones.

@@ -4,7 +4,7 @@
 // and their gradients never leave registers, where they are the next product's operand, and every sum has one owner.
 //
 // A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
-// [64,128] products and of the results fill the 240 registers that a thread of them may have.
+// [64,128] products and of the results fill the 232 registers that a thread of them may have.
 #include "../common/tensor-cores.h"
 #include "attention-keys.cuh"
 #include "attention-queries.cuh"

@@ -227,8 +227,8 @@ export interface Bindings {
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
    * over the first V outputs, din and dweight the gradients of dloss * sum of losses. What `logits` holds afterwards is the
-   * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds a loss past 77 at 77
-   * (natural log).
+   * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds the
+   * difference of a logit and the target's at 77, so that no loss is over 77 + log(V).
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C] (weight-gradient dtype) or NULL, logits = [N,Vp],
    *   in [N,C], weight [Vp,C], targets [N]
    */

@@ -1,5 +1,6 @@
 // A training run from options to the last checkpoint: opens data, device and run folder, then the loop. Each step may
-// log, in this order: validation, HellaSwag, sample, checkpoint, training loss. What a step computes is in trainer.ts.
+// log, in this order: validation, HellaSwag, sample, training loss; a checkpoint when it is on the disk, which may be some steps
+// later. What a step computes is in trainer.ts.
 import type { Batch } from '../batches/loader.ts';
 import { type Position, startPosition } from '../batches/order.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
