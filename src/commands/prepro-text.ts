@@ -81,7 +81,7 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
     )
     .option(
       '--workers <N>',
-      'threads (default: one for each core, at most 8)',
+      'threads (default: one for each core, at most 6)',
       strictNumber('--workers', 1, 256, 'whole'),
     )
     .option('--json', 'the result as JSON on stdout');

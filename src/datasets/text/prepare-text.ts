@@ -15,8 +15,8 @@ import { type Encoding, type Format, type Input, longestSeparator } from './form
 import { hasPart, keyOf, partPath } from './parts.ts';
 import { ThreadPool } from './thread-pool.ts';
 
-/** More take memory, 70 MB each, and find the one that reads too slow. */
-const mostDefaultThreads = 8;
+/** Each takes 70 MB: with six it is under 640 MB in all, whatever the text. More are for who asks for them. */
+const mostDefaultThreads = 6;
 /** What an end of text may be in the shards' count, which is an int32. */
 const mostShardTokens = 2 ** 31 - 1;
 
@@ -27,7 +27,7 @@ export interface TextOptions {
   readonly division: Division;
   /** Default gpt2. */
   readonly tokenizer?: string;
-  /** Threads that encode. Default: one for each core, at most 8. */
+  /** Threads that encode. Default: one for each core, at most 6. */
   readonly workers?: number;
   /** Told of bytes of the files that are read, and of all. */
   readonly onProgress?: (done: number, total: number) => void;
