@@ -30,11 +30,12 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
   return GPT2_LAUNCHED(context, "gpt2_classifier");
 }
 
-int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp) {
+int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool has_gradient) {
   const CudaContext &own = cuda(context);
   // Memory that is not aligned goes by parts in any case.
-  const int64_t in_parts = classifier_in_parts_scratch(context, N, C, Vp);
-  return has_own(own, C, Vp) ? std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp)) : in_parts;
+  const int64_t in_parts = has_gradient ? classifier_in_parts_scratch(context, N, C, Vp) : 0;
+  if (!has_own(own, C, Vp)) return in_parts;
+  return std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp, has_gradient));
 }
 
 }  // namespace gpt2

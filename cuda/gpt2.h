@@ -284,6 +284,7 @@ GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlog
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits,
                              const void *in, const void *weight, const int32_t *targets, int32_t N, int32_t C,
                              int32_t V, int32_t Vp, float dloss, int32_t accumulate);
+/* With gradients; without, what the largest N needs is enough for every smaller one. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp);
 
 /* step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.

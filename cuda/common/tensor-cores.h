@@ -27,7 +27,7 @@ struct TensorCoreKernels {
   void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                      const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                      bool accumulate, void *scratch);
-  int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp);
+  int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 };
 
 // From sm_80 on: mma.sync and cp.async.
@@ -60,7 +60,7 @@ void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const b
 void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                 const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,
                 void *scratch);
-int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp);
+int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 
 }  // namespace sm90
 

@@ -144,7 +144,7 @@ int classifier(gpt2_context &context, float *losses, void *din, void *dweight, v
   return classifier_in_parts(context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss, accumulate);
 }
 
-int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp) {
+int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool) {
   return classifier_in_parts_scratch(context, N, C, Vp);
 }
 

@@ -215,7 +215,7 @@ int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweig
   check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
       .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}})
       .that(V <= Vp, "V of at most Vp, got " + std::to_string(V) + " and " + std::to_string(Vp));
-  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp));
+  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight));
   if (check.failed()) return check.status();
   return ops::classifier(*context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
                          accumulate != 0);
@@ -225,7 +225,7 @@ int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, in
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).tensors({{"bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::classifier_scratch(*context, N, C, Vp);
+  *bytes = ops::classifier_scratch(*context, N, C, Vp, true);
   return GPT2_OK;
 }
 

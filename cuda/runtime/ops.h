@@ -46,7 +46,7 @@ int cross_entropy(gpt2_context &, float *losses, void *dlogits, const void *logi
                   int V, int Vp, float dloss);
 int classifier(gpt2_context &, float *losses, void *din, void *dweight, void *logits, const void *in, const void *weight,
                const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate);
-int64_t classifier_scratch(const gpt2_context &, int N, int C, int Vp);
+int64_t classifier_scratch(const gpt2_context &, int N, int C, int Vp, bool has_gradient);
 // By matmul and cross-entropy (classifier.cpp).
 int classifier_in_parts(gpt2_context &, float *losses, void *din, void *dweight, void *logits, const void *in,
                         const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,

@@ -96,30 +96,34 @@ struct Memory {
   int64_t bytes;
 };
 
-Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded) {
+// What gradients take comes last: a smaller N may need more of it (k is cut into other parts), and a forward pass of fewer
+// rows than the workspace was made for must not ask for that.
+Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient) {
   Scratch scratch(workspace);
   Memory memory{};
   memory.reference = scratch.take<float>(N);
   memory.scale = scratch.take<float>(N);
   memory.row_sums = scratch.take<float>(ceil_divide(padded, interleaved_tile_n) * N);
-  memory.scaled = scratch.take<bf16>(static_cast<int64_t>(N) * C);
-  const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded, false);
-  memory.rest = scratch.take<char>(rest);
+  if (has_gradient) {
+    memory.scaled = scratch.take<bf16>(static_cast<int64_t>(N) * C);
+    const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded, false);
+    memory.rest = scratch.take<char>(rest);
+  }
   memory.bytes = scratch.bytes();
   return memory;
 }
 
 }  // namespace
 
-int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp) {
-  return memory_of(context, nullptr, N, C, Vp).bytes;
+int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int Vp, bool has_gradient) {
+  return memory_of(context, nullptr, N, C, Vp, has_gradient).bytes;
 }
 
 void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                       const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                       bool accumulate, void *workspace) {
-  const Memory memory = memory_of(context, workspace, N, C, Vp);
   const bool has_gradient = din || dweight;
+  const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
   launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference, in, weight,
                      targets, N, C, V);
   ProductOutputs outputs;

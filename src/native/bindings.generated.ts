@@ -233,6 +233,7 @@ export interface Bindings {
    *   in [N,C], weight [Vp,C], targets [N]
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; accumulate: Int32 }): number;
+  /** With gradients; without, what the largest N needs is enough for every smaller one. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32 }): number;
   /**
    * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.

@@ -1,0 +1,38 @@
+// A model made for one batch runs any smaller one: in the same memory and the same workspace, which kernels that cut their
+// work otherwise at another size must not find too small.
+import { expect, it } from 'vitest';
+import { meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { describeBackends } from '../support/backends.ts';
+import { Random } from '../support/tensors.ts';
+
+const config = { layers: 1, channels: 128, heads: 2, context: 256, vocabularySize: 100 };
+
+describeBackends(
+  'a model for 3 x 256',
+  (_, kind, dtype) => {
+    it.each([
+      [3, 160],
+      [3, 256],
+      [2, 256],
+      [2, 224],
+      [1, 256],
+      [1, 31],
+    ])('runs %i x %i', async (batch, sequence) => {
+      using device = Device.open({ kind, dtype });
+      const model = createModel(device, config, { B: 3, T: 256, purpose: 'inference' });
+      initializeWeights(model, 42);
+      const random = new Random(1);
+      const tokens = () => random.integers(batch * sequence, config.vocabularySize);
+      const loss = await meanLoss(model, { batch, sequence, batches: 1 }, () => ({
+        inputs: tokens(),
+        targets: tokens(),
+      }));
+      // As good as nothing is known: all tokens alike.
+      expect(Math.abs(loss - Math.log(config.vocabularySize))).toBeLessThan(0.2);
+    });
+  },
+  { dtypes: ['fp32', 'bf16'] },
+);
