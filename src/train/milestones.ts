@@ -1,30 +1,13 @@
 // What a run tells besides its steps: what it knows of HellaSwag, a sample of text, the closing event.
 import { weightsHash } from '../checkpoint/weights-hash.ts';
-import { type Hellaswag, readHellaswag, scoreHellaswag } from '../evaluate/hellaswag.ts';
-import type { ModelConfig } from '../model/config.ts';
+import { type Hellaswag, scoreHellaswag } from '../evaluate/hellaswag.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { generate } from '../sample/generate.ts';
 import { decode, tokenizerOf } from '../tokenizer/tokenizer.ts';
-import type { SettledOptions } from './options.ts';
 import type { Run } from './run.ts';
 
 /** Tokens in a sample taken while training. */
 const sampleTokens = 64;
-
-/** The questions of --hellaswag, if they are wanted. @throws Gpt2Error if they are damaged or not for this model */
-export function openHellaswag(
-  { hellaswagEvery, hellaswag: path, sequence }: SettledOptions,
-  { vocabularySize }: ModelConfig,
-  notice: (text: string) => void,
-): Hellaswag | undefined {
-  if (hellaswagEvery === 0) return undefined;
-  const hellaswag = readHellaswag(path, { sequence, vocabularySize });
-  const { cut, rows } = hellaswag;
-  if (cut > 0) {
-    notice(`hellaswag: ${cut} of ${rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`);
-  }
-  return hellaswag;
-}
 
 /** In the memory that a micro-batch has. */
 export async function hellaswagEvent({ model, options }: Run, hellaswag: Hellaswag, step: number): Promise<RunEvent> {
