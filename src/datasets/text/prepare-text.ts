@@ -185,11 +185,16 @@ function namesOf(folder: string): string[] {
   }
 }
 
+/** What a kill leaves of dataset.json while it is written. */
+const leftover = /^dataset\.json\.\d+\.tmp$/;
+
 /** From here to dataset.json, the last to be written, train refuses the folder; a kill in between costs the assembling. */
 function putInPlace(folder: string, work: string, dataset: Dataset, prefix: string): void {
   try {
     rmSync(join(folder, datasetFile), { force: true });
-    for (const name of namesOf(folder)) if (isOwnShard(name, prefix)) rmSync(join(folder, name));
+    for (const name of readdirSync(folder)) {
+      if (isOwnShard(name, prefix) || leftover.test(name)) rmSync(join(folder, name));
+    }
     for (const { file } of dataset.shards) renameSync(join(work, file), join(folder, file));
   } catch (cause) {
     throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });

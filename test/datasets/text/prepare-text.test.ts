@@ -216,6 +216,9 @@ describe('shards', () => {
     const text = place.path('killed.txt');
     writeFileSync(text, story(24_000_000, 3));
     await prepare([text], place.path('whole'), { division: { prefix: 'kill', shardTokens: 1e6, validation: 0.01 } });
+    // As a kill leaves it that comes while the last file is written.
+    mkdirSync(place.path('kill', '.prepro'), { recursive: true });
+    writeFileSync(place.path('kill', 'dataset.json.4711.tmp'), '{');
     const args = ['text', text, '--out', place.path('kill'), '--shard-tokens', '1000000', '--workers', '2', '--json'];
     const random = new Random(Date.now());
     const partTimes = () => {
