@@ -235,7 +235,8 @@ GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, c
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
 
-/* Enough for every direction at this size. */
+/* Enough for every direction at this size; without the weight gradient, what the largest N needs is enough for every
+ * smaller one. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */

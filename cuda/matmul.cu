@@ -134,7 +134,8 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
   return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
 }
 
-int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+int64_t ops::matmul_scratch(const gpt2_context &context, int N, int C, int O, bool has_weight_gradient) {
+  if (!has_weight_gradient) return 0;
   Scratch sums;
   sums.take<float>(static_cast<int64_t>(parts_of(N)) * O);
   const CudaContext &own = cuda(context);

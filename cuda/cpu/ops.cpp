@@ -93,7 +93,7 @@ int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, c
   return GPT2_OK;
 }
 
-int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool) {
   return kernels_of(context).matmul_scratch(threads_of(context), N, C, O) * float_bytes;
 }
 

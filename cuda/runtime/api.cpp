@@ -77,10 +77,11 @@ namespace {
 
 // What every direction of the matmul asks for.
 Check matmul_check(gpt2_context *context, const char *function, int32_t N, int32_t C, int32_t O,
-                   std::initializer_list<std::pair<const char *, const void *>> tensors) {
+                   std::initializer_list<std::pair<const char *, const void *>> tensors,
+                   bool has_weight_gradient = false) {
   Check check(context, function);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).tensors(tensors);
-  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O));
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, has_weight_gradient));
   return check;
 }
 
@@ -101,8 +102,8 @@ int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const 
   return ops::matmul_gelu_forward(*context, out, pre, in, weight, bias, N, C, O);
 }
 
-int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight,
-                                 const void *bias, const void *residual, int32_t N, int32_t C, int32_t O) {
+int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
+                                 const void *residual, int32_t N, int32_t C, int32_t O) {
   const Check check =
       matmul_check(context, __func__, N, C, O, {{"out", out}, {"in", in}, {"weight", weight}, {"residual", residual}});
   if (check.failed()) return check.status();
@@ -126,7 +127,8 @@ int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void
 
 int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout, const void *in,
                                 int32_t N, int32_t C, int32_t O, int32_t accumulate) {
-  const Check check = matmul_check(context, __func__, N, C, O, {{"dweight", dweight}, {"dout", dout}, {"in", in}});
+  const Check check =
+      matmul_check(context, __func__, N, C, O, {{"dweight", dweight}, {"dout", dout}, {"in", in}}, true);
   if (check.failed()) return check.status();
   return ops::matmul_backward_weight(*context, dweight, dbias, dout, in, N, C, O, accumulate != 0);
 }
@@ -135,7 +137,7 @@ int gpt2_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"O", O}}).tensors({{"bytes", bytes}});
   if (check.failed()) return check.status();
-  *bytes = ops::matmul_scratch(*context, N, C, O);
+  *bytes = ops::matmul_scratch(*context, N, C, O, true);
   return GPT2_OK;
 }
 
@@ -209,8 +211,8 @@ int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, cons
 }
 
 int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits, const void *in,
-                    const void *weight, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss,
-                    int32_t accumulate) {
+                    const void *weight, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp,
+                    float dloss, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
       .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}})

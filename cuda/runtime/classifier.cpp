@@ -17,7 +17,7 @@ int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *d
 }
 
 int64_t classifier_in_parts_scratch(const gpt2_context &context, int N, int C, int Vp) {
-  return matmul_scratch(context, N, C, Vp);
+  return matmul_scratch(context, N, C, Vp, true);
 }
 
 }  // namespace gpt2::ops

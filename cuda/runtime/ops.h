@@ -30,7 +30,7 @@ int matmul_gelu_backward_input(gpt2_context &, void *din, const void *dout, cons
                                int C, int O);
 int matmul_backward_weight(gpt2_context &, void *dweight, float *dbias, const void *dout, const void *in, int N, int C,
                            int O, bool accumulate);
-int64_t matmul_scratch(const gpt2_context &, int N, int C, int O);
+int64_t matmul_scratch(const gpt2_context &, int N, int C, int O, bool has_weight_gradient);
 
 int attention_forward(gpt2_context &, void *out, float *lse, const void *qkv, int B, int T, int C, int NH);
 int attention_backward(gpt2_context &, void *dqkv, const void *dout, const void *out, const void *qkv,

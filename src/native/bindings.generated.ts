@@ -195,7 +195,10 @@ export interface Bindings {
    *   dweight (accumulate) [O,C] (weight-gradient dtype), dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
-  /** Enough for every direction at this size. */
+  /**
+   * Enough for every direction at this size; without the weight gradient, what the largest N needs is enough for every
+   * smaller one.
+   */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
