@@ -38,6 +38,23 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
   }
 }
 
+// A block takes a row.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    forward_at_kernel(T *out, const int32_t *tokens, const int32_t *positions, const T *wte, const T *wpe, int T_, int S,
+                      int C, int V_) {
+  wait_for_previous_kernel();
+  const int b = blockIdx.x / T_, first = positions[b], at = first + blockIdx.x % T_;
+  const bool fits = first >= 0 && first <= S - T_;
+  const int token = fits ? tokens[static_cast<int64_t>(b) * (S + 1) + at] : -1;
+  const bool exists = token >= 0 && token < V_;
+  for (int c = threadIdx.x; c < C; c += threads) {
+    const float sum =
+        exists ? to_float(wte[static_cast<int64_t>(token) * C + c]) + to_float(wpe[static_cast<int64_t>(at) * C + c]) : NAN;
+    out[static_cast<int64_t>(blockIdx.x) * C + c] = from_float<T>(sum);
+  }
+}
+
 // A thread adds V neighbouring columns of a position over the sequences.
 template <int V, class T, class G>
 __global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dout, int B, int64_t plane,
@@ -248,6 +265,17 @@ int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *toke
         vectors);
   });
   return GPT2_LAUNCHED(context, "gpt2_embedding_forward");
+}
+
+int ops::embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
+                              const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
+  CudaContext &own = cuda(context);
+  with_element_type(own, [&](auto element) {
+    using E = decltype(element);
+    launch_overlapping(own, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out), tokens,
+                       positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
+  });
+  return GPT2_LAUNCHED(context, "gpt2_embedding_at_forward");
 }
 
 int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {

@@ -50,7 +50,12 @@ int forward(gpt2_context &context, const char *function, Epilogue epilogue, void
             const void *weight, const void *bias, const void *residual, int N, int C, int O) {
   CudaContext &own = cuda(context);
   const Product product{in, weight, true, true, N, O, C, C, C};
-  if (takes_tensor_cores(own, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
+  if (N <= most_few_rows && C % (own.dtype == GPT2_BF16 ? vector_size<bf16> : vector_size<float>) == 0 &&
+      on_16_bytes(in, weight)) {
+    with_element_type(own, [&](auto element) {
+      few_rows_product(own, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+    });
+  } else if (takes_tensor_cores(own, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
     own.kernels->matmul_forward(own, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
   } else {
     with_element_type(own, [&](auto element) {

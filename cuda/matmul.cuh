@@ -81,4 +81,9 @@ struct Product {
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
+// Forward of at most so many rows (matmul-few-rows.cu): lines of whole 16-byte vectors, on 16 bytes.
+constexpr int most_few_rows = 8;
+template <class T>
+void few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &);
+
 }  // namespace gpt2

@@ -32,6 +32,7 @@ export { type ExportOptions, exportFormats, exportModel } from './exchange/expor
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
+export { KeyValueCache } from './model/key-value-cache.ts';
 export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
@@ -52,7 +53,7 @@ export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { type RunRecord, readRun, type Series } from './runs/reader.ts';
 export type { Configuration, RunEvent } from './runs/schema.ts';
-export { generate } from './sample/generate.ts';
+export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
 export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
 export {
   decode,

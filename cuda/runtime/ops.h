@@ -61,4 +61,13 @@ int64_t global_norm_scratch(const gpt2_context &, int64_t matrix_count, int64_t 
 int adamw(gpt2_context &, void *weight, float *master, float *m, float *v, const void *gradient, const float *step,
           int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay);
 
+int embedding_at_forward(gpt2_context &, void *out, const int32_t *tokens, const int32_t *positions, const void *wte,
+                         const void *wpe, int B, int T, int S, int C, int V);
+int attention_cached_forward(gpt2_context &, void *out, void *keys, void *values, const void *qkv,
+                             const int32_t *positions, int B, int T, int S, int C, int NH);
+int64_t attention_cached_scratch(const gpt2_context &, int S);
+int sample(gpt2_context &, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B, int S,
+           int V, int Vp, float temperature, int top_k, float top_p);
+int64_t sample_scratch(const gpt2_context &, int B, int V);
+
 }  // namespace gpt2::ops

@@ -14,13 +14,13 @@ import {
   type Role,
   readDataset,
   readHellaswag,
-  readOption,
   refuseOtherVocabulary,
   resolveWeights,
   scoreHellaswag,
   selectDevice,
   type Weights,
 } from '../index.ts';
+import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 
 const examples = `
@@ -50,13 +50,6 @@ interface Flags {
 }
 
 export function evalCommand(): Command {
-  const fromTable = (name: 'device' | 'dtype' | 'threads') => {
-    const row = optionTable[name];
-    const shown = 'default' in row ? row.default : row.defaultText;
-    return new Option(`${row.flag} <${row.argument}>`, `${row.help} (default: ${shown})`).argParser((text) =>
-      readOption(name, text),
-    );
-  };
   const ofRun = (otherwise: string) => `(default: as the run that made the model, else ${otherwise})`;
   return new Command('eval')
     .description('Evaluate a trained model')
@@ -75,9 +68,9 @@ export function evalCommand(): Command {
       'batches (default: every whole one)',
       strictNumber('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'),
     )
-    .addOption(fromTable('device'))
-    .addOption(fromTable('dtype'))
-    .addOption(fromTable('threads'))
+    .addOption(tableOption('device'))
+    .addOption(tableOption('dtype'))
+    .addOption(tableOption('threads'))
     .option('--json', 'the figures as JSON on stdout')
     .addHelpText('after', examples)
     .action((flags) => evaluateModel(flags as unknown as Flags));

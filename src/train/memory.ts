@@ -3,6 +3,7 @@
 import { Gpt2Error } from '../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { cacheBytes } from '../model/key-value-cache.ts';
 import { modelScratch } from '../model/model.ts';
 import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
@@ -20,13 +21,15 @@ export interface TrainingSizes {
   readonly T: number;
   /** Default none. */
   readonly recompute?: Recompute;
+  /** Whether samples of text are taken, which have a cache of keys and values. Default false. */
+  readonly samples?: boolean;
 }
 
 /** Bytes of device memory that training takes, by the name they are allocated under. */
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, recompute }: TrainingSizes,
+  { B, T, recompute, samples = false }: TrainingSizes,
 ): ReadonlyMap<string, number> {
   const { elementType, gradientType } = device;
   const fp32 = parameterBytes(config, 'fp32', 'fp32');
@@ -41,6 +44,7 @@ export function trainingPlan(
       'workspace',
       Math.max(modelScratch(device, config, { B, T }), globalNormScratch(device, { matrixCount, vectorCount })),
     ],
+    ...(samples ? [['key-value cache', cacheBytes(device, config, { texts: 1, window: T })] as const] : []),
     ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
   ]);
 }
@@ -77,9 +81,9 @@ export const neededBytes = (device: Device, config: ModelConfig, sizes: Training
 export function largestBatch(
   device: Device,
   config: ModelConfig,
-  { T, recompute, batches, limit }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
+  { batches, limit, ...sizes }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
 ): number | undefined {
-  return batches.findLast((B) => neededBytes(device, config, { B, T, recompute }) <= limit.bytes);
+  return batches.findLast((B) => neededBytes(device, config, { B, ...sizes }) <= limit.bytes);
 }
 
 /** Micro-batches that divide a step of `rows` sequences, rising. */
@@ -95,18 +99,18 @@ export function checkMemory(
   config: ModelConfig,
   sizes: TrainingSizes & { readonly rows?: number; readonly maxMemory?: number },
 ): void {
-  const { B, T, recompute = 'none', rows = B, maxMemory } = sizes;
+  const { B, T, recompute = 'none', samples, rows = B, maxMemory } = sizes;
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
   if (limit === undefined || needed <= limit.bytes) return;
   // A smaller micro-batch leaves the step as it is if it accumulates to the same.
   const keeps = rows === B ? ` --total-batch ${rows * T}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
-  const fitting = largestBatch(device, config, { T, recompute, batches: smaller, limit });
+  const fitting = largestBatch(device, config, { T, recompute, samples, batches: smaller, limit });
   const stronger = recomputeNames
     .slice(recomputeNames.indexOf(recompute) + 1)
-    .find((each) => neededBytes(device, config, { B, T, recompute: each }) <= limit.bytes);
-  const both = largestBatch(device, config, { T, recompute: 'block', batches: smaller, limit });
+    .find((each) => neededBytes(device, config, { B, T, recompute: each, samples }) <= limit.bytes);
+  const both = largestBatch(device, config, { T, recompute: 'block', samples, batches: smaller, limit });
   const advice = [
     ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
     ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),

@@ -1,6 +1,7 @@
 // What a run tells besides its steps: what it knows of HellaSwag, a sample of text, the closing event.
 import { weightsHash } from '../checkpoint/weights-hash.ts';
 import { type Hellaswag, scoreHellaswag } from '../evaluate/hellaswag.ts';
+import type { KeyValueCache } from '../model/key-value-cache.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { generate } from '../sample/generate.ts';
 import { decode, tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -16,17 +17,16 @@ export async function hellaswagEvent({ model, options }: Run, hellaswag: Hellasw
 }
 
 /** A text from nothing; the same for the same weights, seed and step. */
-export async function sampleText({ model, options }: Run, step: number): Promise<string> {
+export async function sampleText(cache: KeyValueCache, { options }: Run, step: number): Promise<string> {
   const tokens: number[] = [];
-  const tokenizer = tokenizerOf(model.config)!;
+  const tokenizer = tokenizerOf(cache.model.config)!;
   const generation = {
-    prompt: [tokenizer.endOfText],
+    prompts: [[tokenizer.endOfText]],
     tokens: sampleTokens,
-    window: options.sequence,
-    seed: options.seed + step,
+    seed: (options.seed + step) % 2 ** 32,
     stopAt: tokenizer.endOfText,
   };
-  for await (const token of generate(model, generation)) tokens.push(token);
+  for await (const next of generate(cache, generation)) if ('token' in next) tokens.push(next.token);
   return decode(tokens, tokenizer);
 }
 

@@ -1,12 +1,13 @@
 // What a run would take, said without taking it (--dry-run): memory by kind, the arithmetic of a step, whether it fits.
 import { Gpt2Error } from '../errors.ts';
 import type { Recompute } from '../model/activations.ts';
+import type { ModelConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
 import type { TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
-import { settle } from './settle.ts';
+import { settle, takesSamples } from './settle.ts';
 
 /** What --dry-run tells. */
 export interface TrainingPlan {
@@ -34,7 +35,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
   const { batch, sequence, accumulation, recompute } = options;
   let refusal: string | undefined;
   try {
-    checkMemory(device, config, memorySizes(options));
+    checkMemory(device, config, memorySizes(options, config));
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     refusal = error.message;
@@ -44,19 +45,23 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     parameters: parameterCount(config),
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, recompute },
-    memory: trainingPlan(device, config, memorySizes(options)),
+    memory: trainingPlan(device, config, memorySizes(options, config)),
     available: device.description.library === 'cuda' ? device.memory().available : undefined,
     refusal,
   };
 }
 
 /** What memory depends on, of a run's options. */
-export const memorySizes = ({ batch, sequence, totalBatch, recompute, maxMemory }: SettledOptions) => ({
+export const memorySizes = (
+  { batch, sequence, totalBatch, recompute, maxMemory, sampleEvery }: SettledOptions,
+  config: ModelConfig,
+) => ({
   B: batch,
   T: sequence,
   rows: totalBatch / sequence,
   recompute,
   maxMemory,
+  samples: takesSamples(sampleEvery, config),
 });
 
 /** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */

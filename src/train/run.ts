@@ -10,20 +10,20 @@ import { Gpt2Error } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
+import { KeyValueCache } from '../model/key-value-cache.ts';
 import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { packageRoot } from '../package-root.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
-import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
 import { describeDevice, memorySizes } from './plan.ts';
 import { openHellaswag } from './questions.ts';
 import { changedShard, shardRecord } from './same-data.ts';
-import { settle } from './settle.ts';
+import { settle, takesSamples } from './settle.ts';
 import { Trainer } from './trainer.ts';
 
 /** What is said before step 0. */
@@ -63,8 +63,8 @@ export interface Run {
   readonly loader: Loader;
   readonly validation: Validation | undefined;
   readonly hellaswag: Hellaswag | undefined;
-  /** Steps between samples of text; 0: none. */
-  readonly sampleEvery: number;
+  /** For samples of text; undefined: none are taken. */
+  readonly cache: KeyValueCache | undefined;
   readonly log: RunLog;
   /** Name and version of this program. */
   readonly program: string;
@@ -98,9 +98,8 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (validation) keep(validation.loader);
     const hellaswag = openHellaswag(options, config, notice);
 
-    // The ids of a vocabulary that is no tokenizer's are nobody's text.
-    const canSample = tokenizerOf(config) !== undefined;
-    if (options.sampleEvery > 0 && !canSample) {
+    const samples = takesSamples(options.sampleEvery, config);
+    if (options.sampleEvery > 0 && !samples) {
       notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
     }
 
@@ -114,10 +113,11 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (before !== undefined && before !== now) {
       notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
     }
-    checkMemory(device, config, memorySizes(options));
+    checkMemory(device, config, memorySizes(options, config));
     const { batch: B, sequence: T, recompute } = options;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute });
     const trainer = new Trainer(model, options);
+    const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);
     if (checkpoint) loadMoments(checkpoint, trainer, config);
@@ -147,7 +147,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       loader,
       validation,
       hellaswag,
-      sampleEvery: canSample ? options.sampleEvery : 0,
+      cache,
       log,
       program,
       runEvent: {

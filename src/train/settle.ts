@@ -8,6 +8,7 @@ import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../mod
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { findShards, readDataset } from '../shards/find.ts';
+import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { chooseBatch } from './choose-batch.ts';
 import type { TrainOptions } from './option-table.ts';
 import { checkOptions, readOptionsFile, type SettledOptions } from './options.ts';
@@ -45,7 +46,8 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
   if (merged.batch === 'auto') {
     const { sequence: T, totalBatch, maxMemory } = options;
     const rows = merged.totalBatch === undefined ? undefined : totalBatch / T;
-    const choice = chooseBatch(deviceOptions, config, { T, rows, recompute: merged.recompute, maxMemory });
+    const samples = takesSamples(options.sampleEvery, config);
+    const choice = chooseBatch(deviceOptions, config, { T, rows, recompute: merged.recompute, samples, maxMemory });
     options = checkOptions({ ...merged, ...choice }, target.kind, longest);
     notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
   }
@@ -112,6 +114,10 @@ function modelConfig(
     vocabularySize: stored?.vocabularySize ?? vocabularySize ?? base.vocabularySize,
   });
 }
+
+/** The ids of a vocabulary that is no tokenizer's are nobody's text. */
+export const takesSamples = (sampleEvery: number, config: ModelConfig): boolean =>
+  sampleEvery > 0 && tokenizerOf(config) !== undefined;
 
 const definedSizes = ({ layers, channels, heads, context }: SettledOptions): Partial<ModelConfig> =>
   Object.fromEntries(Object.entries({ layers, channels, heads, context }).filter(([, size]) => size !== undefined));

@@ -121,8 +121,7 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, model, loader, validation, hellaswag, sampleEvery, resumed } =
-      this.#run;
+    const { options, steps, lastStep, startStep, model, loader, validation, hellaswag, cache, resumed } = this.#run;
     const { signal, onStart } = this.#hooks;
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
@@ -137,7 +136,7 @@ class Session {
       const isDue = (every: number) => every > 0 && step % every === 0;
       const validates = validation !== undefined && (isLast || isDue(options.valEvery));
       const answers = hellaswag !== undefined && step > 0 && (isLast || isDue(options.hellaswagEvery));
-      const samples = sampleEvery > 0 && step > 0 && (isLast || isDue(sampleEvery));
+      const samples = cache !== undefined && step > 0 && (isLast || isDue(options.sampleEvery));
       const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
       if (validates || answers || samples || saves || isStopping()) await this.#settle();
       if (!isResumedHere) {
@@ -147,7 +146,7 @@ class Session {
           this.#log({ event: 'val', step, loss });
         }
         if (answers) this.#log(await hellaswagEvent(this.#run, hellaswag, step));
-        if (samples) this.#log({ event: 'sample', step, text: await sampleText(this.#run, step) });
+        if (samples) this.#log({ event: 'sample', step, text: await sampleText(cache, this.#run, step) });
         const stops = isStopping();
         if (stops || isLast || step === lastStep) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#saving.save(step, loader.position);
