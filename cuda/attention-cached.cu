@@ -10,7 +10,7 @@ namespace gpt2 {
 
 namespace {
 
-constexpr int threads = 256;
+constexpr int threads = 512;
 // Cached positions that a group has on their way at a time.
 constexpr int unroll = 4;
 
@@ -61,12 +61,19 @@ __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int
 template <int GROUP, int E, bool VECTOR, class T>
 __global__ void __launch_bounds__(threads)
     attend_kernel(T *out, T *keys, T *values, const T *qkv, const int32_t *positions, Sizes sizes, float scale) {
-  constexpr int groups = threads / GROUP;
-  __shared__ float parts[groups][GROUP * E], maxima[groups], sums[groups];
-  release_next_kernel();
-  wait_for_previous_kernel();
+  constexpr int groups = threads / GROUP, warps = threads / 32;
+  __shared__ float parts[warps][GROUP * E], maxima[warps], sums[warps];
   const int h = blockIdx.x % sizes.NH, t = blockIdx.x / sizes.NH % sizes.T, b = blockIdx.x / sizes.NH / sizes.T;
-  const int HS = sizes.HS, first = positions[b];
+  const int HS = sizes.HS, group = threadIdx.x / GROUP;
+  const T *k = keys + cache_of(sizes, b, h), *v = values + cache_of(sizes, b, h);
+  release_next_kernel();
+  // Where a text stands is known before its new token's q, k and v are; were it not, only the wrong lines would come.
+  for (int at = group, end = min(positions[b] + t, sizes.S); at < end; at += groups) {
+    if (threadIdx.x % GROUP == 0) prefetch_to_l2(k + static_cast<int64_t>(at) * HS);
+    if (threadIdx.x % GROUP == 1) prefetch_to_l2(v + static_cast<int64_t>(at) * HS);
+  }
+  wait_for_previous_kernel();
+  const int first = positions[b];
   T *o = out + (static_cast<int64_t>(b) * sizes.T + t) * sizes.C + h * HS;
   if (!fits(sizes, first)) {
     for (int i = threadIdx.x; i < HS; i += threads) o[i] = from_float<T>(NAN);
@@ -77,8 +84,7 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  const int group = threadIdx.x / GROUP, begin = threadIdx.x % GROUP * E, count = first + t + 1;
-  const T *k = keys + cache_of(sizes, b, h), *v = values + cache_of(sizes, b, h);
+  const int begin = threadIdx.x % GROUP * E, count = first + t + 1;
   float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
   load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
   // All groups take as many turns: their lanes meet in the shuffles.
@@ -117,21 +123,38 @@ __global__ void __launch_bounds__(threads)
     }
   }
 
+  // The groups of a warp, then the warps.
 #pragma unroll
-  for (int j = 0; j < E; j++) parts[group][begin + j] = part[j];
-  if (begin == 0) {
-    maxima[group] = maximum;
-    sums[group] = sum;
+  for (int offset = GROUP; offset < 32; offset *= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, maximum, offset), top = fmaxf(maximum, other);
+    const float factor = top == -INFINITY ? 0.0f : expf(maximum - top);
+    maximum = top;
+    sum *= factor;
+    sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+#pragma unroll
+    for (int j = 0; j < E; j++) {
+      part[j] *= factor;
+      part[j] += __shfl_xor_sync(0xffffffffu, part[j], offset);
+    }
+  }
+  const int warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 < GROUP) {
+#pragma unroll
+    for (int j = 0; j < E; j++) parts[warp][begin + j] = part[j];
+    maxima[warp] = maximum;
+    sums[warp] = sum;
   }
   __syncthreads();
   if (threadIdx.x >= HS) return;
   float top = -INFINITY;
-  for (int g = 0; g < groups; g++) top = fmaxf(top, maxima[g]);
+#pragma unroll
+  for (int w = 0; w < warps; w++) top = fmaxf(top, maxima[w]);
   float total = 0, result = 0;
-  for (int g = 0; g < groups; g++) {
-    const float factor = expf(maxima[g] - top);
-    total += sums[g] * factor;
-    result += parts[g][threadIdx.x] * factor;
+#pragma unroll
+  for (int w = 0; w < warps; w++) {
+    const float factor = expf(maxima[w] - top);
+    total += sums[w] * factor;
+    result += parts[w][threadIdx.x] * factor;
   }
   o[threadIdx.x] = from_float<T>(result / total);
 }

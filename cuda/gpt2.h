@@ -329,6 +329,18 @@ GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const i
                                        const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
                                        int32_t S, int32_t C, int32_t V);
 
+/* The layernorm and the matmul behind it in one, for texts that grow by a token at a time: with h = layernorm(in) *
+ * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias, or pre = that and out = gelu(pre).
+ *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL */
+GPT2_API int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
+                                           const void *norm_bias, const void *weight, const void *bias, int32_t N,
+                                           int32_t C, int32_t O);
+GPT2_API int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
+                                                const void *norm_weight, const void *norm_bias, const void *weight,
+                                                const void *bias, int32_t N, int32_t C, int32_t O);
+GPT2_API int gpt2_layernorm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
+                                           int32_t O);
+
 /* Puts the T new keys and values of each sequence into the cache from positions[b] on, then attention of the T new
  * queries over all positions up to and including the own one. Head sizes up to 256.
  *   out = [B,T,C], keys, values = rows positions[b] to positions[b]+T-1 of [B,NH,S,HS], qkv [B,T,3C], positions [B] */

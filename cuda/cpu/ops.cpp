@@ -195,6 +195,26 @@ int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens
   return GPT2_OK;
 }
 
+int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
+                             const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  // In the workspace: what layernorm leaves, then the matmul's own scratch.
+  float *rows = floats(context.workspace), *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
+  layernorm_forward(context, rows, mean, rstd, in, norm_weight, norm_bias, N, C);
+  kernels_of(context).matmul_forward({threads_of(context), rstd + N}, floats(out), rows, floats(weight), floats(bias),
+                                     N, C, O);
+  return GPT2_OK;
+}
+
+int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  layernorm_matmul_forward(context, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+  return gelu_forward(context, out, pre, static_cast<int64_t>(N) * O);
+}
+
+int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  return matmul_scratch(context, N, C, O, false) + static_cast<int64_t>(N) * (C + 2) * float_bytes;
+}
+
 int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
                              const int32_t *positions, int B, int T, int S, int C, int NH) {
   kernels_of(context).attention_cached_forward(task_of(context), floats(out), floats(keys), floats(values), floats(qkv),

@@ -278,6 +278,37 @@ int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *t
   return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
 }
 
+int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C,
+                                  int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::layernorm_matmul_forward(*context, out, in, norm_weight, norm_bias, weight, bias, N, C, O);
+}
+
+int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
+                                       const void *norm_weight, const void *norm_bias, const void *weight,
+                                       const void *bias, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"weight", weight}})
+      .tensors({{"norm_weight", norm_weight}, {"norm_bias", norm_bias}});
+  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::layernorm_matmul_gelu_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+}
+
+int gpt2_layernorm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}}).tensors({{"bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::layernorm_matmul_scratch(*context, N, C, O);
+  return GPT2_OK;
+}
+
 int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
                                   const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH) {
   Check check = attention_check(

@@ -63,6 +63,11 @@ int adamw(gpt2_context &, void *weight, float *master, float *m, float *v, const
 
 int embedding_at_forward(gpt2_context &, void *out, const int32_t *tokens, const int32_t *positions, const void *wte,
                          const void *wpe, int B, int T, int S, int C, int V);
+int layernorm_matmul_forward(gpt2_context &, void *out, const void *in, const void *norm_weight, const void *norm_bias,
+                             const void *weight, const void *bias, int N, int C, int O);
+int layernorm_matmul_gelu_forward(gpt2_context &, void *out, void *pre, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
+int64_t layernorm_matmul_scratch(const gpt2_context &, int N, int C, int O);
 int attention_cached_forward(gpt2_context &, void *out, void *keys, void *values, const void *qkv,
                              const int32_t *positions, int B, int T, int S, int C, int NH);
 int64_t attention_cached_scratch(const gpt2_context &, int S);

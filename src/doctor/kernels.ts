@@ -13,6 +13,7 @@ import { embeddingBackward, embeddingForward, embeddingScratch } from '../ops/em
 import { geluBackward, geluForward } from '../ops/gelu.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
 import { layernormBackward, layernormForward, layernormScratch } from '../ops/layernorm.ts';
+import { layernormMatmulForward, layernormMatmulGeluForward, layernormMatmulScratch } from '../ops/layernorm-matmul.ts';
 import * as matmul from '../ops/matmul.ts';
 import { residualForward } from '../ops/residual.ts';
 import { sample, sampleScratch } from '../ops/sample.ts';
@@ -92,6 +93,7 @@ function familiesOf(device: Device): Family[] {
       layernormScratch(device, { N, C }),
       matmul.matmulScratch(device, { N, C, O: 3 * C }),
       attentionScratch(device, { B, T, C, NH }),
+      layernormMatmulScratch(device, { N, C, O: C }),
       attentionCachedScratch(device, { S: T }),
       sampleScratch(device, { B, V }),
       classifierScratch(device, { N, C, Vp }),
@@ -164,6 +166,15 @@ function familiesOf(device: Device): Family[] {
       run: () => {
         attentionForward(device, { out: y, lse, qkv });
         attentionBackward(device, { dqkv, dout: d, out: y, qkv, lse });
+      },
+    },
+    {
+      name: 'layernorm-matmul',
+      outputs: [y, pre, gelu],
+      run: () => {
+        const normed = { input: x, normWeight: ln, normBias: bias, weight, bias };
+        layernormMatmulForward(device, { out: y, ...normed });
+        layernormMatmulGeluForward(device, { out: gelu, pre, ...normed });
       },
     },
     {

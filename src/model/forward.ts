@@ -2,33 +2,22 @@
 // behind a layernorm and added to the residual stream, then the final layernorm. What follows it is the head (head.ts).
 import type { Tensor } from '../native/buffer.ts';
 import { attentionForward } from '../ops/attention.ts';
-import { attentionCachedForward } from '../ops/attention-cached.ts';
-import { embeddingAtForward, embeddingForward } from '../ops/embedding.ts';
+import { embeddingForward } from '../ops/embedding.ts';
 import { layernormForward } from '../ops/layernorm.ts';
 import { matmulForward, matmulGeluForward, matmulResidualForward } from '../ops/matmul.ts';
 import type { ActivationSet } from './activations.ts';
-import type { CacheView } from './key-value-cache.ts';
 import type { Model } from './model.ts';
 
-/**
- * From `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C]. With a cache of B texts: from the T tokens of each at its
- * position, which see all before them; `batch.model.tokens` is not read.
- */
-export function forward(model: Model, batch: ActivationSet, cache?: CacheView): void {
+/** From `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C]. */
+export function forward(model: Model, batch: ActivationSet): void {
   const { device, config, weights } = model;
   const { tokens, embedded, lnf, lnfMean, lnfRstd } = batch.model;
-  const embedding = {
-    out: embedded,
-    wte: weights.get('wte'),
-    wpe: weights.get('wpe'),
-    vocabulary: config.vocabularySize,
-  };
-  if (cache) embeddingAtForward(device, { ...embedding, tokens: cache.tokens, positions: cache.positions });
-  else embeddingForward(device, { ...embedding, tokens });
+  const vocabulary = config.vocabularySize;
+  embeddingForward(device, { out: embedded, tokens, wte: weights.get('wte'), wpe: weights.get('wpe'), vocabulary });
 
   for (const [index, layer] of batch.layers.entries()) {
     const w = weights.layer(index);
-    attentionBranch(model, batch, index, cache);
+    attentionBranch(model, batch, index);
     openMlp(model, batch, index);
     matmulResidualForward(device, {
       out: layer.residual3,
@@ -62,7 +51,7 @@ export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 
 /** From the residual stream before a layer to the one after its attention, and to ln2. */
-function attentionBranch({ device, weights }: Model, batch: ActivationSet, index: number, cache?: CacheView): void {
+function attentionBranch({ device, weights }: Model, batch: ActivationSet, index: number): void {
   const layer = batch.layers[index]!;
   const residual = residualBefore(batch, index);
   const w = weights.layer(index);
@@ -75,12 +64,7 @@ function attentionBranch({ device, weights }: Model, batch: ActivationSet, index
     bias: w.ln1b,
   });
   matmulForward(device, { out: layer.qkv, input: layer.ln1, weight: w.qkvw, bias: w.qkvb });
-  if (cache) {
-    const { positions, layers } = cache;
-    attentionCachedForward(device, { out: layer.attention, ...layers[index]!, qkv: layer.qkv, positions });
-  } else {
-    attentionForward(device, { out: layer.attention, lse: layer.lse, qkv: layer.qkv });
-  }
+  attentionForward(device, { out: layer.attention, lse: layer.lse, qkv: layer.qkv });
   matmulResidualForward(device, {
     out: layer.residual2,
     input: layer.attention,

@@ -76,19 +76,19 @@ export function headForwardBackward(
   }
 }
 
-/** The logits of some rows of lnf: `batch.model.logits` [rows,Vp]. Run `forward` before. @param first row of [B*T] */
-export function headLogits({ device, weights }: Model, batch: ActivationSet, first: number, rows: number): Tensor {
-  const { lnf, logits } = batch.model;
-  const [width, padded] = [lnf.shape.at(-1)!, logits.shape.at(-1)!];
-  const out = logits.view([rows, padded]);
-  const input = lnf.view([rows, width], first * width);
-  matmulForward(device, { out, input, weight: weights.get('wte'), bias: null });
-  return out;
-}
-
 /** The logits of one position, on the host: [V]. Run `forward` before. */
-export function logitsAt(model: Model, batch: ActivationSet, position: number): Float32Array {
-  const values = headLogits(model, batch, position, 1).view([model.config.vocabularySize]).read();
+export function logitsAt({ device, config, weights }: Model, batch: ActivationSet, position: number): Float32Array {
+  const { lnf, logits } = batch.model;
+  const [, padded] = logits.shape as [number, number];
+  const width = config.channels;
+  const row = logits.view([1, padded]);
+  matmulForward(device, {
+    out: row,
+    input: lnf.view([1, width], position * width),
+    weight: weights.get('wte'),
+    bias: null,
+  });
+  const values = row.view([config.vocabularySize]).read();
   if (values instanceof Float32Array) return values;
   // bf16 is the upper half of an fp32.
   return new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);

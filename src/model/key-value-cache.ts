@@ -2,10 +2,12 @@
 // themselves, so that a new token costs one token's work. Which token comes next is chosen in src/sample.
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type ElementType, type PinnedBuffer, Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
 import { attentionCachedScratch } from '../ops/attention-cached.ts';
+import { layernormMatmulScratch } from '../ops/layernorm-matmul.ts';
 import { sampleScratch } from '../ops/sample.ts';
 import type { DeviceTraits } from './activations.ts';
-import type { ModelConfig } from './config.ts';
+import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 
 export interface CacheSizes {
@@ -45,6 +47,19 @@ export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: Cac
     (sum, row) => sum + elements(row.shape) * bytesOf(typeOf(row, device)),
     0,
   );
+
+/** Bytes of workspace that decoding needs beyond what the model's own ops do, and choosing. */
+export function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
+  const { channels: C, vocabularySize: V } = config;
+  const rows = Math.max(texts, window);
+  return Math.max(
+    attentionCachedScratch(device, { S: window }),
+    layernormMatmulScratch(device, { N: rows, C, O: 3 * C }),
+    layernormMatmulScratch(device, { N: rows, C, O: 4 * C }),
+    layernormMatmulScratch(device, { N: texts, C, O: paddedVocabularySize(config) }),
+    sampleScratch(device, { B: texts, V }),
+  );
+}
 
 /** A cache, or the part of it that is one text's. */
 export interface CacheView {
@@ -99,12 +114,7 @@ export class KeyValueCache implements CacheView {
     }));
     const copy = () => ({ pinned: device.allocatePinned(this.tokens.bytes), event: device.createEvent() });
     this.copies = [copy(), copy()];
-    device.reserveWorkspace(
-      Math.max(
-        attentionCachedScratch(device, { S: window }),
-        sampleScratch(device, { B: texts, V: config.vocabularySize }),
-      ),
-    );
+    device.reserveWorkspace(decodeScratch(device, config, { texts, window }));
   }
 
   /** One text's part. */

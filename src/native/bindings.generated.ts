@@ -266,6 +266,14 @@ export interface Bindings {
    */
   embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
+   * The layernorm and the matmul behind it in one, for texts that grow by a token at a time: with h = layernorm(in) *
+   * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias, or pre = that and out = gelu(pre).
+   *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL
+   */
+  layernormMatmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  layernormMatmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  layernormMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  /**
    * Puts the T new keys and values of each sequence into the cache from positions[b] on, then attention of the T new
    * queries over all positions up to and including the own one. Head sizes up to 256.
    *   out = [B,T,C], keys, values = rows positions[b] to positions[b]+T-1 of [B,NH,S,HS], qkv [B,T,3C], positions [B]
@@ -347,6 +355,9 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
+  layernormMatmulForward: { symbol: 'gpt2_layernorm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
+  layernormMatmulGeluForward: { symbol: 'gpt2_layernorm_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
+  layernormMatmulScratch: { symbol: 'gpt2_layernorm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
   attentionCachedForward: { symbol: 'gpt2_attention_cached_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'keys', 'values', 'qkv', 'positions', 'B', 'T', 'S', 'C', 'NH'] },
   attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
   sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },

@@ -2,9 +2,9 @@
 // one step of all texts, recorded and replayed. The device runs ahead of what the host has read. How a token is chosen is the
 // op sample's; turning tokens into text is the tokenizer's.
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { forward } from '../model/forward.ts';
-import { headLogits } from '../model/head.ts';
+import { decode } from '../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../model/key-value-cache.ts';
+import type { Tensor } from '../native/buffer.ts';
 import { type Choice, sample } from '../ops/sample.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 import { checkChoice, textSeed } from './choice.ts';
@@ -177,9 +177,9 @@ function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   own.tokens.write(Int32Array.from(seen));
   own.positions.write(Int32Array.of(0));
   const batch = model.activations.at(1, seen.length);
-  forward(model, batch, own);
+  const logits = decode(model, batch, own, { first: seen.length - 1, rows: 1 });
   own.positions.write(Int32Array.of(seen.length - 1));
-  choose(cache, own, headLogits(model, batch, seen.length - 1, 1), choice);
+  choose(cache, own, logits, choice);
   text.run = seen.length;
   text.known = seen.length;
 }
@@ -192,8 +192,7 @@ function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
   if (known) return known;
   const batch = model.activations.at(texts, 1);
   const step = model.device.program(() => {
-    forward(model, batch, cache);
-    choose(cache, cache, headLogits(model, batch, 0, texts), choice);
+    choose(cache, cache, decode(model, batch, cache, { first: 0, rows: texts }), choice);
   });
   programs.set(key, step);
   return step;
@@ -202,7 +201,7 @@ function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
 function choose(
   { model: { device, config } }: KeyValueCache,
   { tokens, positions, seeds }: CacheView,
-  logits: Parameters<typeof sample>[1]['logits'],
+  logits: Tensor,
   choice: Choice,
 ): void {
   sample(device, { tokens, positions, seeds, logits, vocabulary: config.vocabularySize, ...choice });

@@ -3,7 +3,7 @@
 import { Gpt2Error } from '../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { cacheBytes } from '../model/key-value-cache.ts';
+import { cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
 import { modelScratch } from '../model/model.ts';
 import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
@@ -34,6 +34,7 @@ export function trainingPlan(
   const { elementType, gradientType } = device;
   const fp32 = parameterBytes(config, 'fp32', 'fp32');
   const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config);
+  const cache = { texts: 1, window: T };
   return new Map([
     ['weights', parameterBytes(config, elementType, elementType)],
     ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
@@ -42,9 +43,13 @@ export function trainingPlan(
     ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
     [
       'workspace',
-      Math.max(modelScratch(device, config, { B, T }), globalNormScratch(device, { matrixCount, vectorCount })),
+      Math.max(
+        modelScratch(device, config, { B, T }),
+        globalNormScratch(device, { matrixCount, vectorCount }),
+        samples ? decodeScratch(device, config, cache) : 0,
+      ),
     ],
-    ...(samples ? [['key-value cache', cacheBytes(device, config, { texts: 1, window: T })] as const] : []),
+    ...(samples ? [['key-value cache', cacheBytes(device, config, cache)] as const] : []),
     ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
   ]);
 }

@@ -2,9 +2,9 @@
 // whatever stands beside them, and an end that says why.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { logitsAt } from '../../src/model/head.ts';
-import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
