@@ -2,6 +2,8 @@
 // warp takes a line of the weight, or a quarter of a long one, holds it in registers and multiplies it with every row;
 // with one row the warp can normalise that first. Its part of the weight is asked for before the kernel waits for the
 // one before it, so that memory keeps busy from one op of a token to the next.
+#include <algorithm>
+
 #include "matmul.cuh"
 
 namespace gpt2 {
@@ -13,6 +15,10 @@ constexpr int warps = threads / 32;
 // Warps that share a line that one would hold too much of.
 constexpr int long_split = 4;
 constexpr float eps = 1e-5f;
+// Blocks that an SM has room for, where a line is not too long: twice as many as d12's products are, so that the next
+// one's are there, and their memory on its way, while one's compute. Further columns are taken in turns, the row
+// normalised once.
+constexpr int blocks_of_multiprocessor = 6;
 
 // Packs of V neighbours that a lane holds of a line, 32 lanes apart; d12, d24 and d48 need 3, 4 and 7 of 8 bf16.
 template <class T>
@@ -22,96 +28,91 @@ template <class T>
 constexpr int most_packs = sizeof(T) == 2 ? 7 : 13;
 
 template <Epilogue E, int ROWS, int PACKS, bool NORMALISES, class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(threads, ROWS == 1 && PACKS * vector_size<T> <= 32 ? blocks_of_multiprocessor : 1)
     few_rows_kernel(Outputs<T, T> outputs, const T *in, const T *weight, const T *norm_weight, const T *norm_bias,
                     int M, int N, int K, int split) {
   constexpr int V = vector_size<T>;
+  using Vector = Pack<T, V>;
+  // The row, normalised.
+  __shared__ alignas(32) float normal[NORMALISES ? PACKS * 32 * V : 1];
   __shared__ float parts[warps][ROWS];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int column = (blockIdx.x * warps + warp) / split, part = warp % split;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
   const int share = K / split / V * V, begin = part * share, end = part == split - 1 ? K : begin + share;
-  const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
+  const int columns = warps / split;  // of a block at a time
+  const int first = blockIdx.x * columns + warp / split, step = gridDim.x * columns;
+  const auto prefetch = [&](int column) {
+    constexpr int per_line = 128 / sizeof(T);
+    if (column >= N) return;
+    for (int k = begin + lane * per_line; k < end; k += 32 * per_line) {
+      prefetch_to_l2(weight + static_cast<int64_t>(column) * K + k);
+    }
+  };
   release_next_kernel();
-  constexpr int per_line = 128 / sizeof(T);
-  for (int k = begin + lane * per_line; k < end; k += 32 * per_line) prefetch_to_l2(line + k);
+  prefetch(first);
   wait_for_previous_kernel();
 
-  using Vector = Pack<T, V>;
   const auto place = [&](int p) { return begin + (p * 32 + lane) * V; };
-  const auto at = [&](const T *values, int p) { return *reinterpret_cast<const Vector *>(values + place(p)); };
-  Vector w[PACKS];
+  if constexpr (NORMALISES) {
+    constexpr int most = (PACKS * 32 * V + threads - 1) / threads;
+    float x[most], nw[most], nb[most], sum = 0, squares = 0;
 #pragma unroll
-  for (int p = 0; p < PACKS; p++) {
-    if (place(p) < end) w[p] = at(line, p);
-  }
-  // Lane m finishes row m; what that needs is on its way with the rest.
-  const bool finishes = part == 0 && lane < M && column < N;
-  const int64_t to = static_cast<int64_t>(lane) * N + column;
-  float bias[1] = {0};
-  Extra<E, T, T, 1> extra;
-  if (finishes) {
-    if (outputs.bias) bias[0] = to_float(outputs.bias[column]);
-    extra.read(outputs, to);
+    for (int i = 0; i < most; i++) {
+      const int k = i * threads + threadIdx.x;
+      x[i] = k < K ? to_float(in[k]) : 0.0f;
+      nw[i] = k < K ? to_float(norm_weight[k]) : 0.0f;
+      nb[i] = k < K ? to_float(norm_bias[k]) : 0.0f;
+      sum += x[i];
+    }
+    const float mean = block_sum<threads>(sum) / K;
+#pragma unroll
+    for (int i = 0; i < most; i++) squares += i * threads + threadIdx.x < K ? (x[i] - mean) * (x[i] - mean) : 0.0f;
+    const float rstd = rsqrtf(block_sum<threads>(squares) / K + eps);
+#pragma unroll
+    for (int i = 0; i < most; i++) {
+      const int k = i * threads + threadIdx.x;
+      if (k < K) normal[k] = fmaf((x[i] - mean) * rstd, nw[i], nb[i]);
+    }
+    __syncthreads();
   }
 
-  float own[1] = {0};
-  if constexpr (NORMALISES) {
-    Vector nw[PACKS], nb[PACKS];
-    float x[PACKS][V], sum = 0;
+  // All warps of a block take as many turns: those that share a line meet.
+  for (int column = first; column - warp / split < N; column += step) {
+    const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
+    Vector w[PACKS];
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
-      if (place(p) < end) {
-        load(x[p], in + place(p));
-        nw[p] = at(norm_weight, p);
-        nb[p] = at(norm_bias, p);
-      } else {
-#pragma unroll
-        for (int j = 0; j < V; j++) x[p][j] = 0;
-      }
-#pragma unroll
-      for (int j = 0; j < V; j++) sum += x[p][j];
+      if (place(p) < end) w[p] = *reinterpret_cast<const Vector *>(line + place(p));
     }
-    const float mean = warp_sum(sum) / K;
-    float squares = 0;
-#pragma unroll
-    for (int p = 0; p < PACKS; p++) {
-      if (place(p) < end) {
-#pragma unroll
-        for (int j = 0; j < V; j++) squares += (x[p][j] - mean) * (x[p][j] - mean);
-      }
+    prefetch(column + step);
+    // Lane m finishes row m; what that needs is on its way with the rest.
+    const bool finishes = part == 0 && lane < M && column < N;
+    const int64_t to = static_cast<int64_t>(lane) * N + column;
+    float bias[1] = {0};
+    Extra<E, T, T, 1> extra;
+    if (finishes) {
+      if (outputs.bias) bias[0] = to_float(outputs.bias[column]);
+      extra.read(outputs, to);
     }
-    const float rstd = rsqrtf(warp_sum(squares) / K + eps);
-    float product = 0;
-#pragma unroll
-    for (int p = 0; p < PACKS; p++) {
-      if (place(p) < end) {
-#pragma unroll
-        for (int j = 0; j < V; j++) {
-          const float normal = fmaf((x[p][j] - mean) * rstd, to_float(nw[p].values[j]), to_float(nb[p].values[j]));
-          product += normal * to_float(w[p].values[j]);
-        }
-      }
-    }
-    own[0] = warp_sum(product);
-  } else {
-    float sums[ROWS] = {};
+    float own[1] = {0};
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
       // Rows that are not there are the last one again: no branch keeps loads from going together.
       const T *row = in + static_cast<int64_t>(min(m, M - 1)) * K;
+      float sum = 0;
 #pragma unroll
       for (int p = 0; p < PACKS; p++) {
         if (place(p) < end) {
           float x[V];
-          load(x, row + place(p));
+          if constexpr (NORMALISES) {
+            load(x, normal + place(p));
+          } else {
+            load(x, row + place(p));
+          }
 #pragma unroll
-          for (int j = 0; j < V; j++) sums[m] += x[j] * to_float(w[p].values[j]);
+          for (int j = 0; j < V; j++) sum += x[j] * to_float(w[p].values[j]);
         }
       }
-    }
-#pragma unroll
-    for (int m = 0; m < ROWS; m++) {
-      const float sum = warp_sum(sums[m]);
+      sum = warp_sum(sum);
       if (lane == m) own[0] = sum;
     }
     if (split > 1) {
@@ -120,18 +121,21 @@ __global__ void __launch_bounds__(threads)
       if (finishes) {
         for (int other = 1; other < split; other++) own[0] += parts[warp + other][lane];
       }
+      __syncthreads();
     }
+    if (finishes) finish<E>(outputs, own, bias, extra, to);
   }
-  if (finishes) finish<E>(outputs, own, bias, extra, to);
 }
 
 template <Epilogue E, int ROWS, bool NORMALISES, class T, int... PACKS>
 void launch(const CudaContext &context, const Product &product, const Outputs<T, T> &outputs, const T *norm_weight,
             const T *norm_bias, int needed, int split, std::integer_sequence<int, PACKS...>) {
   const auto start = [&](auto *kernel) {
-    launch_overlapping(context, kernel, ceil_divide(static_cast<int64_t>(product.N) * split, warps), threads, 0,
-                       outputs, static_cast<const T *>(product.a), static_cast<const T *>(product.b), norm_weight,
-                       norm_bias, product.M, product.N, product.K, split);
+    const int64_t needed_blocks = ceil_divide(static_cast<int64_t>(product.N) * split, warps);
+    const int64_t most_blocks = static_cast<int64_t>(context.multiprocessors) * blocks_of_multiprocessor;
+    launch_overlapping(context, kernel, std::min(needed_blocks, most_blocks), threads, 0, outputs,
+                       static_cast<const T *>(product.a), static_cast<const T *>(product.b), norm_weight, norm_bias,
+                       product.M, product.N, product.K, split);
     return true;
   };
   bool done = false;

@@ -28,8 +28,7 @@ Examples:
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
   npm run -s sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
 
-Several texts are made together and printed one after the other, with a line of --- between them. A text depends on the seed
-and its place among them, not on how many there are beside it.
+Several texts are made together and printed one after the other, with a line of --- between them.
 `;
 
 interface Flags {
@@ -131,7 +130,9 @@ async function sample(flags: Flags): Promise<void> {
     }
   }
   const seconds = (performance.now() - begun) / 1000;
-  notice(`${made} tokens in ${seconds.toFixed(2)} s, ${Math.round(made / seconds).toLocaleString('en-US')} tokens/s`);
+  notice(
+    `${made.toLocaleString('en-US')} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${Math.round(made / seconds).toLocaleString('en-US')} tokens/s`,
+  );
 }
 
 /** Prints texts in their order, each as it comes as soon as those before it have ended. */

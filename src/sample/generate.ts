@@ -53,8 +53,8 @@ interface Text {
 const stepsAhead = 16;
 
 /**
- * Gives the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and place
- * among the prompts. Between tokens the event loop runs. One generation at a time may use a cache.
+ * Gives the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and sizes of
+ * the cache. Between tokens the event loop runs. One generation at a time may use a cache.
  * @throws UsageError for an option out of range, Gpt2Error for a prompt that the vocabulary lacks
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {

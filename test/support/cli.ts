@@ -25,11 +25,12 @@ export class Workplace {
     return join(this.folder, ...names);
   }
 
-  /** Runs `gpt2 ...args` in the folder. */
-  run(args: readonly string[], env: Record<string, string> = {}): Finished {
+  /** Runs `gpt2 ...args` in the folder, with `input` on its standard input. */
+  run(args: readonly string[], env: Record<string, string> = {}, input = ''): Finished {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...command, ...args], {
       cwd: this.folder,
       encoding: 'utf8',
+      input,
       maxBuffer: 1 << 28,
       env: { ...process.env, NO_COLOR: '1', ...env },
     });
