@@ -1,7 +1,7 @@
 // The forward product for so few rows (a token of each of a few sequences) that reading the weight is all the work: a
-// warp takes a line of the weight, or a quarter of a long one, holds it in registers and multiplies it with every row;
-// with one row the warp can normalise that first. Its part of the weight is asked for before the kernel waits for the
-// one before it, so that memory keeps busy from one op of a token to the next.
+// warp takes a line of the weight, or its part of a long one, holds it in registers and multiplies it with every row;
+// one row can be normalised first, by each block for itself. Its part of the weight is asked for before the kernel waits
+// for the one before it, so that memory keeps busy from one op of a token to the next.
 #include <algorithm>
 
 #include "matmul.cuh"
@@ -12,29 +12,28 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-// Warps that share a line that one would hold too much of.
-constexpr int long_split = 4;
 constexpr float eps = 1e-5f;
-// Blocks that an SM has room for, where a line is not too long: twice as many as d12's products are, so that the next
-// one's are there, and their memory on its way, while one's compute. Further columns are taken in turns, the row
-// normalised once.
+// More columns than these have warps are taken in turns: each block normalises the row once.
 constexpr int blocks_of_multiprocessor = 6;
 
-// Packs of V neighbours that a lane holds of a line, 32 lanes apart; d12, d24 and d48 need 3, 4 and 7 of 8 bf16.
-template <class T>
-using Packs =
-    std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4, 7>, std::integer_sequence<int, 6, 8, 13>>;
-template <class T>
-constexpr int most_packs = sizeof(T) == 2 ? 7 : 13;
+// Longest row that is normalised.
+constexpr int most_normalised = 8 * threads;
 
-template <Epilogue E, int ROWS, int PACKS, bool NORMALISES, class T>
-__global__ void __launch_bounds__(threads, ROWS == 1 && PACKS * vector_size<T> <= 32 ? blocks_of_multiprocessor : 1)
+// Packs of V neighbours that a lane holds, 32 lanes apart: as few as the warps of a block can share a line in. Of bf16
+// lines 3 hold 768 or, with 4 warps, 3072; 4 hold 1024, 1600 in two, 4096 and 6400 in four and eight.
+template <class T>
+using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
+template <class T>
+constexpr int most_packs = sizeof(T) == 2 ? 4 : 7;
+
+// NORMALISED is how many elements of the row each thread normalises, 0 if it is taken as it is.
+template <Epilogue E, int ROWS, int PACKS, int NORMALISED, class T>
+__global__ void __launch_bounds__(threads)
     few_rows_kernel(Outputs<T, T> outputs, const T *in, const T *weight, const T *norm_weight, const T *norm_bias,
                     int M, int N, int K, int split) {
   constexpr int V = vector_size<T>;
   using Vector = Pack<T, V>;
-  // The row, normalised.
-  __shared__ alignas(32) float normal[NORMALISES ? PACKS * 32 * V : 1];
+  __shared__ alignas(32) float normal[NORMALISED > 0 ? NORMALISED * threads : 1];
   __shared__ float parts[warps][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
   const int share = K / split / V * V, begin = part * share, end = part == split - 1 ? K : begin + share;
@@ -52,25 +51,24 @@ __global__ void __launch_bounds__(threads, ROWS == 1 && PACKS * vector_size<T> <
   wait_for_previous_kernel();
 
   const auto place = [&](int p) { return begin + (p * 32 + lane) * V; };
-  if constexpr (NORMALISES) {
-    constexpr int most = (PACKS * 32 * V + threads - 1) / threads;
-    float x[most], nw[most], nb[most], sum = 0, squares = 0;
+  if constexpr (NORMALISED > 0) {
+    float x[NORMALISED], w[NORMALISED], b[NORMALISED], sum = 0, squares = 0;
 #pragma unroll
-    for (int i = 0; i < most; i++) {
+    for (int i = 0; i < NORMALISED; i++) {
       const int k = i * threads + threadIdx.x;
       x[i] = k < K ? to_float(in[k]) : 0.0f;
-      nw[i] = k < K ? to_float(norm_weight[k]) : 0.0f;
-      nb[i] = k < K ? to_float(norm_bias[k]) : 0.0f;
+      w[i] = k < K ? to_float(norm_weight[k]) : 0.0f;
+      b[i] = k < K ? to_float(norm_bias[k]) : 0.0f;
       sum += x[i];
     }
     const float mean = block_sum<threads>(sum) / K;
 #pragma unroll
-    for (int i = 0; i < most; i++) squares += i * threads + threadIdx.x < K ? (x[i] - mean) * (x[i] - mean) : 0.0f;
+    for (int i = 0; i < NORMALISED; i++)
+      squares += i * threads + threadIdx.x < K ? (x[i] - mean) * (x[i] - mean) : 0.0f;
     const float rstd = rsqrtf(block_sum<threads>(squares) / K + eps);
 #pragma unroll
-    for (int i = 0; i < most; i++) {
-      const int k = i * threads + threadIdx.x;
-      if (k < K) normal[k] = fmaf((x[i] - mean) * rstd, nw[i], nb[i]);
+    for (int i = 0; i < NORMALISED; i++) {
+      normal[i * threads + threadIdx.x] = fmaf((x[i] - mean) * rstd, w[i], b[i]);
     }
     __syncthreads();
   }
@@ -103,7 +101,7 @@ __global__ void __launch_bounds__(threads, ROWS == 1 && PACKS * vector_size<T> <
       for (int p = 0; p < PACKS; p++) {
         if (place(p) < end) {
           float x[V];
-          if constexpr (NORMALISES) {
+          if constexpr (NORMALISED > 0) {
             load(x, normal + place(p));
           } else {
             load(x, row + place(p));
@@ -127,7 +125,7 @@ __global__ void __launch_bounds__(threads, ROWS == 1 && PACKS * vector_size<T> <
   }
 }
 
-template <Epilogue E, int ROWS, bool NORMALISES, class T, int... PACKS>
+template <Epilogue E, int ROWS, int NORMALISED, class T, int... PACKS>
 void launch(const CudaContext &context, const Product &product, const Outputs<T, T> &outputs, const T *norm_weight,
             const T *norm_bias, int needed, int split, std::integer_sequence<int, PACKS...>) {
   const auto start = [&](auto *kernel) {
@@ -139,7 +137,7 @@ void launch(const CudaContext &context, const Product &product, const Outputs<T,
     return true;
   };
   bool done = false;
-  ((done = done || (needed <= PACKS && start(few_rows_kernel<E, ROWS, PACKS, NORMALISES, T>))), ...);
+  ((done = done || (needed <= PACKS && start(few_rows_kernel<E, ROWS, PACKS, NORMALISED, T>))), ...);
 }
 
 }  // namespace
@@ -148,7 +146,7 @@ template <class T>
 bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Product &product,
                       const Outputs<T, T> &outputs, const T *norm_weight, const T *norm_bias) {
   constexpr int V = vector_size<T>;
-  if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b, norm_weight, norm_bias)) {
+  if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
     return false;
   }
   // The last share is the longest.
@@ -156,18 +154,24 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
     const int share = product.K / split / V * V;
     return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));
   };
-  const int split = packs_of(1) <= most_packs<T> ? 1 : long_split, needed = packs_of(split);
-  if (needed > most_packs<T> || (norm_weight && (split > 1 || product.M > 1))) return false;
+  int split = 1;
+  while (split < warps && packs_of(split) > most_packs<T>) split *= 2;
+  const int needed = packs_of(split);
+  if (needed > most_packs<T> || (norm_weight && (product.M > 1 || product.K > most_normalised))) return false;
   const auto of = [&](auto epilogue_constant) {
     constexpr Epilogue E = epilogue_constant;
     if constexpr (E != Epilogue::residual) {
       if (norm_weight) {
-        return launch<E, 1, true>(context, product, outputs, norm_weight, norm_bias, needed, split, Packs<T>{});
+        const auto normed = [&](auto each) {
+          launch<E, 1, each, T>(context, product, outputs, norm_weight, norm_bias, needed, split, Packs<T>{});
+        };
+        if (product.K <= 4 * threads) return normed(std::integral_constant<int, 4>{});
+        return normed(std::integral_constant<int, 8>{});
       }
     }
     if (product.M == 1)
-      return launch<E, 1, false, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
-    launch<E, most_few_rows, false, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
+      return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
+    launch<E, most_few_rows, 0, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
   };
   if (epilogue == Epilogue::bias) of(std::integral_constant<Epilogue, Epilogue::bias>{});
   if (epilogue == Epilogue::gelu) of(std::integral_constant<Epilogue, Epilogue::gelu>{});
