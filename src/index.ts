@@ -30,6 +30,7 @@ export {
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
+export { dataSheetFlops } from './model/flops.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
 export { KeyValueCache } from './model/key-value-cache.ts';
