@@ -8,6 +8,7 @@ import { evalCommand } from './commands/eval.ts';
 import { exportCommand } from './commands/export.ts';
 import { preproCommand } from './commands/prepro.ts';
 import { replayCommand } from './commands/replay.ts';
+import { reportCommand } from './commands/report.ts';
 import { sampleCommand } from './commands/sample.ts';
 import { trainCommand } from './commands/train.ts';
 import { Gpt2Error } from './errors.ts';
@@ -53,6 +54,7 @@ function program(): Command {
     sampleCommand(),
     evalCommand(),
     compareCommand(),
+    reportCommand(),
     replayCommand(),
     benchCommand(),
     exportCommand(),

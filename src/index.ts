@@ -29,6 +29,7 @@ export {
 } from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
+export { type LivePage, openLivePage } from './live/live-page.ts';
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { forward } from './model/forward.ts';
@@ -66,7 +67,7 @@ export {
   tokenizerNames,
   tokenizerOf,
 } from './tokenizer/tokenizer.ts';
-export { type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
+export { defaultPort, type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
 export { readOption } from './train/options.ts';
 export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';

@@ -25,6 +25,7 @@ Examples:
                                                      what it would take, and the micro-batch that fits
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
+  npm run train -- --steps 400 --serve               the run as it goes, at http://127.0.0.1:8042/
 
 Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from there, bit for bit.
 `;
@@ -35,7 +36,8 @@ export function trainCommand(interruption: () => AbortSignal): Command {
   for (const [name, row] of Object.entries(optionTable) as [OptionName, OptionRow][]) {
     const shown = row.default === undefined || row.default === false ? row.defaultText : String(row.default);
     const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
-    const option = new Option(row.argument ? `${row.flag} <${row.argument}>` : row.flag, help);
+    const argument = row.alone === undefined ? `<${row.argument}>` : `[${row.argument}]`;
+    const option = new Option(row.argument ? `${row.flag} ${argument}` : row.flag, help).preset(row.alone);
     command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
   }
   return command.action(async (flags: Record<string, unknown>) => {

@@ -12,6 +12,8 @@ export interface OptionRow {
   readonly flag: string;
   /** Shown in --help after the flag; none for a switch. */
   readonly argument?: string;
+  /** What the flag stands for without its argument, where that may be left out. */
+  readonly alone?: OptionValue;
   readonly help: string;
   /** Shown in --help; the value itself is filled in by `checkOptions` where it depends on the device or the data. */
   readonly defaultText?: string;
@@ -27,6 +29,8 @@ export interface OptionRow {
 const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
 const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
 
+/** Of the live page. */
+export const defaultPort = 8042;
 /** llm.c's default. */
 export const newModelLearningRate = 3e-4;
 /**
@@ -249,6 +253,20 @@ export const optionTable = {
     read: 'text',
     help: "options from a JSON file, such as a run's config.json; flags come first",
   },
+  serve: {
+    flag: '--serve',
+    argument: 'PORT',
+    alone: defaultPort,
+    read: whole(0, 65535),
+    help: `show the run in a browser while it trains; without PORT at ${defaultPort}, with 0 at any that is free`,
+  },
+  serveHost: {
+    flag: '--serve-host',
+    argument: 'ADDRESS',
+    read: 'text',
+    default: '127.0.0.1',
+    help: "address that --serve listens at; other than this machine's own, others can read the run: there is no password",
+  },
   json: { flag: '--json', read: 'switch', default: false, help: 'events as JSON lines on stdout, no progress' },
 } as const satisfies Record<string, OptionRow>;
 
@@ -264,6 +282,8 @@ export const runOnlyOptions = [
   'stopAfter',
   'maxMemory',
   'dryRun',
+  'serve',
+  'serveHost',
 ] as const satisfies readonly OptionName[];
 
 type ValueOf<R> = R extends 'switch'

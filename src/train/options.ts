@@ -81,6 +81,7 @@ type Unsettled =
   | 'channels'
   | 'heads'
   | 'context'
+  | 'serve'
   | 'out';
 
 /** Options with every default that does not depend on data settled. */

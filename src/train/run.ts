@@ -8,6 +8,7 @@ import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
+import { openLivePage } from '../live/live-page.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
@@ -107,6 +108,8 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const configuration = configurationOf(options, config, steps);
     if (!checkpoint && !options.overwrite) refuseExistingRun(out);
 
+    const { serve: port, serveHost: host } = options;
+    const page = port === undefined ? undefined : keep(await openLivePage({ port, host }, notice));
     const device = keep(Device.open(deviceOptions));
     const { codePath: before } = checkpoint?.manifest ?? {};
     const { codePath: now } = device.description;
@@ -129,6 +132,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         : RunLog.create(out, { configuration, overwrite: options.overwrite }),
     );
 
+    page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
     const { codePath } = device.description;
     const parameters = parameterCount(config);
     const program = programVersion();

@@ -11,7 +11,7 @@ const layers: readonly (readonly string[])[] = [
   ['commands'],
   ['index.ts'],
   ['bench'],
-  ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor'],
+  ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor', 'live'],
   ['runs', 'exchange'],
   ['checkpoint'],
   ['batches', 'datasets'],
