@@ -11,26 +11,22 @@ const folder = join(packageRoot, 'src', 'report', 'page');
 /** A file of page/. */
 export const part = (name: string): string => readFileSync(join(folder, name), 'utf8');
 
-/** What the plot is made of, in an order in which each module comes after those it uses. */
-const plotModules = [
-  'axis.js',
-  'points.js',
-  'model.js',
-  'chart.js',
-  'tooltip.js',
-  'build.js',
-  'pointer.js',
-  'viewer.js',
-];
-
-/** All modules as one script: a page opened from a file cannot load modules, so imports and exports are taken out. */
-export function pageScript(modules: readonly string[]): string {
-  const bodies = [...plotModules, ...modules].map((name) =>
+/** A module and all that it imports as one script: a page opened from a file cannot load modules. */
+export function pageScript(entry: string): string {
+  const bodies = withImports(entry).map((name) =>
     part(name)
       .replaceAll(/^import [^;]*;\n/gm, '')
       .replaceAll(/^export /gm, ''),
   );
   return `(() => {\n'use strict';\n${bodies.join('\n')}\n})();\n`;
+}
+
+/** Names of a module and of those it imports, each after those it imports itself. */
+function withImports(name: string): string[] {
+  const imported = [...part(name).matchAll(/^import [^;]* from '\.\/([^']+)';/gm)].flatMap((match) =>
+    withImports(match[1]!),
+  );
+  return [...new Set([...imported, name])];
 }
 
 /** The plot and its controls. */

@@ -16,7 +16,7 @@ ${plotMarkup}
 <footer id="sources"></footer>
 <script type="application/json" id="data">${scriptJson(data)}</script>`;
   const style = part('page.css');
-  return htmlDocument({ title: data.title, style, script: pageScript(['page.js']), body, connects: false }).html;
+  return htmlDocument({ title: data.title, style, script: pageScript('page.js'), body, connects: false }).html;
 }
 
 /** JSON for the inside of a script element, which would end at the first `</script>` or nest at `<!--`. */

@@ -22,6 +22,6 @@ ${plotMarkup}
 </main>
 <footer id="sources"></footer>`;
   const style = part('page.css') + part('live.css');
-  const script = pageScript(['live-run.js', 'live-tiles.js', 'live-figures.js', 'live.js']);
+  const script = pageScript('live.js');
   return htmlDocument({ title: 'gpt2.ts', style, script, body, connects: true });
 }

@@ -67,7 +67,7 @@ describe('the document', () => {
   });
 
   it('its script is whole', () => {
-    const script = pageScript(['page.js']);
+    const script = pageScript('page.js');
     expect(() => new Script(script)).not.toThrow();
     expect(script).not.toMatch(/^(import|export) /m);
   });
@@ -91,11 +91,9 @@ describe('the live page', () => {
 });
 
 it('no name is declared by two modules, which share one script', () => {
-  const names = [
-    ...pageScript(['live-run.js', 'live-tiles.js', 'live-figures.js', 'live.js']).matchAll(
-      /^(?:async )?(?:function|const|let|class) (\w+)/gm,
-    ),
-  ].map((match) => match[1]);
+  const names = [...pageScript('live.js').matchAll(/^(?:async )?(?:function|const|let|class) (\w+)/gm)].map(
+    (match) => match[1],
+  );
   expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
 });
 
