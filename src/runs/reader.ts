@@ -53,6 +53,16 @@ export function readRun(run: string): RunRecord {
   return { events, configuration: last.configuration, series: seriesOf(events) };
 }
 
+/** The validation of a step, if the log can be read and has it. */
+export function validationAt(run: string, step: number): RunEvent | undefined {
+  try {
+    return readRun(run).events.findLast((event) => event.event === 'val' && event.step === step);
+  } catch (error) {
+    if (error instanceof Gpt2Error) return undefined;
+    throw error;
+  }
+}
+
 /**
  * Of a step that was logged twice the later value counts. A start from step s takes back what was trained from s on and
  * what was validated after it (step s itself is validated before it is saved); a start from nothing takes back all.

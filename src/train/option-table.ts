@@ -267,6 +267,13 @@ export const optionTable = {
     default: '127.0.0.1',
     help: "address that --serve listens at; other than this machine's own, others can read the run: there is no password",
   },
+  tensorboard: {
+    flag: '--tensorboard',
+    argument: 'DIR',
+    alone: '',
+    read: 'text',
+    help: "write the curves as TensorBoard's event files too; without DIR into the run folder",
+  },
   json: { flag: '--json', read: 'switch', default: false, help: 'events as JSON lines on stdout, no progress' },
 } as const satisfies Record<string, OptionRow>;
 
@@ -284,6 +291,7 @@ export const runOnlyOptions = [
   'dryRun',
   'serve',
   'serveHost',
+  'tensorboard',
 ] as const satisfies readonly OptionName[];
 
 type ValueOf<R> = R extends 'switch'

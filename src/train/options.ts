@@ -23,7 +23,9 @@ export function readOption(name: OptionName, value: unknown): OptionValue {
     throw new UsageError(`${row.flag} takes ${wanted}, not ${JSON.stringify(value)}`);
   };
   if (row.read === 'switch') return typeof value === 'boolean' ? value : refuse('no value');
-  if (row.read === 'text') return typeof value === 'string' && value !== '' ? value : refuse('a text');
+  if (row.read === 'text') {
+    return typeof value === 'string' && (value !== '' || row.alone === '') ? value : refuse('a text');
+  }
   if (Array.isArray(row.read))
     return row.read.includes(value as string) ? (value as string) : refuse(`one of ${row.read.join(', ')}`);
   if ('or' in row.read && value === row.read.or) return value as string;
@@ -82,6 +84,7 @@ type Unsettled =
   | 'heads'
   | 'context'
   | 'serve'
+  | 'tensorboard'
   | 'out';
 
 /** Options with every default that does not depend on data settled. */

@@ -16,8 +16,10 @@ import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { packageRoot } from '../package-root.ts';
+import { validationAt } from '../runs/reader.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
+import { ScalarFile } from '../tensorboard/scalar-file.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
@@ -67,6 +69,8 @@ export interface Run {
   /** For samples of text; undefined: none are taken. */
   readonly cache: KeyValueCache | undefined;
   readonly log: RunLog;
+  /** For TensorBoard. */
+  readonly scalars: ScalarFile | undefined;
   /** Name and version of this program. */
   readonly program: string;
   readonly runEvent: RunEvent;
@@ -125,7 +129,10 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     else initializeWeights(model, options.seed);
     if (checkpoint) loadMoments(checkpoint, trainer, config);
 
-    // Last, so that a run that cannot start leaves no folder.
+    const startStep = checkpoint?.manifest.step ?? 0;
+    const { tensorboard } = options;
+    const scalars = tensorboard === undefined ? undefined : keep(openScalars(out, tensorboard, startStep, notice));
+    // Last, so that a run that cannot start leaves no folder, and takes nothing from the one that it is to replace.
     const log = keep(
       checkpoint
         ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
@@ -136,7 +143,6 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const { codePath } = device.description;
     const parameters = parameterCount(config);
     const program = programVersion();
-    const startStep = checkpoint?.manifest.step ?? 0;
     return {
       options,
       configuration,
@@ -153,6 +159,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       hellaswag,
       cache,
       log,
+      scalars,
       program,
       runEvent: {
         event: 'run',
@@ -215,6 +222,15 @@ function openValidation(
   const { batch } = plan;
   const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize });
   return { loader, batch, sequence, batches: options.valSteps };
+}
+
+/** @param folder empty: the run's own */
+function openScalars(out: string, folder: string, startStep: number, notice: (text: string) => void): ScalarFile {
+  const scalars = new ScalarFile(folder || out, startStep, notice);
+  // The step that a run goes on from was validated before it was saved, and is not again: the new file has to have it.
+  const validated = startStep > 0 ? validationAt(out, startStep) : undefined;
+  if (validated) scalars.add(validated);
+  return scalars;
 }
 
 function defaultOut(data: string, model: string): string {

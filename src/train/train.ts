@@ -199,9 +199,10 @@ class Session {
   }
 
   #log(event: RunEvent): void {
-    const { log, lastStep } = this.#run;
+    const { log, scalars, lastStep } = this.#run;
     if (event.event === 'checkpoint') this.#saved = event.path;
     const json = log.write(event);
+    scalars?.add(event);
     const { failure } = log;
     const notice = (text: string) => this.#hooks.onNotice?.(text);
     if (failure && !this.#logFailed)

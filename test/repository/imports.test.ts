@@ -12,6 +12,7 @@ const layers: readonly (readonly string[])[] = [
   ['index.ts'],
   ['bench'],
   ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor', 'live'],
+  ['tensorboard'],
   ['runs', 'exchange'],
   ['checkpoint'],
   ['batches', 'datasets'],
