@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { compareCommand } from './commands/compare.ts';
+import { completionCommand } from './commands/completion.ts';
 import { doctorCommand } from './commands/doctor.ts';
 import { evalCommand } from './commands/eval.ts';
 import { exportCommand } from './commands/export.ts';
@@ -59,6 +60,7 @@ function program(): Command {
     benchCommand(),
     exportCommand(),
     doctorCommand(),
+    completionCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {

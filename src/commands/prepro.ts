@@ -1,5 +1,5 @@
 // `prepro`: makes a data set's token shards.
-import { Command } from 'commander';
+import { Argument, Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { datasetNames, datasets, prepareDataset, prepareHellaswag } from '../index.ts';
 import { asTyped } from '../package-root.ts';
@@ -33,9 +33,12 @@ export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
   const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
   for (const part of parts) command.addCommand(part);
+  const dataset = new Argument('[dataset]', 'what to make');
+  // Shown and completed; what is no name is refused below, in words of ours.
+  dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")
-    .argument('[dataset]', [...datasets.map(({ name }) => name), 'hellaswag'].join(', '))
+    .addArgument(dataset)
     .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
     .option('--out <DIR>', 'folder to write (default: data/<dataset>)')
     .option('--json', 'the result as JSON on stdout')

@@ -33,11 +33,14 @@ Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from 
 /** @param interruption called when the run starts; gives the signal that Ctrl-C and SIGTERM abort */
 export function trainCommand(interruption: () => AbortSignal): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
+  // The table's texts say choices, with what they mean.
+  command.configureHelp({ optionDescription: ({ description }) => description });
   for (const [name, row] of Object.entries(optionTable) as [OptionName, OptionRow][]) {
     const shown = row.default === undefined || row.default === false ? row.defaultText : String(row.default);
     const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
     const argument = row.alone === undefined ? `<${row.argument}>` : `[${row.argument}]`;
     const option = new Option(row.argument ? `${row.flag} ${argument}` : row.flag, help).preset(row.alone);
+    if (Array.isArray(row.read)) option.choices(row.read);
     command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
   }
   return command.action(async (flags: Record<string, unknown>) => {
