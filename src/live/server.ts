@@ -40,7 +40,8 @@ export class LiveServer {
   readonly #host: string;
   readonly #page: Buffer;
   readonly #headers: Readonly<Record<string, string>>;
-  #stopWatching = () => {};
+  #followed: Followed | undefined;
+  #stopWatching: (() => void) | undefined;
 
   private constructor(host: string) {
     const { html, policy } = livePage();
@@ -90,14 +91,16 @@ export class LiveServer {
   }
 
   /** Shows a run from here on. */
-  follow({ run, machine }: Followed): void {
+  follow(followed: Followed): void {
+    const { run } = followed;
+    this.#followed = followed;
     this.#stream.follow(new LogTail(run), (start) => aboutRun(run, start));
-    if (machine) this.#stopWatching = watchMachine(machine.gpu, (reading) => this.#stream.tellMachine(reading));
+    this.#watch();
   }
 
   /** Sends viewers what is left to be sent, and ends within a second. */
   async close(): Promise<void> {
-    this.#stopWatching();
+    this.#stopWatching?.();
     this.#stream.close();
     const closed = new Promise((resolve) => this.#server.close(resolve));
     this.#server.closeIdleConnections();
@@ -113,14 +116,33 @@ export class LiveServer {
       // Whatever else the client sends is not waited for.
       response.setHeader('Connection', 'close');
       if (refusal.status === 405) response.setHeader('Allow', 'GET, HEAD');
-      response.writeHead(refusal.status, { 'Content-Type': 'text/plain; charset=utf-8' }).end(`${refusal.text}\n`);
+      const body = Buffer.from(`${refusal.text}\n`);
+      const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': body.length };
+      response.writeHead(refusal.status, headers).end(body);
     } else if (request.url === '/') {
       response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8', 'Content-Length': this.#page.length });
       response.end(request.method === 'HEAD' ? undefined : this.#page);
     } else {
       response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' });
       if (request.method === 'HEAD') response.end();
-      else this.#stream.add(response, request.headers['last-event-id'] as string | undefined);
+      else this.#view(response, request.headers['last-event-id'] as string | undefined);
+    }
+  }
+
+  #view(response: ServerResponse, lastEventId: string | undefined): void {
+    this.#stream.add(response, lastEventId);
+    response.on('close', () => this.#watch());
+    this.#watch();
+  }
+
+  /** The driver is asked about the GPU only while somebody looks. */
+  #watch(): void {
+    const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
+    if (machine) {
+      this.#stopWatching ??= watchMachine(machine.gpu, (reading) => this.#stream.tellMachine(reading));
+    } else {
+      this.#stopWatching?.();
+      this.#stopWatching = undefined;
     }
   }
 

@@ -4,8 +4,27 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { validationAt } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
+
+interface ScalarOptions {
+  /** Empty: the run's own. */
+  readonly folder: string;
+  /** The step that the run goes on from. */
+  readonly startStep: number;
+  /** Told when the disk takes no more: training goes on. */
+  readonly notice: (text: string) => void;
+}
+
+/** The file of a run that starts, or goes on. @throws as the file itself */
+export function openScalarFile(run: string, { folder, startStep, notice }: ScalarOptions): ScalarFile {
+  const scalars = new ScalarFile(folder || run, startStep, notice);
+  // The step that a run goes on from was validated before it was saved, and is not again: the new file has to have it.
+  const validated = startStep > 0 ? validationAt(run, startStep) : undefined;
+  if (validated) scalars.add(validated);
+  return scalars;
+}
 
 /** TensorBoard reads files whose name has this word. */
 const namePart = 'tfevents';

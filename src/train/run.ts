@@ -16,10 +16,9 @@ import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { packageRoot } from '../package-root.ts';
-import { validationAt } from '../runs/reader.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
-import { ScalarFile } from '../tensorboard/scalar-file.ts';
+import { openScalarFile, type ScalarFile } from '../tensorboard/scalar-file.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
@@ -130,8 +129,8 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (checkpoint) loadMoments(checkpoint, trainer, config);
 
     const startStep = checkpoint?.manifest.step ?? 0;
-    const { tensorboard } = options;
-    const scalars = tensorboard === undefined ? undefined : keep(openScalars(out, tensorboard, startStep, notice));
+    const { tensorboard: folder } = options;
+    const scalars = folder === undefined ? undefined : keep(openScalarFile(out, { folder, startStep, notice }));
     // Last, so that a run that cannot start leaves no folder, and takes nothing from the one that it is to replace.
     const log = keep(
       checkpoint
@@ -222,15 +221,6 @@ function openValidation(
   const { batch } = plan;
   const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize });
   return { loader, batch, sequence, batches: options.valSteps };
-}
-
-/** @param folder empty: the run's own */
-function openScalars(out: string, folder: string, startStep: number, notice: (text: string) => void): ScalarFile {
-  const scalars = new ScalarFile(folder || out, startStep, notice);
-  // The step that a run goes on from was validated before it was saved, and is not again: the new file has to have it.
-  const validated = startStep > 0 ? validationAt(out, startStep) : undefined;
-  if (validated) scalars.add(validated);
-  return scalars;
 }
 
 function defaultOut(data: string, model: string): string {

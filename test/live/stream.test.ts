@@ -1,8 +1,12 @@
 // The stream of events: every viewer ends with the lines of the log, each once, whenever it comes, goes and comes back, and
 // whatever a resume has done to the log meanwhile.
+import { EventEmitter } from 'node:events';
 import { rmSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { EventStream } from '../../src/live/event-stream.ts';
+import { LogTail } from '../../src/live/log-tail.ts';
 import { LiveServer } from '../../src/live/server.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
@@ -217,6 +221,23 @@ it.each([
   await hasAll(view(id));
 });
 
+it('the machine is read only while somebody looks', async () => {
+  log.write(runEvent());
+  const read = vi.spyOn(process.memoryUsage, 'rss');
+  server.follow({ run: log.run, machine: { gpu: undefined } });
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  expect(read).not.toHaveBeenCalled();
+  const viewer = view();
+  await vi.waitFor(() => expect(viewer.data.machine).toEqual({ processMemory: expect.any(Number) }));
+  viewer.close();
+  await vi.waitFor(async () => {
+    const calls = read.mock.calls.length;
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    expect(read.mock.calls.length).toBe(calls);
+  }, 10_000);
+  read.mockRestore();
+});
+
 it('many viewers, some of which come and go', async () => {
   log.write(runEvent(), ...steps(0, 200));
   follow();
@@ -260,4 +281,29 @@ it('a viewer that takes nothing costs little memory, and keeps nobody else waiti
   const grown = process.memoryUsage().arrayBuffers + process.memoryUsage().external - before;
   expect(grown).toBeLessThan(20 * 4 * 64 * 1024 + 16 * 2 ** 20);
   for (const socket of sleepers) socket.destroy();
+});
+
+it('a viewer that takes nothing for long is let go; one that is slow is not', () => {
+  vi.useFakeTimers();
+  try {
+    log.write(runEvent(), ...steps(0, 5000));
+    const stream = new EventStream();
+    stream.follow(new LogTail(log.run), () => ({}));
+    const viewer = () =>
+      Object.assign(new EventEmitter(), { write: vi.fn(() => false), destroy: vi.fn(), end: vi.fn() });
+    const [asleep, slow] = [viewer(), viewer()];
+    for (const one of [asleep, slow]) stream.add(one as unknown as ServerResponse, undefined);
+    for (let second = 0; second < 40; second += 10) {
+      vi.advanceTimersByTime(10_000);
+      slow.emit('drain');
+    }
+    expect(asleep.destroy).toHaveBeenCalled();
+    expect(slow.destroy).not.toHaveBeenCalled();
+    expect(slow.write.mock.calls.length).toBeGreaterThan(asleep.write.mock.calls.length);
+    // One message each, not the log.
+    expect(asleep.write.mock.calls.length).toBeLessThan(6);
+    stream.close();
+  } finally {
+    vi.useRealTimers();
+  }
 });
