@@ -73,7 +73,7 @@ describe('the state', () => {
   it.each([
     ['waiting', new LiveRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
     ['training', going(), open, 'training after 2 of 400 steps'],
-    ['quiet', going(), { ...open, quiet: 185 }, 'nothing new for 3m05s after 2 of 400 steps'],
+    ['quiet', going(), { ...open, quiet: 185 }, 'stopped after 2 of 400 steps, or stuck: nothing new for 3m05s'],
     [
       'closed',
       going(),

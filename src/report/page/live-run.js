@@ -165,6 +165,7 @@ export function stateOf(run, { connection, quiet, steps }) {
   if (!run.last.run) return { state: 'waiting', text: 'waiting for the run' };
   // A validation or a save takes longer than a step, but not as long as this.
   const long = Math.max(60, (20 * (run.milliseconds ?? 0)) / 1000);
-  if (quiet !== null && quiet > long) return { state: 'quiet', text: `nothing new for ${duration(quiet)}${done}` };
+  if (quiet !== null && quiet > long)
+    return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${duration(quiet)}` };
   return { state: 'training', text: `training${done}` };
 }
