@@ -68,9 +68,22 @@ function program(): Command {
     command.configureOutput({
       writeOut: (text) => process.stdout.write(asTyped(text)),
       writeErr: (text) => process.stderr.write(asTyped(text)),
+      outputError: (text, write) => write(inOneLine(text, command)),
     });
   }
   return root;
+}
+
+/** commander's own messages, like ours: one line, which ends in what to do. */
+function inOneLine(text: string, command: Command): string {
+  const names: string[] = [];
+  for (let at: Command | null = command; at?.parent; at = at.parent) names.unshift(at.name());
+  const what = text
+    .replace(/^error: /, '')
+    .trim()
+    .replaceAll('\n', ' ')
+    .replace(/\.$/, '');
+  return `${what}; see \`npm run gpt2 -- ${[...names, '--help'].join(' ')}\`\n`;
 }
 
 /** The exit code for what a command threw; prints its one line (commander has already printed its own). */

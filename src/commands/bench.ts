@@ -80,7 +80,9 @@ function writeResults(path: string, text: string): void {
   try {
     writeFileSync(path, text);
   } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be written: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`${path} cannot be written: ${(cause as Error).message}; name another file with --out`, {
+      cause,
+    });
   }
 }
 

@@ -85,7 +85,9 @@ async function evaluateModel(flags: Flags): Promise<void> {
   const batch = flags.batch ?? size(configuration.batch) ?? 4;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   if (sequence > config.context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${config.context} positions`);
+    throw new UsageError(
+      `--seq ${sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
+    );
   }
   // All that can be wrong with the files, before the device is taken.
   const sizes = { batch, sequence, vocabularySize: config.vocabularySize };

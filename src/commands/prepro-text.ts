@@ -51,7 +51,7 @@ export function preproTextCommand(): Command {
     .action(async (paths: string[], flags: OwnFlags) => {
       const { separator, field, valFraction = defaultValFraction } = flags;
       if (field !== undefined && separator !== undefined) {
-        throw new UsageError('--field and --separator exclude each other: a line of JSON is a document');
+        throw new UsageError('--field and --separator exclude each other, give one: a line of JSON is a document');
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
       const format =

@@ -44,8 +44,12 @@ export function preproCommand(): Command {
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(async (name: string | undefined, flags: Flags) => {
-      if (name === undefined) throw new UsageError(`name a data set: ${datasetNames.join(', ')}, or text FILE`);
       if (name === 'hellaswag') return makeQuestions(flags);
+      if (name === undefined || !datasetNames.includes(name)) {
+        const what = name === undefined ? 'no data set is named' : `there is no data set ${JSON.stringify(name)}`;
+        const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
+        throw new UsageError(`${what}: name one of ${known.join(', ')}`);
+      }
       const notice = (text: string) => process.stderr.write(`${text}\n`);
       const { folder, present, dataset } = await prepareDataset(name, { from: flags.from, out: flags.out, notice });
       if (flags.json) {

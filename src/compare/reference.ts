@@ -70,7 +70,9 @@ export function readReference(nameOrPath: string): Reference {
     return referenceSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
-    throw new Gpt2Error(`${path} is not a reference curve: ${reason}`, { cause });
+    throw new Gpt2Error(`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`, {
+      cause,
+    });
   }
 }
 

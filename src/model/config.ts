@@ -50,7 +50,9 @@ export function checkConfig(config: ModelConfig): ModelConfig {
       throw new UsageError(`${name} must be a whole number over 0, not ${size}`);
   }
   if (config.channels % config.heads !== 0) {
-    throw new UsageError(`channels ${config.channels} are not divisible by heads ${config.heads}`);
+    throw new UsageError(
+      `channels ${config.channels} are not divisible by heads ${config.heads}; take --heads that divide --channels`,
+    );
   }
   if (config.vocabularySize > 65536) {
     throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, what a token file can hold`);

@@ -51,7 +51,8 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   const options: Record<string, OptionValue> = {};
   for (const [name, value] of Object.entries(values)) {
     if (name === 'vocabularySize' || value === undefined || value === null) continue;
-    if (!Object.hasOwn(optionTable, name)) throw new UsageError(`${source}: there is no option "${name}"`);
+    if (!Object.hasOwn(optionTable, name))
+      throw new UsageError(`${source}: there is no option "${name}"; take it out, --help names those there are`);
     options[name] = readOption(name as OptionName, value);
   }
   return options as TrainOptions;
@@ -63,10 +64,13 @@ export function readOptionsFile(path: string): TrainOptions {
   try {
     value = JSON.parse(readFileSync(path, 'utf8'));
   } catch (cause) {
-    throw new Gpt2Error(`the options file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
+      { cause },
+    );
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Gpt2Error(`the options file ${path} must hold one JSON object`);
+    throw new Gpt2Error(`the options file ${path} must hold one JSON object, such as a run's config.json`);
   }
   return readOptions(value as Record<string, unknown>, path);
 }
@@ -128,20 +132,21 @@ export function checkOptions(
   const totalBatch = merged.totalBatch ?? batch * sequence;
   if (totalBatch % (batch * sequence) !== 0) {
     throw new UsageError(
-      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence} = ${batch * sequence} tokens`,
+      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence} = ${batch * sequence} tokens; take one that is`,
     );
   }
   const context = merged.context ?? presetConfig(model)?.context;
   if (context !== undefined && sequence > context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions`);
+    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
   if (merged.steps !== undefined && (merged.warmup ?? 0) > merged.steps) {
-    throw new UsageError(`--warmup ${merged.warmup} is over --steps ${merged.steps}`);
+    throw new UsageError(`--warmup ${merged.warmup} is over --steps ${merged.steps}; take a shorter --warmup`);
   }
   if (merged.keepEvery !== undefined && merged.keep === undefined) {
     throw new UsageError('--keep-every says what stays besides the newest: it needs --keep');
   }
-  if (merged.resume && merged.overwrite) throw new UsageError('--resume and --overwrite exclude each other');
+  if (merged.resume && merged.overwrite)
+    throw new UsageError('--resume and --overwrite exclude each other: give one of them');
   if (merged.resume && !merged.out) throw new UsageError('--resume needs --out, the folder of the run to continue');
   return Object.freeze({
     ...merged,

@@ -40,7 +40,9 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
   if (start) refuseOtherVocabulary(start, options.data, dataset);
   if (start && !checkpoint) tellFineTuning(start, merged, options, notice);
   if (options.sequence > config.context) {
-    throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
+    throw new UsageError(
+      `--seq ${options.sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
+    );
   }
   const deviceOptions = { ...target, dtype: options.dtype, threads: options.threads };
   if (merged.batch === 'auto') {

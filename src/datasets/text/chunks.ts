@@ -93,7 +93,7 @@ const hasByteOrderMark = (bytes: Uint8Array, at: number): boolean =>
 
 const tooLong = (path: string, offset: number): Gpt2Error =>
   new Gpt2Error(
-    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB; is it a file of JSON lines?`,
+    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB; is it a file of JSON lines? --field takes those`,
   );
 
 const afterLastLine: FindCut = (bytes) => {

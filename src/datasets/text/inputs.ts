@@ -21,7 +21,9 @@ export function findInputs(
     if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];
     const files = filesIn(path).filter((file) => suffixes.some((suffix) => file.endsWith(suffix)));
     if (files.length === 0)
-      throw new Gpt2Error(`${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''} in it`);
+      throw new Gpt2Error(
+        `${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''} in it: name files, or a folder that has some`,
+      );
     return files
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
@@ -53,7 +55,7 @@ function filesIn(folder: string): string[] {
 const cannotRead = (path: string, cause: unknown): Gpt2Error => {
   const { code, message } = cause as NodeJS.ErrnoException;
   const reason = code === 'ENOENT' ? 'it is not there' : message;
-  return new Gpt2Error(`the text ${path} cannot be read: ${reason}`, { cause });
+  return new Gpt2Error(`the text ${path} cannot be read: ${reason}; name a file or folder of text`, { cause });
 };
 
 /**
