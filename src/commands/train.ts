@@ -20,7 +20,8 @@ Examples:
   npm run train -- --model d6 --steps 400 --batch 4 --seq 64 --lr 6e-4 --warmup 40 \\
     --final-lr-frac 0.1 --weight-decay 0.1 --val-every 50 --out runs/d6
   npm run train -- --out runs/d6 --resume            continue it after Ctrl-C
-  npm run train -- --data data/own-source --steps 50 no download needed: prepro own-source
+  npm run train -- --data data/own-source --steps 50
+                                                     no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
                                                      what it would take, and the micro-batch that fits
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
