@@ -20,6 +20,7 @@ export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
+export { checkInferenceMemory, chooseInferenceBatch } from './evaluate/fit.ts';
 export {
   type Hellaswag,
   type HellaswagScore,

@@ -3,6 +3,8 @@ import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { UsageError } from '../errors.ts';
 import {
+  checkInferenceMemory,
+  chooseInferenceBatch,
   createModel,
   Device,
   type Dtype,
@@ -40,9 +42,10 @@ interface Flags {
   readonly data?: string;
   readonly role: Role;
   readonly hellaswag?: string;
-  readonly batch?: number;
+  readonly batch?: number | 'auto';
   readonly seq?: number;
   readonly steps?: number;
+  readonly maxMemory?: number;
   readonly device: string;
   readonly dtype?: Dtype;
   readonly threads?: number;
@@ -57,7 +60,7 @@ export function evalCommand(): Command {
     .option('--data <DIR>', `folder of token shards ${ofRun(optionTable.data.default)}`)
     .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
-    .option('--batch <B>', `sequences in a batch ${ofRun('4')}`, strictNumber('--batch', 1, 65536, 'whole'))
+    .addOption(tableOption('batch', `sequences in a batch; auto: as many as memory has room for ${ofRun('4')}`))
     .option(
       '--seq <T>',
       `tokens in a sequence ${ofRun("the model's context")}`,
@@ -68,6 +71,7 @@ export function evalCommand(): Command {
       'batches (default: every whole one)',
       strictNumber('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'),
     )
+    .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype'))
     .addOption(tableOption('threads'))
@@ -82,7 +86,6 @@ async function evaluateModel(flags: Flags): Promise<void> {
   const weights = resolveWeights(flags.model);
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
-  const batch = flags.batch ?? size(configuration.batch) ?? 4;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   if (sequence > config.context) {
     throw new UsageError(
@@ -90,12 +93,19 @@ async function evaluateModel(flags: Flags): Promise<void> {
     );
   }
   // All that can be wrong with the files, before the device is taken.
-  const sizes = { batch, sequence, vocabularySize: config.vocabularySize };
-  const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
+  const { vocabularySize } = config;
+  const hellaswag =
+    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize });
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: flags.threads });
+  const { maxMemory } = flags;
+  const asked = flags.batch ?? size(configuration.batch) ?? 4;
+  const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
+  if (asked === 'auto') notice(`--batch auto is --batch ${batch} here`);
+  checkInferenceMemory(device, config, { B: batch, T: sequence, maxMemory });
+  const sizes = { batch, sequence };
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
   weights.load(model);
   const on = `${device.description.library} ${device.description.codePath} ${dtype}`;

@@ -2,10 +2,11 @@
 import { Option } from 'commander';
 import { optionTable, readOption } from '../index.ts';
 
-export function tableOption(name: 'device' | 'dtype' | 'threads'): Option {
+/** @param help instead of the table's, with the default in it */
+export function tableOption(name: 'batch' | 'maxMemory' | 'device' | 'dtype' | 'threads', help?: string): Option {
   const row = optionTable[name];
   const shown = 'default' in row ? row.default : row.defaultText;
-  return new Option(`${row.flag} <${row.argument}>`, `${row.help} (default: ${shown})`).argParser((text) =>
+  return new Option(`${row.flag} <${row.argument}>`, help ?? `${row.help} (default: ${shown})`).argParser((text) =>
     readOption(name, text),
   );
 }

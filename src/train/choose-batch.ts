@@ -2,12 +2,10 @@
 import { Gpt2Error } from '../errors.ts';
 import { type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { enoughTokens, type MemoryLimit, memoryLimit } from '../model/memory.ts';
 import { Device, type DeviceOptions } from '../native/device.ts';
-import { divisors, largestBatch, type MemoryLimit, memoryLimit } from './memory.ts';
+import { divisors, largestBatch } from './memory.ts';
 import { optionTable } from './option-table.ts';
-
-/** Tokens in a micro-batch beyond which a GPU is no faster. */
-const enoughTokens = 65536;
 
 export interface BatchChoice {
   readonly batch: number;

@@ -4,15 +4,13 @@ import { Gpt2Error } from '../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
+import { gib, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import { modelScratch } from '../model/model.ts';
 import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { bytesOf } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { globalNormScratch } from '../ops/global-norm.ts';
-
-/** What the device keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
-const reserve = 384 * 2 ** 20;
 
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */
@@ -54,33 +52,9 @@ export function trainingPlan(
   ]);
 }
 
-/** The sum of `trainingPlan`. */
-export const trainingBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
-  [...trainingPlan(device, config, sizes).values()].reduce((sum, bytes) => sum + bytes, 0);
-
-/** Device memory that a run may take: what is free, or less if a user says so. */
-export interface MemoryLimit {
-  readonly bytes: number;
-  /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows 6.0 GiB" */
-  readonly text: string;
-}
-
-/** @param maxMemory GiB; undefined: all that is free. On the CPU nothing limits but that: its own figures call used what is not. */
-export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit | undefined {
-  const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
-  if (device.description.library !== 'cuda') {
-    return maxMemory === undefined ? undefined : { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
-  }
-  const { available, total } = device.memory();
-  if (allowed < available) return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
-  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free` };
-}
-
-export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-
 /** Bytes that have to be there for a run to start. */
 export const neededBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
-  trainingBytes(device, config, sizes) + (device.description.library === 'cuda' ? reserve : 0);
+  neededFor(device, trainingPlan(device, config, sizes));
 
 /** The largest of `batches` that fits, rising. */
 export function largestBatch(
