@@ -1,5 +1,5 @@
 // FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, of which 000000 is validation.
-// Either encoded here from JSON lines, or downloaded as the shards that others have made with llm.c's script.
+// Either encoded here from Parquet files or JSON lines, or downloaded as the shards that others have made with llm.c's script.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -49,7 +49,7 @@ export function finewebVersion(name: string): Version {
 
 export interface FinewebOptions extends CorpusOptions {
   readonly version: string;
-  /** Of the JSON objects: which has the text. */
+  /** Of the columns or the JSON objects' fields: which has the text. */
   readonly field?: string;
   /** How many training shards to download. */
   readonly shards?: number;
@@ -60,13 +60,7 @@ export async function prepareFineweb(options: FinewebOptions): Promise<PreparedT
   const { from, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
   const version = finewebVersion(options.version);
   if (!from) return downloadShards(version, options);
-  const inputs = findInputs(from, { suffixes: ['.jsonl', '.jsonl.gz', '.json.gz'] });
-  const parquet = inputs.find(({ path }) => path.endsWith('.parquet'));
-  if (parquet) {
-    throw new Gpt2Error(
-      `${parquet.path} is a parquet file, which is not read: export it as JSON lines, as with pandas.read_parquet(…).to_json(…, orient="records", lines=True)`,
-    );
-  }
+  const inputs = findInputs(from, { suffixes: ['.parquet', '.jsonl', '.jsonl.gz', '.json.gz'] });
   return prepareText(inputs, {
     ...rest,
     format: { kind: 'jsonl', field },

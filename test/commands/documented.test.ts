@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { type Command, CommanderError } from 'commander';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { program } from '../../src/commands/program.ts';
 import { readRun } from '../../src/runs/reader.ts';
@@ -142,6 +143,9 @@ function furnish(place: Workplace): void {
     'дневник.txt': text.repeat(4),
     'dump.jsonl.gz': gzipSync(json),
     'fineweb-edu/000.jsonl': json,
+    'table.parquet': new Uint8Array(
+      parquetWriteBuffer({ columnData: [{ name: 'text', data: lines, type: 'STRING' }] }),
+    ),
     'stories/TinyStories-train.txt': story,
     'stories/TinyStories-valid.txt': story,
     'sets/tinystories/TinyStoriesV2-GPT4-train.txt': story,

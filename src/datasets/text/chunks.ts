@@ -54,7 +54,7 @@ export async function* chunksOf(
       offset += end - start;
       opens = closes;
     };
-    for await (const part of bytesOf(input, onRead)) {
+    for await (const part of bytesOf(input, format, onRead)) {
       if (filled + part.length > collected.length) {
         const larger = Buffer.alloc(filled + part.length + chunkBytes);
         collected.copy(larger, 0, 0, filled);

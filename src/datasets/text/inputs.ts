@@ -4,7 +4,9 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { Gpt2Error } from '../../errors.ts';
-import type { FileRole, Input } from './format.ts';
+import type { FileRole, Format, Input } from './format.ts';
+import { isParquet } from './parquet.ts';
+import { parquetDocuments } from './parquet-reader.ts';
 
 const readBytes = 1 << 20;
 
@@ -59,13 +61,18 @@ const cannotRead = (path: string, cause: unknown): Gpt2Error => {
 };
 
 /**
- * The bytes of a file, unpacked if its name ends in .gz; each part is valid until the next is asked for. `onRead` is told how
- * many bytes of the file itself were read.
+ * The bytes of a file: unpacked if its name ends in .gz, its documents in their format if in .parquet. Each part is valid until
+ * the next is asked for; `onRead` is told how many bytes of the file itself were read.
  * @throws Gpt2Error if it cannot be read or unpacked
  */
-export async function* bytesOf({ path }: Input, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+export async function* bytesOf(
+  { path }: Input,
+  format: Format,
+  onRead: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
   try {
-    yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
+    if (isParquet(path)) yield* parquetDocuments({ path, format }, onRead);
+    else yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw cannotRead(path, cause);
