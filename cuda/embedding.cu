@@ -1,9 +1,11 @@
 // Token and position embedding. Backward adds the rows of dout that share a token, without atomics: positions are sorted
 // by token (a stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token
 // that reaches over windows leaves partial sums, which are added in order by a last kernel.
+#include <string>
 #include <type_traits>
 
 #include "common/device.cuh"
+#include "runtime/checks.h"
 #include "runtime/ops.h"
 
 namespace gpt2 {
@@ -76,6 +78,7 @@ __global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dou
 // ---- sorting positions by token ----
 
 constexpr int digits = 256;
+constexpr int most_tokens = digits * digits;  // what two passes tell apart
 constexpr int tile = 2048;  // positions of a block; each warp ranks 256 of them in order
 constexpr int rounds = tile / threads;
 
@@ -85,7 +88,7 @@ struct Keys {
   const int32_t *order;  // NULL in the first pass
   int count, vocabulary, shift;
 
-  // Tokens that do not exist go to the end and are added nowhere.
+  // Tokens that do not exist go to the end and are added nowhere, unless V is all of 65,536 and each token of a file exists.
   __device__ int token(int position) const {
     const int token = tokens[position];
     return token >= 0 && token < vocabulary ? token : 0xffff;
@@ -286,6 +289,10 @@ int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
 
 int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
                             int B, int T, int C, int V, bool accumulate) {
+  if (V > most_tokens) {
+    return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
+                "V = " + std::to_string(V) + " is over the " + std::to_string(most_tokens) + " tokens that are sorted");
+  }
   CudaContext &own = cuda(context);
   const int N = B * T;
   Scratch scratch(own.workspace);

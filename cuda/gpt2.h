@@ -181,7 +181,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
- *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T] */
+ *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T];
+ *   on CUDA V is at most 65536, what a token file can hold */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
                                      const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
                                      int32_t accumulate);

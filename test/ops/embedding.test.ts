@@ -65,6 +65,23 @@ describeBackends('embedding', (device, kind) => {
     expect(() => embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 11 })).toThrow(String(token));
   });
 
+  it.each([65536, 65537])('sorts what a token file can hold, and refuses a vocabulary of %i where it cannot', (V) => {
+    using bench = new TensorBench(device());
+    device().reserveWorkspace(embeddingScratch(device(), { B: 1, T: 3, C: 4, V }));
+    const dout = bench.tensor('dout', [1, 3, 4], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    const tokens = bench.tensor('tokens', [1, 3], Int32Array.from([65535, 255, 65535]), 'int32');
+    const dwte = bench.tensor('dwte', [V, 4], new Float32Array(V * 4));
+    const dwpe = bench.tensor('dwpe', [3, 4], new Float32Array(12));
+    const backward = () => embeddingBackward(device(), { dwte, dwpe, dout, tokens, vocabulary: V, accumulate: false });
+    if (kind === 'cuda' && V > 65536) {
+      expect(backward).toThrow('V = 65537 is over the 65536 tokens that are sorted (GPT2_UNSUPPORTED)');
+      return;
+    }
+    backward();
+    expect(floats(dwte).subarray(65535 * 4, 65536 * 4)).toEqual(Float32Array.of(10, 12, 14, 16));
+    expect(floats(dwte).subarray(255 * 4, 256 * 4)).toEqual(Float32Array.of(5, 6, 7, 8));
+  });
+
   it('refuses more positions than wpe has', () => {
     using bench = new TensorBench(device());
     const tokens = bench.tensor('tokens', [1, 5], undefined, 'int32');
