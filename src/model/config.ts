@@ -27,6 +27,9 @@ const aliases: Record<string, string> = { gpt2: 'd12', 'gpt2-medium': 'd24', 'gp
 /** Names that `presetConfig` takes. */
 export const presetNames: readonly string[] = [...Object.keys(presets), ...Object.keys(aliases)];
 
+/** The name of a model that is no preset: its sizes are given one by one. */
+export const customModel = 'custom';
+
 /** The configuration of a preset, or undefined for an unknown name. */
 export function presetConfig(name: string): ModelConfig | undefined {
   const preset = presets[aliases[name] ?? name];
@@ -41,6 +44,13 @@ export function presetName(config: ModelConfig): string | undefined {
     const [layers, channels, heads] = presets[name]!;
     return config.layers === layers && config.channels === channels && config.heads === heads;
   });
+}
+
+/** What a model is to be called that was asked for by a name, whatever sizes were given besides; a path stays a path. */
+export function modelName(asked: string, config: ModelConfig): string {
+  const preset = presetConfig(asked);
+  if (asked !== customModel && (!preset || presetName(preset) === presetName(config))) return asked;
+  return presetName(config) ?? customModel;
 }
 
 /** @throws UsageError naming the size that cannot be */

@@ -1,7 +1,7 @@
 // THE table of training options: flag, meaning, default, range. The command line, --help, config files and the run's
 // configuration all come from it; options.ts reads values by it.
 import { recomputeNames } from '../model/activations.ts';
-import { presetNames } from '../model/config.ts';
+import { customModel, presetNames } from '../model/config.ts';
 import { scheduleNames } from './schedule.ts';
 
 /** What an option can hold. */
@@ -54,7 +54,7 @@ export const optionTable = {
     argument: 'NAME|PATH',
     read: 'text',
     defaultText: 'd12 on CUDA, d6 on CPU',
-    help: `${presetNames.join(', ')}; or weights to start from: a run, a checkpoint, llm.c's .bin`,
+    help: `${presetNames.join(', ')}; ${customModel}, of the sizes given; or weights to start from: a run, a checkpoint, llm.c's .bin`,
   },
   layers: { flag: '--layers', argument: 'N', read: whole(1, 1000), defaultText: "the model's", help: 'layers' },
   channels: { flag: '--channels', argument: 'N', read: whole(1, 65536), defaultText: "the model's", help: 'channels' },

@@ -2,7 +2,7 @@
 // `checkOptions` settles what depends on the device, and freezes the result.
 import { readFileSync } from 'node:fs';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { presetConfig, presetName } from '../model/config.ts';
+import { customModel, presetConfig, presetName } from '../model/config.ts';
 import {
   fineTuningLearningRate,
   newModelLearningRate,
@@ -117,7 +117,8 @@ export function checkOptions(
     if (row.default !== undefined) defaults[name] = row.default;
   }
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  const isNew = options.model === undefined || presetConfig(options.model) !== undefined;
+  const isCustom = options.model === customModel;
+  const isNew = options.model === undefined || isCustom || presetConfig(options.model) !== undefined;
   const merged = {
     model: kind === 'cuda' ? 'd12' : 'd6',
     sequence: Math.min(kind === 'cuda' ? 1024 : 64, options.context ?? longest),
@@ -133,6 +134,11 @@ export function checkOptions(
   if (totalBatch % (batch * sequence) !== 0) {
     throw new UsageError(
       `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence} = ${batch * sequence} tokens; take one that is`,
+    );
+  }
+  if (isCustom && (!merged.layers || !merged.channels || !merged.heads)) {
+    throw new UsageError(
+      `--model ${customModel} has the sizes that are given: it needs --layers, --channels and --heads`,
     );
   }
   const context = merged.context ?? presetConfig(model)?.context;

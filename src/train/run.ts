@@ -9,7 +9,7 @@ import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
 import { openLivePage } from '../live/live-page.ts';
-import type { ModelConfig } from '../model/config.ts';
+import { type ModelConfig, modelName } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import { createModel, type Model } from '../model/model.ts';
@@ -233,7 +233,8 @@ function configurationOf(options: SettledOptions, config: ModelConfig, steps: nu
   const what = Object.entries(rest).filter(
     ([name]) => !(runOnlyOptions as readonly OptionName[]).includes(name as OptionName),
   );
-  return { ...Object.fromEntries(what), ...config, steps } as Configuration;
+  const model = modelName(options.model, config);
+  return { ...Object.fromEntries(what), model, ...config, steps } as Configuration;
 }
 
 function programVersion(): string {

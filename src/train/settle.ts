@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
+import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { findShards, readDataset } from '../shards/find.ts';
@@ -76,9 +76,11 @@ function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resu
 
 /** The weights that --model names, or undefined for a preset's name. */
 function startingPoint(model: string): Weights | undefined {
-  if (presetConfig(model)) return undefined;
+  if (model === customModel || presetConfig(model)) return undefined;
   if (!existsSync(model)) {
-    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder or file; there is no ${model}`);
+    throw new UsageError(
+      `--model takes ${presetNames.join(', ')}, ${customModel}, or a folder or file; there is no ${model}`,
+    );
   }
   return resolveWeights(model);
 }
@@ -101,7 +103,8 @@ function modelConfig(
   vocabularySize: number | undefined,
 ): ModelConfig {
   const stored = start?.model;
-  const base = stored ?? presetConfig(options.model)!;
+  // A custom model has every size given but the context.
+  const base = stored ?? presetConfig(options.model) ?? presetConfig('d12')!;
   const { layers, channels, heads, context } = { ...base, ...definedSizes(options) };
   if (start && context > start.model.context) {
     throw new Gpt2Error(

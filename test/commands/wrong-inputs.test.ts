@@ -71,6 +71,7 @@ const rows: Record<string, Row[]> = {
     [2, train('--heads', '3'), 'channels 32 are not divisible by heads 3', ['--heads', '--channels']],
     [2, train('--warmup', '5'), '--warmup 5 is over --steps 1', ['--warmup']],
     [2, train('--model', 'd7'), 'there is no d7', ['--model takes d6']],
+    [2, ['train', '--model', 'custom', '--layers', '2'], 'has the sizes that are given', ['--channels', '--heads']],
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
     [2, train('--keep-every', '2'), 'says what stays besides the newest', ['--keep-every', '--keep']],
