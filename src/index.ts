@@ -56,6 +56,7 @@ export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { type RunRecord, readRun, type Series } from './runs/reader.ts';
 export type { Configuration, RunEvent } from './runs/schema.ts';
+export { fittingTexts, generationRows } from './sample/fit.ts';
 export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
 export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
 export {

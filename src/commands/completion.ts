@@ -5,9 +5,11 @@ import { type Completed, completionScripts, type Shell } from './completion-scri
 
 const help = `
 Once, for every shell to come:
-  bash   gpt2 completion bash > ~/.local/share/bash-completion/completions/gpt2
-  zsh    gpt2 completion zsh > ~/.zfunc/_gpt2      with  fpath=(~/.zfunc $fpath); autoload -U compinit; compinit  in ~/.zshrc
-  fish   gpt2 completion fish > ~/.config/fish/completions/gpt2.fish
+  gpt2 completion bash > ~/.local/share/bash-completion/completions/gpt2
+  gpt2 completion zsh > ~/.zfunc/_gpt2
+  gpt2 completion fish > ~/.config/fish/completions/gpt2.fish
+
+zsh also wants  fpath=(~/.zfunc $fpath); autoload -U compinit; compinit  in ~/.zshrc.
 For this shell alone: source <(gpt2 completion bash). A shell completes the command gpt2; npx and npm complete for themselves.
 `;
 

@@ -8,8 +8,10 @@ import {
   Device,
   type Dtype,
   encode,
+  fittingTexts,
   type GenerationEnd,
   generate,
+  generationRows,
   KeyValueCache,
   listCheckpoints,
   resolveWeights,
@@ -26,7 +28,7 @@ Examples:
   npm run sample                                        from the newest run in runs/
   npm run sample -- --model runs/d6 --prompt "ROMEO:" --tokens 200 --temperature 0.8
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
-  npm run -s sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
+  npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
 
 Several texts are made together and printed one after the other, with a line of --- between them.
 `;
@@ -99,11 +101,11 @@ async function sample(flags: Flags): Promise<void> {
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: flags.threads });
-  const texts = Math.min(prompts.length, mostTexts);
-  const rows = Math.ceil(texts / config.context);
-  const model = createModel(device, config, { B: rows, T: config.context, purpose: 'inference' });
+  const window = config.context;
+  const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts), window });
+  const model = createModel(device, config, { ...generationRows({ texts, window }), purpose: 'inference' });
   weights.load(model);
-  const cache = new KeyValueCache(model, { texts, window: config.context });
+  const cache = new KeyValueCache(model, { texts, window });
 
   const begun = performance.now();
   let made = 0;

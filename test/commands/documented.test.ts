@@ -75,7 +75,8 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args.includes('--resume')) return [];
     if (args.includes('--dry-run')) return ['--device', 'cpu'];
     const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
-    return [...tinyModel, ...sizes, '--out', 'runs/made', '--overwrite'];
+    const served = args.includes('--serve') ? ['--serve', '0'] : [];
+    return [...tinyModel, ...sizes, ...served, '--out', 'runs/made', '--overwrite'];
   },
   prepro: (args) => {
     if (args.includes('--help')) return [];
@@ -84,9 +85,10 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args[1] === 'fineweb') return ['--shard-tokens', '100', '--workers', '1'];
     return ['text', 'tinystories'].includes(args[1]!) ? ['--workers', '1'] : [];
   },
-  sample: () => ['--device', 'cpu', '--tokens', '3'],
+  sample: (args) => (args.includes('-') ? 'it reads standard input' : ['--device', 'cpu', '--tokens', '3']),
   eval: (args) => ['--device', 'cpu', '--batch', '1', ...(args.includes('--seq') ? ['--seq', '16'] : [])],
   compare: (args) => (args.some((word) => word.startsWith('llmc-')) ? "it needs the reference's own data" : []),
+  report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: () => {
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
     return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];

@@ -2,7 +2,7 @@
 
 const start = /npm run (?:--silent )?(?:prepro|train|sample|eval|compare|bench|gpt2)(?![\w:-])|npx gpt2 |^ {2}gpt2 /;
 /** What follows in its line: a comment, in words after two spaces or a #; the end of a code span or of brackets; a pipe. */
-const end = / {2}|\s#|`|\)|\s[|>]\s/;
+const end = / {2}|\s#|`|\)|\s[|<>]\s/;
 
 /** Every command in a text, once, as it stands there. */
 export function documentedCommands(text: string): string[] {
