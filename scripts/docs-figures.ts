@@ -1,4 +1,4 @@
-// Writes the measured figures of docs/*.md from benchmarks/: whatever stands between `<!-- figures: KIND: a; b -->` and
+// Writes the measured figures of README.md and docs/*.md from benchmarks/: whatever stands between `<!-- figures: KIND: a; b -->` and
 // `<!-- end -->` is a table made here. `npm run docs` writes the pages; a test fails when one is stale.
 //   ops, portable     ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones
 //   peers             our kernels beside library calls, by name
@@ -6,6 +6,7 @@
 //   cpu               functions of the CPU library's step, by name
 //   families          a step by kernel family, with links to the pages
 //   sizes             the step at every size that was measured
+//   speed, cpu-speed, prepro   what README has of them
 //   generation-ops    a token's ops, by model; generation   how fast texts are made, by models
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -30,6 +31,7 @@ interface Bench {
   readonly sequence: number;
   readonly flopsPerToken: number;
   readonly step: { readonly tokensPerSecond: { readonly median: number }; readonly ms: { readonly median: number } };
+  readonly firstStepMs: number;
   readonly memory: { readonly used: number };
   readonly ops: readonly OpTime[];
   readonly peaks: { readonly copyBytesPerSecond: number; readonly matmulFlopsPerSecond: number };
@@ -121,6 +123,10 @@ function tried(path: string, head: readonly string[], beginnings: readonly strin
 }
 
 interface CpuBench {
+  readonly date: string;
+  readonly command: string;
+  readonly ours: { readonly steps: number; readonly medianMs: number; readonly tokensPerSecond: number };
+  readonly llmc: CpuBench['ours'];
   readonly cpu: string;
   readonly cores: number;
   readonly codePath: string;
@@ -200,32 +206,35 @@ interface Pytorch {
   }[];
 }
 
-function sizes(): string {
-  const folder = 'benchmarks/h100/';
-  const pytorch = readJson<Pytorch>(`${folder}pytorch.json`).results;
-  const files = readdirSync(new URL(folder, root)).filter((name) => /^d\d+-b\d+-t\d+\.json$/.test(name));
-  const rows = files
+/** The step at every size in a folder, by model, sequence, batch. */
+function benchesIn(folder: string): { model: string; bench: Bench }[] {
+  return readdirSync(new URL(folder, root))
+    .filter((name) => /^d\d+-b\d+-t\d+\.json$/.test(name))
     .map((name) => ({ model: name.split('-')[0]!, bench: readJson<Bench>(`${folder}${name}`) }))
     .sort(
       (a, b) =>
         Number(a.model.slice(1)) - Number(b.model.slice(1)) ||
         b.bench.sequence - a.bench.sequence ||
         b.bench.batch - a.bench.batch,
-    )
-    .map(({ model, bench: { batch, sequence, step, flopsPerToken, memory } }) => {
-      const rate = step.tokensPerSecond.median;
-      const peer = pytorch.find((each) => each.model === model && each.batch === batch && each.sequence === sequence);
-      const whole = (value: number) => Math.round(value).toLocaleString('en-US');
-      return [
-        model,
-        `${batch} x ${sequence}`,
-        whole(rate),
-        step.ms.median.toFixed(2),
-        ((rate * flopsPerToken) / 1e12).toFixed(0),
-        `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
-        peer ? whole(peer.tokensPerSecond) : '',
-      ];
-    });
+    );
+}
+
+function sizes(): string {
+  const folder = 'benchmarks/h100/';
+  const pytorch = readJson<Pytorch>(`${folder}pytorch.json`).results;
+  const rows = benchesIn(folder).map(({ model, bench: { batch, sequence, step, flopsPerToken, memory } }) => {
+    const rate = step.tokensPerSecond.median;
+    const peer = pytorch.find((each) => each.model === model && each.batch === batch && each.sequence === sequence);
+    return [
+      model,
+      `${batch} x ${sequence}`,
+      whole(rate),
+      step.ms.median.toFixed(2),
+      ((rate * flopsPerToken) / 1e12).toFixed(0),
+      `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
+      peer ? whole(peer.tokensPerSecond) : '',
+    ];
+  });
   const head = ['model', 'batch x tokens', 'tokens/s', 'ms a step', 'TFLOP/s', 'device memory', 'PyTorch, tokens/s'];
   return table(head, rows);
 }
@@ -283,6 +292,66 @@ function generation(models: readonly string[]): string {
   return `${table(head, rows, 3)}\n\nMedian of five. The bound is a text's: every weight read once for a token, at a copy's ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
 }
 
+const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
+
+/** README's table, and what else was measured on an H100. */
+function speed(): string {
+  const folder = 'benchmarks/h100/';
+  const pytorch = readJson<Pytorch>(`${folder}pytorch.json`).results;
+  const benches = benchesIn(folder);
+  const rows = benches.map(({ model, bench: { batch, sequence, step, memory } }) => {
+    const peer = pytorch.find((each) => each.model === model && each.batch === batch && each.sequence === sequence);
+    return [
+      model,
+      `${batch} x ${sequence}`,
+      whole(step.tokensPerSecond.median),
+      peer ? whole(peer.tokensPerSecond) : '',
+      `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
+    ];
+  });
+  const head = ['model', 'batch x tokens', 'tokens/s', 'PyTorch 2.11, compiled, cuDNN', 'device memory'];
+  const { date, device, firstStepMs } = readJson<Bench>(hopper);
+  const { saves, viewers } = readJson<H100Runs>('benchmarks/h100-runs.json');
+  const [d12, d48] = ['d12', 'd48'].map((model) => sampleBench(model).bench.results[0]!.tokensPerSecondOfText[2]!);
+  const [least, most] = [Math.min(...saves.delayMs), Math.max(...saves.delayMs)];
+  const notes = [
+    `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, all in one go on one GPU. With`,
+    `\`GPT2_KERNELS=portable\`, as on other GPUs: ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} at d12 with batch 64. A run of that size ends its first step ${(firstStepMs / 1000).toFixed(1)} s after the`,
+    `program starts, saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds it up for ${least.toFixed(0)} to ${most.toFixed(0)} ms, and ${viewers.viewers} viewers of its live page make a step ${viewers.ratio.toFixed(3)} times as long.`,
+    `\`sample\` makes ${whole(d12!)} tokens/s of one text of d12, ${whole(d48!)} of d48.`,
+  ];
+  return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
+}
+
+interface H100Runs {
+  readonly saves: { readonly checkpointBytes: number; readonly delayMs: readonly number[] };
+  readonly viewers: { readonly viewers: number; readonly ratio: number };
+}
+
+/** README's table of the CPU library beside llm.c's program. */
+function cpuSpeed(): string {
+  const { date, cores, cpu, command, ours, llmc } = readJson<CpuBench>('benchmarks/cpu-d12-b4-t64.json');
+  const row = (name: string, { medianMs, tokensPerSecond }: CpuBench['ours']) => [
+    name,
+    whole(medianMs),
+    whole(tokensPerSecond),
+  ];
+  const rows = [row('gpt2.ts', ours), row('llm.c, `train_gpt2.c`', llmc)];
+  const head = ['', `ms per step (median of ${ours.steps})`, 'tokens/s'];
+  return `${table(head, rows)}\n\n${date.slice(0, 10)}, ${cores} cores of an ${cpu}, \`${command}\`.`;
+}
+
+/** What README says of prepro. */
+function preproSpeed(): string {
+  const rows = read('benchmarks/prepro.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .map((line) => line.slice(2, -2).split(' | '));
+  const of = (beginning: string) => pick(rows, beginning, ([first]) => first!, 'benchmarks/prepro.md');
+  const [, rate, perCpu, , memory] = of('2 GB, 4 workers');
+  return `2 GB come at ${rate} tokens/s on 4 threads and take ${memory} of memory at most; a second of CPU time gives ${perCpu} tokens, ${of("2 GB, Python's tiktoken, one core")[2]} in\nPython's tiktoken.`;
+}
+
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
@@ -292,6 +361,9 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   cpu,
   families: stepByFamily,
   sizes,
+  speed,
+  'cpu-speed': cpuSpeed,
+  prepro: preproSpeed,
   'generation-ops': generationOps,
   generation,
 };
@@ -314,19 +386,22 @@ export function withFigures(page: string): string {
   return text;
 }
 
-/** The pages, by name. */
-export const pages = (): string[] =>
-  readdirSync(new URL('docs/', root))
+/** What has figures: README, and the pages of docs/. */
+export const pages = (): string[] => [
+  'README.md',
+  ...readdirSync(new URL('docs/', root))
     .filter((name) => name.endsWith('.md'))
-    .sort();
+    .sort()
+    .map((name) => `docs/${name}`),
+];
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   for (const name of pages()) {
-    const path = new URL(`docs/${name}`, root);
+    const path = new URL(name, root);
     const before = readFileSync(path, 'utf8');
     const after = withFigures(before);
     if (after === before) continue;
     writeFileSync(path, after);
-    console.log(`docs/${name} has new figures`);
+    console.log(`${name} has new figures`);
   }
 }
