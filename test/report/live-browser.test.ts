@@ -93,7 +93,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await open();
     await untilState('training after 40 of 400 steps');
     expect(await text('h1')).toBe('run over llmc-d6-fp32-b4-t64');
-    expect(await described()).toBe('training loss (nats per token), steps 0 to 39');
+    await until(async () => expect(await described()).toBe('training loss (nats per token), steps 0 to 39'));
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
     expect(await text('#tiles')).toMatch(/Process memory\s+\d/);
@@ -102,7 +102,8 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
 
     log.write(...steps(40, 60), { event: 'sample', step: 60, text: `${hostile}\nROMEO:` });
     await untilState('training after 60 of 400 steps');
-    expect(await described()).toMatch(/steps 0 to 59$/);
+    // The plot is drawn with the next frame.
+    await until(async () => expect(await described()).toMatch(/steps 0 to 59$/));
     expect(await text('#sample')).toBe(`${hostile}\nROMEO:`);
     expect(await page.locator('img').count()).toBe(0);
     expect((await text('#log-tail')).split('\n').at(-1)).toMatch(/^step 59 {2}loss \d\.\d{4} {2}norm 1\.50/);
@@ -118,7 +119,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await page.keyboard.press('5');
     log.write(...steps(100, 150));
     await untilState('training after 150 of 400 steps');
-    expect(await described()).toBe('throughput (tokens per second), steps 25 to 74');
+    await until(async () => expect(await described()).toBe('throughput (tokens per second), steps 25 to 74'));
     await page.keyboard.press('0');
     await until(async () => expect(await described()).toMatch(/steps 0 to 149$/));
     await page.keyboard.press('1');
