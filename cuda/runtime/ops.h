@@ -61,4 +61,10 @@ int64_t global_norm_scratch(const gpt2_context &, int64_t matrix_count, int64_t 
 int adamw(gpt2_context &, void *weight, float *master, float *m, float *v, const void *gradient, const float *step,
           int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay);
 
+int all_reduce(gpt2_context &, void *data, gpt2_communicator &, int64_t count, int dtype);
+int reduce_scatter(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int dtype);
+int all_gather(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int dtype);
+int global_norm_of_ranks(gpt2_context &, float *step, const void *matrices, const float *vectors, gpt2_communicator &,
+                         int64_t matrix_count, int64_t vector_count, float max_norm);
+
 }  // namespace gpt2::ops

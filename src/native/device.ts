@@ -160,6 +160,11 @@ export class Device {
     return buffer;
   }
 
+  /** Has something closed with the device, before what is older. */
+  own(resource: { close(): void }): void {
+    this.#owned.add(resource);
+  }
+
   /** Bytes of device memory that are free, and in all. */
   memory(): { available: number; total: number } {
     const [available, total] = [new BigInt64Array(1), new BigInt64Array(1)];
@@ -228,7 +233,7 @@ export class Device {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
     const event = out[0]!;
-    this.#owned.add({ close: () => this.call('eventDestroy', { event }) });
+    this.own({ close: () => this.call('eventDestroy', { event }) });
     return event;
   }
 
