@@ -18,7 +18,7 @@ export { type PreparedText, prepareText, shardPrefix, type TextOptions } from '.
 export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
-export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
+export { Gpt2Error, NativeError, ShapeError, ToldError, UsageError } from './errors.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
 export {
   type Hellaswag,
@@ -36,6 +36,8 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
 export { selectDevice } from './native/select-device.ts';
+export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
+export { type Place, placeFromEnvironment } from './ranks/place.ts';
 export {
   type Compared,
   describeComparison,
@@ -70,6 +72,7 @@ export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';
 export type { RunDescription } from './train/run.ts';
 export { learningRateAt } from './train/schedule.ts';
+export { wantedRanks } from './train/settle.ts';
 export { StoppedError, type TrainHooks, type TrainResult, train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 export { Trainer } from './train/trainer.ts';

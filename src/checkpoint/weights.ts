@@ -7,7 +7,6 @@ import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import type { Dataset } from '../shards/find.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
-import { writeRows } from './layout.ts';
 import { openLlmcModel } from './llmc-model.ts';
 import { checkModel, loadWeights } from './read.ts';
 
@@ -52,7 +51,7 @@ function llmcWeights(path: string): Weights {
       using again = openLlmcModel(path);
       checkModel(path, again.model, model.config);
       for (const parameter of parameterTable(model.config)) {
-        writeRows(model.masters.get(parameter.name), again.read(parameter));
+        model.masters.write(parameter, again.read(parameter));
       }
       castWeights(model);
     },

@@ -28,7 +28,14 @@ export function chooseBatch(
     rows,
     recompute,
     maxMemory,
-  }: { T: number; rows: number | undefined; recompute: Recompute | undefined; maxMemory: number | undefined },
+    shares,
+  }: {
+    T: number;
+    rows: number | undefined;
+    recompute: Recompute | undefined;
+    maxMemory: number | undefined;
+    shares: number;
+  },
 ): BatchChoice {
   const most = Math.max(1, Math.floor(enoughTokens / T));
   const kinds = recompute === undefined ? recomputeNames : [recompute];
@@ -46,7 +53,7 @@ export function chooseBatch(
     if (!limit) return [candidates.findLast((batch) => batch <= optionTable.batch.default)];
     const within = limit;
     return kinds.map((each) =>
-      largestBatch(opened, config, { T, recompute: each, batches: candidates, limit: within }),
+      largestBatch(opened, config, { T, recompute: each, shares, batches: candidates, limit: within }),
     );
   };
   // A step in one go takes less for its gradients, and is no smaller.

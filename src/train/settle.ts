@@ -1,12 +1,14 @@
 // What a run's options come to: those of a config file or of the run that is resumed, the data's shards, the model, and with
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
+import type { Place } from '../ranks/place.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { chooseBatch } from './choose-batch.ts';
 import type { TrainOptions } from './option-table.ts';
@@ -26,10 +28,13 @@ export interface Settled {
   readonly valShards: string[];
 }
 
-/** @throws UsageError or Gpt2Error for what cannot be */
-export function settle(given: TrainOptions, notice: (text: string) => void): Settled {
-  const { options: merged, checkpoint } = mergeOptions(given, notice);
-  const target = selectDevice(merged.device ?? 'auto');
+/**
+ * @param place of this process among ranks; undefined: it trains alone, or only looks
+ * @throws UsageError or Gpt2Error for what cannot be
+ */
+export function settle(given: TrainOptions, notice: (text: string) => void, place?: Place): Settled {
+  const { options: merged, checkpoint } = mergeOptions(place ? withRanks(given, place) : given, notice);
+  const target = selectDevice(merged.device ?? 'auto', place && gpuOf(place));
   let options = checkOptions(merged, target.kind);
   const { dataset, trainShards, valShards } = openData(options.data);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingPoint(options.model);
@@ -41,11 +46,19 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
   if (options.sequence > config.context) {
     throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
   }
-  const deviceOptions = { ...target, dtype: options.dtype, threads: options.threads };
+  // Ranks of one machine share its cores.
+  const threads = options.threads || Math.floor(availableParallelism() / (place?.localRanks ?? 1)) || 1;
+  const deviceOptions = { ...target, dtype: options.dtype, threads: place ? threads : options.threads };
   if (merged.batch === 'auto') {
-    const { sequence: T, totalBatch, maxMemory } = options;
-    const rows = merged.totalBatch === undefined ? undefined : totalBatch / T;
-    const choice = chooseBatch(deviceOptions, config, { T, rows, recompute: merged.recompute, maxMemory });
+    const { sequence: T, totalBatch, maxMemory, ranks } = options;
+    const rows = merged.totalBatch === undefined ? undefined : totalBatch / T / ranks;
+    const choice = chooseBatch(deviceOptions, config, {
+      T,
+      rows,
+      recompute: merged.recompute,
+      maxMemory,
+      shares: sharesOf(options),
+    });
     options = checkOptions({ ...merged, ...choice }, target.kind, longest);
     notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
   }
@@ -60,6 +73,26 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
     valShards,
   };
 }
+
+/** How many parts a rank's optimizer state is one of. */
+export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+
+/** How many ranks a run is to have: as given, else as the run that is resumed, or a file of options, says. */
+export function wantedRanks(given: TrainOptions): number {
+  const { ranks = 1 } = given.ranks === undefined ? mergeOptions(given, () => {}).options : given;
+  // What is wrong from the command line alone is said before any process is started.
+  if (ranks > 1) checkOptions(given, 'cpu');
+  return ranks;
+}
+
+function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
+  if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
+  throw new UsageError(`--gpus ${given.ranks}, but ${ranks} ranks were started`);
+}
+
+/** Its own; the only one where the launcher shows it no other. */
+const gpuOf = ({ localRank }: Place): number =>
+  /^[^,]+$/.test(process.env.CUDA_VISIBLE_DEVICES ?? '') ? 0 : localRank;
 
 function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
   const fromFile = given.config ? readOptionsFile(given.config) : {};

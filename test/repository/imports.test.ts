@@ -12,7 +12,7 @@ const layers: readonly (readonly string[])[] = [
   ['index.ts'],
   ['bench'],
   ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor'],
-  ['runs', 'exchange'],
+  ['runs', 'exchange', 'ranks'],
   ['checkpoint'],
   ['batches', 'datasets'],
   ['shards', 'tokenizer', 'model'],
