@@ -11,22 +11,33 @@ const retryMilliseconds = 200;
  * At rank 0 a channel to every other rank, by rank; elsewhere one to rank 0.
  * @throws Gpt2Error if one does not come in time, or rank 0 takes this one for a stranger
  */
-export const meet = (place: Place, notice: (text: string) => void): Promise<Map<number, Channel>> =>
-  place.rank === 0 ? gather(place, notice) : reach(place);
+export const meet = (
+  place: Place,
+  notice: (text: string) => void,
+  signal?: AbortSignal,
+): Promise<Map<number, Channel>> => (place.rank === 0 ? gather(place, notice, signal) : reach(place, signal));
 
-async function gather(place: Place, notice: (text: string) => void): Promise<Map<number, Channel>> {
+const stopped = () => new Gpt2Error('stopped while it waited for the other ranks');
+
+async function gather(
+  place: Place,
+  notice: (text: string) => void,
+  signal: AbortSignal | undefined,
+): Promise<Map<number, Channel>> {
   const { ranks, port, joinSeconds, token } = place;
   const channels = new Map<number, Channel>();
   const server = await listen(place);
+  let timer: NodeJS.Timeout | undefined;
   try {
     await new Promise<void>((resolve, reject) => {
-      const timer = globalThis.setTimeout(() => {
+      timer = globalThis.setTimeout(() => {
         const missing = Array.from({ length: ranks }, (_, rank) => rank).filter(
           (rank) => rank > 0 && !channels.has(rank),
         );
         const names = missing.length === 1 ? `rank ${missing} has` : `ranks ${missing.join(', ')} have`;
         reject(new Gpt2Error(`${names} not come to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
       }, joinSeconds * 1000);
+      signal?.addEventListener('abort', () => reject(stopped()), { once: true });
       server.on('connection', async (socket) => {
         const channel = new Channel(socket);
         const refuse = (rank: number) => {
@@ -35,9 +46,7 @@ async function gather(place: Place, notice: (text: string) => void): Promise<Map
         };
         try {
           channels.set(await welcome(channel, { token, ranks, refuse }), channel);
-          if (channels.size < ranks - 1) return;
-          clearTimeout(timer);
-          resolve();
+          if (channels.size === ranks - 1) resolve();
         } catch (error) {
           notice(`refused a connection from ${channel.peer}: ${(error as Error).message}`);
           channel.close();
@@ -49,6 +58,7 @@ async function gather(place: Place, notice: (text: string) => void): Promise<Map
     for (const channel of channels.values()) channel.close();
     throw error;
   } finally {
+    clearTimeout(timer);
     server.close();
   }
 }
@@ -66,7 +76,10 @@ function listen({ host, port }: Place): Promise<Server> {
   });
 }
 
-async function reach({ rank, ranks, host, port, token, joinSeconds }: Place): Promise<Map<number, Channel>> {
+async function reach(
+  { rank, ranks, host, port, token, joinSeconds }: Place,
+  signal: AbortSignal | undefined,
+): Promise<Map<number, Channel>> {
   const end = performance.now() + joinSeconds * 1000;
   for (;;) {
     try {
@@ -89,6 +102,7 @@ async function reach({ rank, ranks, host, port, token, joinSeconds }: Place): Pr
         });
       }
       await setTimeout(retryMilliseconds);
+      if (signal?.aborted) throw stopped();
     }
   }
 }

@@ -50,6 +50,7 @@ export class Ranks {
   #verdict: RankError | undefined;
   #hasEffect = false;
   #timer: NodeJS.Timeout | undefined;
+  #check: () => void = () => {};
   #tick = performance.now();
   #patience = patienceBefore;
   #step = -1;
@@ -58,12 +59,13 @@ export class Ranks {
   /**
    * Meets the other ranks.
    * @param notice told of strangers
-   * @throws Gpt2Error if one does not come
+   * @param signal aborting it ends the waiting
+   * @throws RankError if one does not come
    */
-  static async join(place: Place, notice: (text: string) => void): Promise<Ranks> {
+  static async join(place: Place, notice: (text: string) => void, signal?: AbortSignal): Promise<Ranks> {
     let channels: Map<number, Channel>;
     try {
-      channels = await meet(place, notice);
+      channels = await meet(place, notice, signal);
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
       throw new RankError(`rank ${place.rank} on ${hostname()}: ${error.message}`, { cause: error });
@@ -139,6 +141,11 @@ export class Ranks {
     this.#step = step;
     if (this.#patience === patienceBefore) for (const other of this.#others.values()) other.since = performance.now();
     this.#patience = this.place.silenceSeconds * 1000;
+  }
+
+  /** Looks every second whether `check` throws: then that is what the job ends with. */
+  watch(check: () => void): void {
+    this.#check = check;
   }
 
   /** "rank 2 on gpu07" */
@@ -252,6 +259,12 @@ export class Ranks {
     this.#tick = now;
     for (const { channel } of this.#others.values()) channel.send({ type: 'alive', step: this.#step });
     if (this.#left || this.#verdict) return;
+    try {
+      this.#check();
+    } catch (error) {
+      this.fail(error);
+      return;
+    }
     // Whoever was busy itself has not read what the others sent meanwhile.
     if (late > beatMilliseconds) for (const other of this.#others.values()) other.heard = now;
     const furthest = Math.max(this.#step, ...[...this.#others.values()].map(({ step }) => step));

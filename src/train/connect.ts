@@ -36,6 +36,7 @@ export async function connectDevices(
     abandon();
     throw error;
   }
+  ranks.watch(() => communicator.check());
   return communicator;
 }
 

@@ -150,9 +150,10 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (before !== undefined && before !== now) {
       notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
     }
+    // What joins the ranks takes memory of its own, and is there first.
+    const communicator = ranks && (await connectDevices(ranks, device, notice));
     checkMemory(device, config, memorySizes(options));
     const { batch: B, sequence: T, recompute } = options;
-    const communicator = ranks && (await connectDevices(ranks, device, notice));
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
     const trainer = new Trainer(model, options, communicator);

@@ -59,7 +59,7 @@ export async function train(options: TrainOptions, hooks: TrainHooks = {}): Prom
     if ((options.ranks ?? 1) === 1) return trainHere(options, hooks);
     throw new UsageError('a process trains on one GPU: `train --gpus N` on the command line starts N of them');
   }
-  const ranks = await Ranks.join(place, onNotice);
+  const ranks = await Ranks.join(place, onNotice, hooks.signal);
   try {
     return await trainHere(options, hooks, ranks);
   } catch (error) {

@@ -10,8 +10,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
 import { logPath, rankLogPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
+import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
+import { randomQuestions } from '../support/questions.ts';
 
 let place: Workplace;
 beforeAll(() => {
@@ -92,6 +94,45 @@ it("in llm.c's order a run resumes bit for bit, ranks at other shards, and only 
   expect(stderr).toContain(
     'with --gpus 1: it was trained with 2; only --order sequence can continue with another split',
   );
+});
+
+it('HellaSwag is asked by ranks in turn, with the figures of one', () => {
+  writeQuestions(place.path('questions.bin'), randomQuestions(60, { vocabulary: 100, longest: 12 }));
+  // Weights that stay what they were, so that the answers are to the same.
+  const asked = '--batch 2 --total-batch 64 --order sequence --steps 2 --lr 0 --val-every 0 --hellaswag-every 2'.split(
+    ' ',
+  );
+  const answers = [1, 2].map((ranks) => {
+    run([...asked, '--hellaswag', 'questions.bin', '--gpus', String(ranks), '--out', `asked-${ranks}`]);
+    return readRun(place.path(`asked-${ranks}`)).events.find(({ event }) => event === 'hellaswag');
+  });
+  expect(answers[0]).toMatchObject({ questions: 60 });
+  expect(answers[1]).toEqual(answers[0]);
+});
+
+it('a step that is not finite ends all ranks, says where it began and is saved as it was before', () => {
+  const args = [
+    'train',
+    ...tiny,
+    ...shape,
+    '--lr',
+    '1e30',
+    '--steps',
+    '9',
+    '--val-every',
+    '0',
+    '--out',
+    'bad',
+    '--gpus',
+    '2',
+  ];
+  const { code, stderr } = place.run(args);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(
+    /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved as it was before the step; go on with --out bad/,
+  );
+  const { step } = resolveCheckpoint(place.path('bad')).manifest;
+  expect(stderr).toContain(`step ${step} is not finite`);
 });
 
 /** Ranks as another launcher starts them. */

@@ -6,6 +6,7 @@ import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Gpt2Error, NativeError } from '../../src/errors.ts';
+import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
 import { Ranks } from '../../src/ranks/ranks.ts';
 
@@ -116,6 +117,17 @@ describe('meeting', () => {
     server.close();
   });
 
+  it('waiting ends when it is asked to', async () => {
+    const controller = new AbortController();
+    // Not each other.
+    const waiting = [place(0, 2), place(1, 2, { port: await freePort() })].map((alone) =>
+      expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while it waited'),
+    );
+    await setTimeout(100);
+    controller.abort(130);
+    await Promise.all(waiting);
+  });
+
   it('who does not come is named', async () => {
     await expect(join(0, 3, { joinSeconds: 1 })).rejects.toThrow(
       `rank 0 on ${here}: ranks 1, 2 have not come to port ${port} within 1 s`,
@@ -162,6 +174,27 @@ describe('failing', () => {
     const [other] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
     other.fail(effect(2));
     expect(await verdictOf(other)).toMatch(`rank 2 on ${here} is gone: its connection is closed`);
+  });
+
+  it('a rank that is silent is named', async () => {
+    const root = join(0, 2);
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    const silent = new Channel(socket);
+    await introduce(silent, { token: 'token', rank: 1, ranks: 2 });
+    silent.send({ type: 'value', value: 'elsewhere' });
+    (await root).begin(0);
+    expect(await verdictOf(await root)).toBe('rank 1 on elsewhere gave no sign of life for 2 s, last in step -1');
+    silent.close();
+  });
+
+  it('what a look every second finds ends the job', async () => {
+    const [root, one] = (await joinAll(2)) as [Ranks, Ranks];
+    one.watch(() => {
+      throw new Gpt2Error('the network is down');
+    });
+    const wanted = `rank 1 on ${here}: the network is down`;
+    expect(await Promise.all([root, one].map(verdictOf))).toEqual([wanted, wanted]);
   });
 
   it('a rank that stays behind is named with the steps', async () => {
