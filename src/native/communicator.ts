@@ -49,11 +49,26 @@ export class Communicator {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }
 
-  /** Closing twice is nothing. `abandon` ends collectives that may be waiting for a rank that is gone. */
-  close({ abandon = false } = {}): void {
+  /** Closing twice is nothing. */
+  close(): void {
+    this.#destroy(0);
+  }
+
+  /** Closes it though collectives may be waiting for a rank that is gone: they end without a result. Throws nothing. */
+  abandon(): void {
+    try {
+      // NCCL waits for the graphs that it is part of.
+      this.device.dropGraphs();
+      this.#destroy(1);
+    } catch (error) {
+      if (!(error instanceof Gpt2Error)) throw error;
+    }
+  }
+
+  #destroy(abandon: 0 | 1): void {
     if (this.#handle === undefined) return;
     const communicator = this.#handle;
     this.#handle = undefined;
-    this.device.call('communicatorDestroy', { communicator, abandon: abandon ? 1 : 0 });
+    this.device.call('communicatorDestroy', { communicator, abandon });
   }
 }

@@ -62,6 +62,7 @@ export class Device {
   readonly captures: boolean;
   readonly #bindings: Bindings;
   readonly #owned = new Set<{ close(): void }>();
+  readonly #programs: { close(): void }[] = [];
   #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
@@ -207,7 +208,13 @@ export class Device {
       },
     };
     this.#owned.add(program);
+    this.#programs.push(program);
     return program;
+  }
+
+  /** Frees what programs have recorded, one that is running when it is done; the next run records anew. */
+  dropGraphs(): void {
+    for (const program of this.#programs) program.close();
   }
 
   #capture(issue: () => void): Pointer {

@@ -30,6 +30,10 @@ interface Other {
   since: number;
 }
 
+/** A rank that is gone takes collectives with it, and on GPUs memory that others read. */
+const isLikelyEffect = (error: unknown): boolean =>
+  error instanceof NativeError && (error.status === 'GPT2_RANK_ERROR' || error.status === 'GPT2_DEVICE_ERROR');
+
 interface Blame {
   readonly rank: number;
   readonly reason: string;
@@ -148,6 +152,11 @@ export class Ranks {
     this.#check = check;
   }
 
+  /** Until the next step begins a rank may be busy for long. */
+  rest(): void {
+    this.#patience = patienceBefore;
+  }
+
   /** "rank 2 on gpu07" */
   name(rank: number): string {
     return `rank ${rank}${this.hosts[rank] === undefined ? '' : ` on ${this.hosts[rank]}`}`;
@@ -162,8 +171,7 @@ export class Ranks {
   async fail(error: unknown): Promise<unknown> {
     if (this.#verdict) return this.#verdict;
     if (this.#left) return error;
-    const isNative = error instanceof NativeError;
-    const isEffect = isNative && error.status === 'GPT2_RANK_ERROR';
+    const isEffect = isLikelyEffect(error) || (error instanceof Gpt2Error && isLikelyEffect(error.cause));
     const reason = error instanceof Gpt2Error ? error.message : `a defect of gpt2.ts: ${error}`;
     const blame = { rank: this.rank, reason, isEffect };
     if (this.isRoot) this.#accuse(blame);
@@ -247,7 +255,8 @@ export class Ranks {
   }
 
   #end(text: string): RankError {
-    this.#verdict ??= new RankError(text);
+    if (this.#verdict) return this.#verdict;
+    this.#verdict = new RankError(text);
     this.#reject(this.#verdict);
     return this.#verdict;
   }
@@ -273,7 +282,7 @@ export class Ranks {
       const reason =
         now - other.heard > this.#patience
           ? `gave no sign of life for ${seconds} s, last in step ${other.step}`
-          : other.step < furthest && now - other.since > this.#patience
+          : other.step < furthest && now - other.since > this.#patience && now - other.heard < 3 * beatMilliseconds
             ? `is in step ${other.step}, and was waited for in step ${furthest} for ${seconds} s`
             : undefined;
       if (reason !== undefined) this.#accuse({ rank, reason, isEffect: false });

@@ -76,6 +76,7 @@ export class Saving {
   async #ready(): Promise<void> {
     await this.written();
     await this.#run.ranks?.barrier();
+    this.#run.ranks?.rest();
   }
 
   /** Whether this rank gives its part to another, which saves. */

@@ -29,6 +29,7 @@ export async function stopAtBadStep(
 ): Promise<Gpt2Error> {
   const { model, trainer, options, out, program, ranks } = run;
   const { loss, norm } = result;
+  ranks?.rest();
   const what = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
   notice(`${what}: computing it again to find where it began`);
   // A step may have been begun behind it.
