@@ -5,6 +5,7 @@ export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
 export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoint/weights.ts';
+export { weightsHash } from './checkpoint/weights-hash.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
 export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
 export { describeMismatches, type NamedRun, type Pair, type Pairing, pairRuns } from './compare/pairs.ts';
@@ -36,8 +37,10 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
 export { selectDevice } from './native/select-device.ts';
+export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
-export { type Place, placeFromEnvironment } from './ranks/place.ts';
+export { type Place, placeFromEnvironment, threadsOf } from './ranks/place.ts';
+export { Ranks } from './ranks/ranks.ts';
 export {
   type Compared,
   describeComparison,

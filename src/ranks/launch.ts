@@ -18,14 +18,14 @@ const signalOf: Readonly<Record<number, NodeJS.Signals>> = { 129: 'SIGHUP', 130:
  * @returns the exit code of the whole
  * @throws Gpt2Error saying which rank was ended by what, where no rank could say it itself
  */
-export async function launchRanks(count: number, signal: AbortSignal): Promise<number> {
+export async function launchRanks(count: number, signal?: AbortSignal): Promise<number> {
   const port = process.env.MASTER_PORT ?? String(await freePort());
   const token = process.env.GPT2_JOB_TOKEN ?? randomBytes(32).toString('hex');
   const ranks = Array.from({ length: count }, (_, rank) => start(rank, count, { port, token }));
   const pass = () => {
-    for (const { child } of ranks) child.kill(signalOf[signal.reason as number] ?? 'SIGTERM');
+    for (const { child } of ranks) child.kill(signalOf[signal?.reason as number] ?? 'SIGTERM');
   };
-  signal.addEventListener('abort', pass, { once: true });
+  signal?.addEventListener('abort', pass, { once: true });
   let grace: NodeJS.Timeout | undefined;
   const failed = () => {
     grace ??= setTimeout(() => {
@@ -40,7 +40,7 @@ export async function launchRanks(count: number, signal: AbortSignal): Promise<n
     }),
   );
   clearTimeout(grace);
-  signal.removeEventListener('abort', pass);
+  signal?.removeEventListener('abort', pass);
   const [root] = ends as [End, ...End[]];
   if (root.code === 0 && ends.every(({ code }) => code === 0)) return 0;
   // Rank 0 has said why, unless it was ended from outside.

@@ -1,7 +1,7 @@
 // This process's place among the ranks of a job, as whatever launched it says in the environment: train --gpus and torchrun
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*). How the ranks then meet is ranks.ts's.
 import { createHash } from 'node:crypto';
-import { userInfo } from 'node:os';
+import { availableParallelism, userInfo } from 'node:os';
 import { UsageError } from '../errors.ts';
 
 export interface Place {
@@ -10,6 +10,8 @@ export interface Place {
   /** Counted on this machine. */
   readonly localRank: number;
   readonly localRanks: number;
+  /** Index of its GPU: its own, or the only one that the launcher shows it. */
+  readonly gpu: number;
   /** Where rank 0 listens. */
   readonly host: string;
   readonly port: number;
@@ -47,7 +49,8 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   if (!host) throw new UsageError(`MASTER_ADDR is not set: the machine of rank 0, as rank ${rank} reaches it`);
   const port = told.port ?? derivedPort(job);
   return {
-    ...{ rank, ranks, localRank, localRanks: Math.max(localRanks, 1), host, port },
+    ...{ rank, ranks, localRank, localRanks, host, port },
+    gpu: /^[^,]+$/.test(environment.CUDA_VISIBLE_DEVICES ?? '') ? 0 : localRank,
     token: environment.GPT2_JOB_TOKEN || derivedToken(job ?? `${host}:${port}:${ranks}`),
     joinSeconds: environment.GPT2_JOIN_SECONDS ? whole(environment, 'GPT2_JOIN_SECONDS', 1) : 300,
     silenceSeconds: environment.GPT2_SILENCE_SECONDS ? whole(environment, 'GPT2_SILENCE_SECONDS', 1) : 20,
@@ -102,6 +105,10 @@ function openMpiForm(environment: Environment): Told | undefined {
     port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1),
   };
 }
+
+/** CPU threads of a rank that was given `threads`, 0 for all cores: those of a machine are shared by its ranks. */
+export const threadsOf = (threads: number, place: Place | undefined): number =>
+  threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
 
 /** "gpu03" of "gpu[03-05,09],login1". */
 export function firstNode(nodes: string): string {

@@ -79,6 +79,24 @@ export class Ranks {
     return ranks;
   }
 
+  /** Does `work` as one of the ranks: what fails in one fails in all. */
+  static async together<R>(
+    place: Place,
+    notice: (text: string) => void,
+    work: (ranks: Ranks) => Promise<R>,
+  ): Promise<R> {
+    const ranks = await Ranks.join(place, notice);
+    try {
+      const result = await Promise.race([work(ranks), ranks.failed]);
+      await ranks.leave();
+      return result;
+    } catch (error) {
+      throw await ranks.fail(error);
+    } finally {
+      ranks.close();
+    }
+  }
+
   private constructor(place: Place, channels: ReadonlyMap<number, Channel>) {
     this.place = place;
     this.failed = new Promise((_, reject) => {

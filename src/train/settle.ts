@@ -1,14 +1,13 @@
 // What a run's options come to: those of a config file or of the run that is resumed, the data's shards, the model, and with
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
-import type { Place } from '../ranks/place.ts';
+import { type Place, threadsOf } from '../ranks/place.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { chooseBatch } from './choose-batch.ts';
 import type { TrainOptions } from './option-table.ts';
@@ -34,7 +33,7 @@ export interface Settled {
  */
 export function settle(given: TrainOptions, notice: (text: string) => void, place?: Place): Settled {
   const { options: merged, checkpoint } = mergeOptions(place ? withRanks(given, place) : given, notice);
-  const target = selectDevice(merged.device ?? 'auto', place && gpuOf(place));
+  const target = selectDevice(merged.device ?? 'auto', place?.gpu);
   let options = checkOptions(merged, target.kind);
   const { dataset, trainShards, valShards } = openData(options.data);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingPoint(options.model);
@@ -46,9 +45,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   if (options.sequence > config.context) {
     throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
   }
-  // Ranks of one machine share its cores.
-  const threads = options.threads || Math.floor(availableParallelism() / (place?.localRanks ?? 1)) || 1;
-  const deviceOptions = { ...target, dtype: options.dtype, threads: place ? threads : options.threads };
+  const deviceOptions = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   if (merged.batch === 'auto') {
     const { sequence: T, totalBatch, maxMemory, ranks } = options;
     const rows = merged.totalBatch === undefined ? undefined : totalBatch / T / ranks;
@@ -89,10 +86,6 @@ function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
   throw new UsageError(`--gpus ${given.ranks}, but ${ranks} ranks were started`);
 }
-
-/** Its own; the only one where the launcher shows it no other. */
-const gpuOf = ({ localRank }: Place): number =>
-  /^[^,]+$/.test(process.env.CUDA_VISIBLE_DEVICES ?? '') ? 0 : localRank;
 
 function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
   const fromFile = given.config ? readOptionsFile(given.config) : {};

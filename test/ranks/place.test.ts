@@ -34,6 +34,12 @@ describe('a place', () => {
     });
   });
 
+  it('has the GPU of its number on the machine, or the only one it is shown', () => {
+    expect(placeFromEnvironment(torch)?.gpu).toBe(1);
+    expect(placeFromEnvironment({ ...torch, CUDA_VISIBLE_DEVICES: '4,5' })?.gpu).toBe(1);
+    expect(placeFromEnvironment({ ...torch, CUDA_VISIBLE_DEVICES: '5' })?.gpu).toBe(0);
+  });
+
   it("is beside torchrun's own port where that is taken", () => {
     expect(placeFromEnvironment({ ...torch, TORCHELASTIC_USE_AGENT_STORE: 'True' })?.port).toBe(29501);
   });

@@ -33,7 +33,7 @@ afterEach(() => {
 });
 
 const place = (rank: number, ranks: number, other: Partial<Place> = {}): Place => ({
-  ...{ rank, ranks, localRank: rank, localRanks: ranks, host: '127.0.0.1', port, token: 'token' },
+  ...{ rank, ranks, localRank: rank, localRanks: ranks, gpu: rank, host: '127.0.0.1', port, token: 'token' },
   ...{ joinSeconds: 10, silenceSeconds: 2, ...other },
 });
 

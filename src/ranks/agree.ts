@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type LibraryKind, libraryPath } from '../native/library.ts';
-import type { Ranks } from '../ranks/ranks.ts';
+import type { Ranks } from './ranks.ts';
 
 /** Names and values, as deep as they are. */
 export type Facts = Readonly<Record<string, unknown>>;
