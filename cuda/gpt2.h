@@ -71,10 +71,10 @@ enum GPT2_STEP {
   GPT2_STEP_SIZE = 64
 };
 
-typedef struct gpt2_context gpt2_context;     /* device, stream, dtype, workspace, last error */
-typedef struct gpt2_event gpt2_event;         /* a point in the context's stream */
-typedef struct gpt2_graph gpt2_graph;         /* a recorded step */
-typedef struct gpt2_generator gpt2_generator; /* MT19937, seeded as PyTorch's CPU generator */
+typedef struct gpt2_context gpt2_context;           /* device, stream, dtype, workspace, last error */
+typedef struct gpt2_event gpt2_event;               /* a point in the context's stream */
+typedef struct gpt2_graph gpt2_graph;               /* a recorded step */
+typedef struct gpt2_generator gpt2_generator;       /* MT19937, seeded as PyTorch's CPU generator */
 typedef struct gpt2_communicator gpt2_communicator; /* what joins the ranks of a job */
 
 /* ---------------------------------------------------------------- runtime */
@@ -321,11 +321,11 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 
 /* ---------------------------------------------------------------- collectives: processes that train together
  *
- * Each of R ranks is a process with a context of its own; a communicator joins them. All ranks issue the same collectives
- * in the same order. A collective runs behind what was issued before it and beside what is issued after it (on CUDA on a
- * stream of its own): its tensors may be touched again behind gpt2_collectives_join. Sums are taken in an order that
- * depends on the ranks alone, so that every run gives the same bits, and every rank gets the same. `dtype` is GPT2_FP32 or
- * GPT2_BF16, whatever the context's. */
+ * Each of R ranks is a process with a context of its own; a communicator joins them. All ranks issue the same
+ * collectives in the same order. A collective runs behind what was issued before it and beside what is issued after it
+ * (on CUDA on a stream of its own): its tensors may be touched again behind gpt2_collectives_join. Sums are taken in an
+ * order that depends on the ranks alone, so that every run gives the same bits, and every rank gets the same. `dtype`
+ * is GPT2_FP32 or GPT2_BF16, whatever the context's. */
 
 enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 128 };
 
@@ -333,8 +333,8 @@ enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 128 };
  *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes */
 GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id);
 
-/* Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its loopback;
- * CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
+/* Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its
+ * loopback; CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
  *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
  *   timeout_milliseconds  how long to wait for a rank: here, and in the CPU library's collectives */
 GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
@@ -342,7 +342,7 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
                                       int32_t timeout_milliseconds);
 
 /* Leaves. With `abandon` not 0, collectives under way are ended without their result: they may be waiting for a rank
- * that is gone. Graphs with its collectives must be freed before, unless it is abandoned. */
+ * that is gone. Graphs with its collectives must be freed before. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
@@ -366,8 +366,8 @@ GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, g
 /* What is issued from now on runs behind the collectives issued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 
-/* gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the matrices,
- * and the vectors, which are the same everywhere. It joins.
+/* gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
+ * matrices, and the vectors, which are the same everywhere. It joins.
  *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32 */
 GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, const void *matrices, const float *vectors,
                                        gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,

@@ -80,7 +80,7 @@ const alignment = 32;
 
 const upTo = (step: number, count: number): number => Math.ceil(count / step) * step;
 
-/** A stretch of the matrices' arena whose gradients backward ends at the same time: the embeddings, or a layer. */
+/** A stretch of the matrices' arena whose gradients ranks exchange together: the embeddings, or a few layers. */
 export interface Bucket {
   /** In elements, as `count`. */
   readonly start: number;
@@ -94,7 +94,7 @@ export interface Bucket {
 export interface ArenaLayout {
   /** Of each parameter, in the arena of its kind. */
   readonly starts: ReadonlyMap<string, number>;
-  /** The embeddings, then each layer: their matrices follow each other. */
+  /** The embeddings, then the layers from the first: their matrices follow each other. */
   readonly buckets: readonly Bucket[];
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
@@ -105,7 +105,7 @@ export function arenaLayout(config: ModelConfig, shares = 1): ArenaLayout {
   const starts = new Map<string, number>();
   const opened: { start: number; end: number }[] = [];
   for (const { name, kind, shape } of parameterTable(config)) {
-    if (kind === 'matrix' && opened.length === bucketOf(name)) {
+    if (kind === 'matrix' && opened.length === bucketOf(config, name)) {
       next.matrix = upTo(alignment * shares, next.matrix);
       opened.push({ start: next.matrix, end: next.matrix });
     }
@@ -120,10 +120,17 @@ export function arenaLayout(config: ModelConfig, shares = 1): ArenaLayout {
   return { starts, buckets, sizes: { ...next, matrix: upTo(alignment * shares, next.matrix) } };
 }
 
+/** An exchange of less than this many elements is mostly waiting. */
+const worthAnExchange = 12_000_000;
+
+/** Layers whose gradients are exchanged together; at least six times in a backward pass, so that only the last is waited for. */
+export const layersInBucket = ({ layers, channels }: Pick<ModelConfig, 'layers' | 'channels'>): number =>
+  Math.min(Math.ceil(layers / 6), Math.ceil(worthAnExchange / (12 * channels * channels)));
+
 /** Which bucket a parameter lies in. */
-export function bucketOf(name: string): number {
+export function bucketOf(config: ModelConfig, name: string): number {
   const layer = /^h\.(\d+)\./.exec(name)?.[1];
-  return layer === undefined ? 0 : Number(layer) + 1;
+  return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket(config)) + 1;
 }
 
 /** Elements of an arena of each kind. */

@@ -132,6 +132,6 @@ export class ParameterShards implements ParameterCopy {
   }
 
   #bucketOf(name: string): Bucket {
-    return this.#sharing.layout.buckets[bucketOf(name)]!;
+    return this.#sharing.layout.buckets[bucketOf(this.#config, name)]!;
   }
 }

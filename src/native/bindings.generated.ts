@@ -272,15 +272,15 @@ export interface Bindings {
    */
   communicatorId(args: { context: Pointer | null; id: HostMemory }): number;
   /**
-   * Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its loopback;
-   * CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
+   * Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its
+   * loopback; CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
    *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
    *   timeout_milliseconds  how long to wait for a rank: here, and in the CPU library's collectives
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
    * Leaves. With `abandon` not 0, collectives under way are ended without their result: they may be waiting for a rank
-   * that is gone. Graphs with its collectives must be freed before, unless it is abandoned.
+   * that is gone. Graphs with its collectives must be freed before.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /** GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
@@ -303,8 +303,8 @@ export interface Bindings {
   /** What is issued from now on runs behind the collectives issued so far. */
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the matrices,
-   * and the vectors, which are the same everywhere. It joins.
+   * gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
+   * matrices, and the vectors, which are the same everywhere. It joins.
    *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32
    */
   globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;

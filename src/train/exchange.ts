@@ -4,7 +4,7 @@
 
 import type { Moments } from '../checkpoint/write.ts';
 import type { Model } from '../model/model.ts';
-import type { ParameterArena } from '../model/parameters.ts';
+import { layersInBucket, type ParameterArena } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
@@ -26,8 +26,11 @@ export class Exchange {
     if (sharing) this.#sums = allocateTensor(device, 'gradient sums', device.gradientType, [sharing.count]);
   }
 
-  /** The gradients of a layer's matrices are whole. */
-  readonly layerDone = (layer: number): void => this.#reduce(layer + 1);
+  /** The gradients of a layer's matrices are whole, as are those of the layers after it. */
+  readonly layerDone = (layer: number): void => {
+    const together = layersInBucket(this.#model.config);
+    if (layer % together === 0) this.#reduce(layer / together + 1);
+  };
 
   /** All gradients are whole, and the loss is in the step block. What comes next runs behind the exchange. */
   microBatchDone(step: Tensor): void {

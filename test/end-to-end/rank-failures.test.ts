@@ -86,8 +86,8 @@ describe('a job', () => {
     two.processes[1]!.kill('SIGSTOP');
     const begun = performance.now();
     await once(two.processes[0]!, 'close');
-    expect(performance.now() - begun).toBeLessThan(10_000);
-    expect(two.said(0)).toContain(`rank 1 on ${hostname()} has not answered for 3 s`);
+    expect(performance.now() - begun).toBeLessThan(30_000);
+    expect(two.said(0)).toContain(`rank 1 on ${hostname()} has not answered for 6 s`);
   });
 
   it('whose ranks are told different things says what, in every rank', async () => {

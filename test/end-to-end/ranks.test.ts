@@ -33,7 +33,7 @@ const furthest = (a: Series, b: Series): number => {
 
 describe('figures', () => {
   // As many tokens as two ranks validate with: a batch is one of each rank.
-  beforeAll(() => void run([...long, '--out', 'one', '--val-steps', '12', '--threads', '1']));
+  beforeAll(() => void run([...long, '--out', 'one', '--val-steps', '12']));
 
   it.each([
     [2, 1, 'again'],
@@ -64,7 +64,7 @@ describe('figures', () => {
 });
 
 it('a checkpoint moves from 2 ranks to 1 and to 3, and what comes is what one run gives', () => {
-  run([...long, '--out', 'straight', '--val-every', '0', '--threads', '1']);
+  run([...long, '--out', 'straight', '--val-every', '0']);
   run([...long, '--out', 'moved', '--val-every', '0', '--gpus', '2', '--stop-after', '13']);
   const { stdout } = run(['--out', 'moved', '--resume', '--gpus', '1', '--stop-after', '27']);
   expect(stdout).toContain("--gpus 1 in place of the run's 2");
@@ -104,15 +104,13 @@ it('eval is shared by ranks, with the figures of one', () => {
   run([...long, '--steps', '5', '--val-every', '0', '--out', 'evaluated']);
   writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 100, longest: 12 }));
   const files = '--model evaluated --data data --hellaswag questions.bin --device cpu --json'.split(' ');
-  const figures = [1, 2, 3].map((ranks) => {
+  const figures = [1, 3].map((ranks) => {
     const { code, stdout, stderr } = place.run(['eval', ...files, '--gpus', String(ranks)]);
     expect(code, stderr).toBe(0);
     const { seconds: _, device, ...rest } = JSON.parse(stdout) as Record<string, unknown>;
     return { device, rest };
   });
   expect(figures[0]!.rest).toMatchObject({ batches: 40, questions: 20 });
-  for (const [index, { device, rest }] of figures.entries()) {
-    expect(rest).toEqual(figures[0]!.rest);
-    if (index > 0) expect(device).toMatch(`${index + 1} x cpu`);
-  }
+  expect(figures[1]!.rest).toEqual(figures[0]!.rest);
+  expect(figures[1]!.device).toMatch('3 x cpu');
 });

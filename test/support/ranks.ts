@@ -6,7 +6,9 @@ import { command, type Workplace } from './cli.ts';
 
 /** Of a model so small that a step takes milliseconds, on the data of `rankData`. */
 export const tinyRanks =
-  '--data data --layers 2 --channels 32 --heads 2 --context 16 --seq 16 --device cpu --sample-every 0'.split(' ');
+  '--data data --layers 7 --channels 32 --heads 2 --context 16 --seq 16 --device cpu --threads 1 --sample-every 0'.split(
+    ' ',
+  );
 /** Twelve sequences a step, which 1, 2 and 3 ranks can share. */
 export const sharedSteps = '--batch 2 --total-batch 192 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1'.split(
   ' ',
@@ -31,7 +33,7 @@ export class Job {
     const child = spawn(process.execPath, [...command, 'train', ...tinyRanks, ...args], {
       cwd: this.#place.folder,
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NO_COLOR: '1', GPT2_SILENCE_SECONDS: '4', ...environment },
+      env: { ...process.env, NO_COLOR: '1', GPT2_SILENCE_SECONDS: '8', ...environment },
     });
     const index = this.processes.push(child) - 1;
     this.#said[index] = '';
