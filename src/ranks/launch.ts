@@ -5,8 +5,9 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { Gpt2Error } from '../errors.ts';
 
-/** How long ranks may take to end by themselves when one has failed. */
+/** How long ranks may take to end by themselves when one has failed; rank 0 may be writing a checkpoint. */
 const graceMilliseconds = 3000;
+const rootGraceMilliseconds = 8000;
 /** Of what a rank other than 0 says, its last characters are kept. */
 const keptCharacters = 4000;
 
@@ -26,11 +27,12 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
     for (const { child } of ranks) child.kill(signalOf[signal?.reason as number] ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
-  let grace: NodeJS.Timeout | undefined;
+  const timers: NodeJS.Timeout[] = [];
   const failed = () => {
-    grace ??= setTimeout(() => {
-      for (const { child } of ranks) child.kill('SIGKILL');
-    }, graceMilliseconds);
+    if (timers.length > 0) return;
+    for (const [rank, { child }] of ranks.entries()) {
+      timers.push(setTimeout(() => child.kill('SIGKILL'), rank === 0 ? rootGraceMilliseconds : graceMilliseconds));
+    }
   };
   const ends = await Promise.all(
     ranks.map(async ({ ended }) => {
@@ -39,7 +41,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
       return end;
     }),
   );
-  clearTimeout(grace);
+  for (const timer of timers) clearTimeout(timer);
   signal?.removeEventListener('abort', pass);
   const [root] = ends as [End, ...End[]];
   if (root.code === 0 && ends.every(({ code }) => code === 0)) return 0;

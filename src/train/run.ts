@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { type FoundCheckpoint, hashFile } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
@@ -131,7 +131,8 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       const { step, files } = checkpoint?.manifest ?? {};
       const { library, codePath } = device.description;
       await agree(ranks, {
-        ...{ program, code: codeHash(library), library, codePath, checkpoint: { step, files } },
+        ...{ library, codePath, program, code: codeHash(library), checkpoint: { step, files } },
+        start: start && !checkpoint ? hashFile(start.file) : undefined,
         // Where things lie, and with what they are computed, may differ between machines.
         configuration: {
           ...configuration,
