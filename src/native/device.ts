@@ -220,11 +220,19 @@ export class Device {
   #capture(issue: () => void): Pointer {
     const graph = new BigUint64Array(1);
     this.call('captureBegin', {});
+    let failure: unknown;
     try {
       issue();
-    } finally {
-      this.call('captureEnd', { graph });
+    } catch (error) {
+      failure = error;
     }
+    try {
+      this.call('captureEnd', { graph });
+    } catch (error) {
+      // A recording that broke off cannot be ended; why it did is what matters.
+      throw failure ?? error;
+    }
+    if (failure) throw failure;
     return graph[0]!;
   }
 
