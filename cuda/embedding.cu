@@ -1,9 +1,11 @@
 // Token and position embedding. Backward adds the rows of dout that share a token, without atomics: positions are sorted
 // by token (a stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token
 // that reaches over windows leaves partial sums, which are added in order by a last kernel.
+#include <string>
 #include <type_traits>
 
 #include "common/device.cuh"
+#include "runtime/checks.h"
 #include "runtime/ops.h"
 
 namespace gpt2 {
@@ -38,6 +40,23 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
   }
 }
 
+// A block takes a row.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    forward_at_kernel(T *out, const int32_t *tokens, const int32_t *positions, const T *wte, const T *wpe, int T_, int S,
+                      int C, int V_) {
+  wait_for_previous_kernel();
+  const int b = blockIdx.x / T_, first = positions[b], at = first + blockIdx.x % T_;
+  const bool fits = first >= 0 && first <= S - T_;
+  const int token = fits ? tokens[static_cast<int64_t>(b) * (S + 1) + at] : -1;
+  const bool exists = token >= 0 && token < V_;
+  for (int c = threadIdx.x; c < C; c += threads) {
+    const float sum =
+        exists ? to_float(wte[static_cast<int64_t>(token) * C + c]) + to_float(wpe[static_cast<int64_t>(at) * C + c]) : NAN;
+    out[static_cast<int64_t>(blockIdx.x) * C + c] = from_float<T>(sum);
+  }
+}
+
 // A thread adds V neighbouring columns of a position over the sequences.
 template <int V, class T, class G>
 __global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dout, int B, int64_t plane,
@@ -59,6 +78,7 @@ __global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dou
 // ---- sorting positions by token ----
 
 constexpr int digits = 256;
+constexpr int most_tokens = digits * digits;  // what two passes tell apart
 constexpr int tile = 2048;  // positions of a block; each warp ranks 256 of them in order
 constexpr int rounds = tile / threads;
 
@@ -68,7 +88,7 @@ struct Keys {
   const int32_t *order;  // NULL in the first pass
   int count, vocabulary, shift;
 
-  // Tokens that do not exist go to the end and are added nowhere.
+  // Tokens that do not exist go to the end and are added nowhere, unless V is all of 65,536 and each token of a file exists.
   __device__ int token(int position) const {
     const int token = tokens[position];
     return token >= 0 && token < vocabulary ? token : 0xffff;
@@ -250,6 +270,17 @@ int ops::embedding_forward(gpt2_context &context, void *out, const int32_t *toke
   return GPT2_LAUNCHED(context, "gpt2_embedding_forward");
 }
 
+int ops::embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
+                              const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
+  CudaContext &own = cuda(context);
+  with_element_type(own, [&](auto element) {
+    using E = decltype(element);
+    launch_overlapping(own, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out), tokens,
+                       positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
+  });
+  return GPT2_LAUNCHED(context, "gpt2_embedding_at_forward");
+}
+
 int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
   Scratch scratch;
   Buffers buffers(scratch, static_cast<int64_t>(B) * T, C);
@@ -258,6 +289,10 @@ int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
 
 int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
                             int B, int T, int C, int V, bool accumulate) {
+  if (V > most_tokens) {
+    return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
+                "V = " + std::to_string(V) + " is over the " + std::to_string(most_tokens) + " tokens that are sorted");
+  }
   CudaContext &own = cuda(context);
   const int N = B * T;
   Scratch scratch(own.workspace);

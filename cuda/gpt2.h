@@ -2,8 +2,8 @@
  * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions;
  * src/native/bindings.generated.ts is made from this file by scripts/generate-bindings.ts.
  *
- * Letters: B batch, T sequence length, N = B*T rows, C channels, NH heads, HS = C/NH head size, V vocabulary (50257),
- * Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.
+ * Letters: B batch, T sequence length, S positions of a cache, N = B*T rows, C channels, NH heads, HS = C/NH head size,
+ * V vocabulary (50257), Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.
  *
  * Rules that hold for every function
  *  - Arguments: context, outputs, inputs, sizes, scalars. Beside each pointer stands its shape; each output says
@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 5
+#define GPT2_ABI_VERSION 6
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -184,7 +184,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
- *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T] */
+ *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T];
+ *   on CUDA V is at most 65536, what a token file can hold */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
                                      const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
                                      int32_t accumulate);
@@ -318,6 +319,52 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
                         const float *step, int64_t count, int32_t gradient_dtype, float beta1, float beta2, float eps,
                         float weight_decay);
+
+/* ---------------------------------------------------------------- generation: text that grows token by token */
+
+/* B sequences of at most S tokens in the making. positions[b] is where the next tokens of sequence b stand: the keys and
+ * values of all positions before it are in the cache. Because the position is read from device memory, one token's ops can
+ * be recorded once and replayed. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
+ * cache stays as it is, a token outside [0, V) a row of NaN; so a host may issue steps before it knows how the last ended. */
+
+/* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
+ *   out = [B,T,C], tokens [B,S+1], positions [B], wte [Vp,C], wpe [>=S,C] */
+GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens,
+                                       const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
+                                       int32_t S, int32_t C, int32_t V);
+
+/* The layernorm and the matmul behind it in one, for texts that grow by a token at a time: with h = layernorm(in) *
+ * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias, or pre = that and out = gelu(pre).
+ *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL */
+GPT2_API int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
+                                           const void *norm_bias, const void *weight, const void *bias, int32_t N,
+                                           int32_t C, int32_t O);
+GPT2_API int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
+                                                const void *norm_weight, const void *norm_bias, const void *weight,
+                                                const void *bias, int32_t N, int32_t C, int32_t O);
+GPT2_API int gpt2_layernorm_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C,
+                                           int32_t O);
+
+/* Puts the T new keys and values of each sequence into the cache from positions[b] on, then attention of the T new
+ * queries over all positions up to and including the own one. Head sizes up to 256.
+ *   out = [B,T,C], keys, values = rows positions[b] to positions[b]+T-1 of [B,NH,S,HS], qkv [B,T,3C], positions [B] */
+GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
+                                           const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
+                                           int32_t NH);
+GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t S);
+
+/* Chooses the token behind the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
+ * positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the model has diverged.
+ *   temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
+ *   temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
+ *   theirs all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the running
+ *   sum of the kept w is over r * (sum of the kept w) / 2^64. All in whole numbers, so that no order of summation matters.
+ *   r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: that at place seeds[b] * 2^32 + positions[b].
+ *   tokens = one of [B,S+1], positions = [B], logits [B,Vp], seeds [B]; 0 <= temperature, 0 <= top_k, 0 <= top_p <= 1 */
+GPT2_API int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits,
+                         const int32_t *seeds, int32_t B, int32_t S, int32_t V, int32_t Vp, float temperature,
+                         int32_t top_k, float top_p);
+GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t V);
 
 /* ---------------------------------------------------------------- collectives: processes that train together
  *

@@ -1,7 +1,6 @@
 // The linear layer's directions, each as one product (matmul.cuh), by the kernel that takes its dtype and sizes.
-#include "common/tensor-cores.h"
-
 #include "common/partial-sums.cuh"
+#include "common/tensor-cores.h"
 #include "runtime/ops.h"
 
 namespace gpt2 {
@@ -20,7 +19,8 @@ __global__ void __launch_bounds__(threads) column_sums_kernel(float *partial, co
   const int column = blockIdx.x * 32 + lane;
   float sum = 0;
   if (column < O) {
-    for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps) sum += to_float(dout[row * O + column]);
+    for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps)
+      sum += to_float(dout[row * O + column]);
   }
   sums[warp][lane] = sum;
   __syncthreads();
@@ -46,10 +46,26 @@ Outputs<T, T> outputs_of(void *out, void *pre, const void *bias, const void *res
           false};
 }
 
+// What layernorm leaves for the matmul behind it, in scratch.
+struct Normed {
+  Scratch scratch;
+  void *rows;
+  float *mean, *rstd;
+  Normed(const CudaContext &context, void *memory, int N, int C) : scratch(memory) {
+    rows = scratch.take<char>(static_cast<int64_t>(N) * C * (context.dtype == GPT2_BF16 ? 2 : 4));
+    mean = scratch.take<float>(N);
+    rstd = scratch.take<float>(N);
+  }
+};
+
 int forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
             const void *weight, const void *bias, const void *residual, int N, int C, int O) {
   CudaContext &own = cuda(context);
   const Product product{in, weight, true, true, N, O, C, C, C};
+  const bool done = with_element_type(own, [&](auto element) {
+    return few_rows_product(own, epilogue, product, outputs_of<decltype(element)>(out, pre, bias, residual));
+  });
+  if (done) return GPT2_LAUNCHED(context, function);
   if (takes_tensor_cores(own, C, O) && on_16_bytes(out, pre, in, weight, bias, residual)) {
     own.kernels->matmul_forward(own, epilogue, product, outputs_of<bf16>(out, pre, bias, residual));
   } else {
@@ -58,6 +74,26 @@ int forward(gpt2_context &context, const char *function, Epilogue epilogue, void
     });
   }
   return GPT2_LAUNCHED(context, function);
+}
+
+// With the rows normalised before.
+int normed_forward(gpt2_context &context, const char *function, Epilogue epilogue, void *out, void *pre, const void *in,
+                   const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int N, int C,
+                   int O) {
+  CudaContext &own = cuda(context);
+  const Product product{in, weight, true, true, N, O, C, C, C};
+  const bool done = with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    return few_rows_product(own, epilogue, product, outputs_of<T>(out, pre, bias, nullptr),
+                            static_cast<const T *>(norm_weight), static_cast<const T *>(norm_bias));
+  });
+  if (done) return GPT2_LAUNCHED(context, function);
+  const Normed normed(own, own.workspace, N, C);
+  if (const int status =
+          ops::layernorm_forward(context, normed.rows, normed.mean, normed.rstd, in, norm_weight, norm_bias, N, C)) {
+    return status;
+  }
+  return forward(context, function, epilogue, out, pre, normed.rows, weight, bias, nullptr, N, C, O);
 }
 
 int backward_input(gpt2_context &context, const char *function, Epilogue epilogue, void *din, const void *dout,
@@ -90,6 +126,23 @@ int ops::matmul_residual_forward(gpt2_context &context, void *out, const void *i
                                  const void *residual, int N, int C, int O) {
   return forward(context, "gpt2_matmul_residual_forward", Epilogue::residual, out, nullptr, in, weight, bias, residual,
                  N, C, O);
+}
+
+int ops::layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  return normed_forward(context, "gpt2_layernorm_matmul_forward", Epilogue::bias, out, nullptr, in, norm_weight,
+                        norm_bias, weight, bias, N, C, O);
+}
+
+int ops::layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in,
+                                       const void *norm_weight, const void *norm_bias, const void *weight,
+                                       const void *bias, int N, int C, int O) {
+  return normed_forward(context, "gpt2_layernorm_matmul_gelu_forward", Epilogue::gelu, out, pre, in, norm_weight,
+                        norm_bias, weight, bias, N, C, O);
+}
+
+int64_t ops::layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int) {
+  return Normed(cuda(context), nullptr, N, C).scratch.bytes();
 }
 
 int ops::matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C,

@@ -81,4 +81,11 @@ struct Product {
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
+// Forward (bias, gelu or residual) of at most so many rows, matmul-few-rows.cu. With a norm_weight, the one row is normalised
+// first. False: not for this product, which is then left undone.
+constexpr int most_few_rows = 8;
+template <class T>
+bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &, const T *norm_weight = nullptr,
+                      const T *norm_bias = nullptr);
+
 }  // namespace gpt2

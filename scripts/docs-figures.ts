@@ -6,6 +6,7 @@
 //   cpu               functions of the CPU library's step, by name
 //   families          a step by kernel family, with links to the pages
 //   sizes             the step at every size that was measured
+//   generation-ops    a token's ops, by model; generation   how fast texts are made, by models
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
@@ -229,6 +230,59 @@ function sizes(): string {
   return table(head, rows);
 }
 
+interface SampleBench {
+  readonly date: string;
+  readonly model: string;
+  readonly dtype: string;
+  readonly device: string;
+  readonly tokens: number;
+  readonly copyBytesPerSecond: number;
+  readonly boundTokensPerSecond: number;
+  readonly ops: readonly { readonly name: string; readonly calls: number; readonly us: number }[];
+  readonly decoding: readonly { readonly position: number; readonly us: number }[];
+  readonly results: readonly {
+    readonly texts: number;
+    readonly temperature: number;
+    readonly topK?: number;
+    readonly topP?: number;
+    readonly tokensPerSecondOfText: readonly number[];
+    readonly ofBound: number;
+  }[];
+}
+
+const sampleBench = (model: string): { path: string; bench: SampleBench } => {
+  const path = `benchmarks/h100-sample/${model}.json`;
+  return { path, bench: readJson<SampleBench>(path) };
+};
+
+function generationOps([model = '']: readonly string[]): string {
+  const { path, bench } = sampleBench(model);
+  const rows = bench.ops.map(({ name, calls, us }) => [name, String(calls), us.toFixed(2), (us * calls).toFixed(1)]);
+  const whole = bench.decoding.map(({ position, us }) => `${us.toFixed(0)} us at position ${position}`).join(', ');
+  return `${table(['op', 'calls', 'us a call', 'us a token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date}, each op over all layers in turn, ${link(path)}.\nA token without its choice takes ${whole}.`;
+}
+
+function generation(models: readonly string[]): string {
+  const rows = models.flatMap((model) => {
+    const { bench } = sampleBench(model);
+    return bench.results.map(({ texts, temperature, topK, topP, tokensPerSecondOfText, ofBound }) => [
+      model,
+      String(texts),
+      [`temperature ${temperature}`, ...(topK ? [`top-k ${topK}`] : []), ...(topP ? [`top-p ${topP}`] : [])].join(', '),
+      Math.round(tokensPerSecondOfText[2]!).toLocaleString('en-US'),
+      Math.round(texts * tokensPerSecondOfText[2]!).toLocaleString('en-US'),
+      percent(ofBound),
+    ]);
+  });
+  const { bench } = sampleBench(models[0]!);
+  const bounds = models.map((model) => {
+    const { boundTokensPerSecond, tokens } = sampleBench(model).bench;
+    return `${Math.round(boundTokensPerSecond).toLocaleString('en-US')} tokens/s for ${model} (texts of ${tokens} tokens)`;
+  });
+  const head = ['model', 'texts', 'choice', 'tokens/s a text', 'tokens/s in all', 'of the bound'];
+  return `${table(head, rows, 3)}\n\nMedian of five. The bound is a text's: every weight read once for a token, at a copy's ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
+}
+
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
@@ -238,6 +292,8 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   cpu,
   families: stepByFamily,
   sizes,
+  'generation-ops': generationOps,
+  generation,
 };
 
 /** A page with its figures as benchmarks/ has them now. @throws Error for a region that asks for what is not there */

@@ -1,15 +1,8 @@
 #!/usr/bin/env node
-// Command name to command. The only file that sets the exit code and listens for signals; each command is in commands/.
-import { Command, CommanderError } from 'commander';
-import { benchCommand } from './commands/bench.ts';
-import { compareCommand } from './commands/compare.ts';
-import { doctorCommand } from './commands/doctor.ts';
-import { evalCommand } from './commands/eval.ts';
-import { exportCommand } from './commands/export.ts';
-import { preproCommand } from './commands/prepro.ts';
-import { replayCommand } from './commands/replay.ts';
-import { sampleCommand } from './commands/sample.ts';
-import { trainCommand } from './commands/train.ts';
+// Runs the program. The only file that sets the exit code and listens for signals; what there is to run is in
+// commands/program.ts.
+import { CommanderError } from 'commander';
+import { program } from './commands/program.ts';
 import { Gpt2Error, ToldError } from './errors.ts';
 import { asTyped } from './package-root.ts';
 
@@ -41,34 +34,6 @@ function interruption(how?: 'quiet'): AbortSignal {
   return controller.signal;
 }
 
-function program(): Command {
-  const root = new Command('gpt2')
-    .description('GPT-2 training from TypeScript')
-    .enablePositionalOptions()
-    .showSuggestionAfterError(true)
-    .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
-  const commands = [
-    preproCommand(),
-    trainCommand(interruption),
-    sampleCommand(),
-    evalCommand(),
-    compareCommand(),
-    replayCommand(),
-    benchCommand(),
-    exportCommand(),
-    doctorCommand(),
-  ];
-  for (const command of commands) root.addCommand(command as unknown as Command);
-  for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
-    command.exitOverride().option('--verbose', 'show where an error comes from');
-    command.configureOutput({
-      writeOut: (text) => process.stdout.write(asTyped(text)),
-      writeErr: (text) => process.stderr.write(asTyped(text)),
-    });
-  }
-  return root;
-}
-
 /** The exit code for what a command threw; prints its one line (commander has already printed its own). */
 function report(error: unknown, verbose: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
@@ -83,7 +48,7 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
-const root = program();
+const root = program(interruption);
 // A reader that leaves early (`train | head`): a run stops as for Ctrl-C, saved; anything else has nobody left to tell.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;

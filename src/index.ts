@@ -21,6 +21,7 @@ export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { Gpt2Error, NativeError, ShapeError, ToldError, UsageError } from './errors.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
+export { checkInferenceMemory, chooseInferenceBatch } from './evaluate/fit.ts';
 export {
   type Hellaswag,
   type HellaswagScore,
@@ -30,9 +31,12 @@ export {
 } from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
+export { type LivePage, openLivePage } from './live/live-page.ts';
 export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
+export { dataSheetFlops } from './model/flops.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
+export { KeyValueCache } from './model/key-value-cache.ts';
 export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
@@ -57,7 +61,8 @@ export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { type RunRecord, readRun, type Series } from './runs/reader.ts';
 export type { Configuration, RunEvent } from './runs/schema.ts';
-export { generate } from './sample/generate.ts';
+export { fittingTexts, generationRows } from './sample/fit.ts';
+export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
 export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
 export {
   decode,
@@ -69,7 +74,7 @@ export {
   tokenizerNames,
   tokenizerOf,
 } from './tokenizer/tokenizer.ts';
-export { type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
+export { defaultPort, type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
 export { readOption } from './train/options.ts';
 export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';

@@ -121,6 +121,19 @@ __device__ __forceinline__ void wait_for_previous_kernel() {
 #endif
 }
 
+// The same for a kernel that first asks for memory it will read whatever the kernels before it do: the next one's blocks may
+// come at once, so that several kernels' memory is on its way while one computes.
+__device__ __forceinline__ void release_next_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Asks for the 128 bytes at an address to be brought to L2. Reads nothing: what is written there later is seen.
+__device__ __forceinline__ void prefetch_to_l2(const void *address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 // Launches a kernel that begins with wait_for_previous_kernel().
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,

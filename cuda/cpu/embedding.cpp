@@ -1,5 +1,8 @@
 // Token and position embedding. Backward goes over the rows in order for each column, so that tokens that repeat are
 // summed in the same order on any number of threads; threads share the columns.
+#include <algorithm>
+#include <cmath>
+
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -11,6 +14,23 @@ void embedding_forward(Task task, float *out, const int32_t *tokens, const float
     const float *token = wte + static_cast<size_t>(tokens[row]) * C;
     const float *position = wpe + static_cast<size_t>(row % T) * C;
     float *o = out + static_cast<size_t>(row) * C;
+    for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
+  }
+}
+
+void embedding_at_forward(Task task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
+                          const float *wpe, int B, int T, int S, int C, int V) {
+#pragma omp parallel for num_threads(task.threads)
+  for (int row = 0; row < B * T; row++) {
+    const int b = row / T, first = positions[b], at = first + row % T;
+    float *o = out + static_cast<size_t>(row) * C;
+    const bool fits = first >= 0 && first <= S - T;
+    const int32_t id = fits ? tokens[static_cast<size_t>(b) * (S + 1) + at] : -1;
+    if (id < 0 || id >= V) {
+      std::fill(o, o + C, NAN);
+      continue;
+    }
+    const float *token = wte + static_cast<size_t>(id) * C, *position = wpe + static_cast<size_t>(at) * C;
     for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
   }
 }

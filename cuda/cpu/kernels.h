@@ -45,13 +45,22 @@ struct Kernels {
   void (*adamw)(Task, float *weight, float *m, float *v, const float *gradient, int64_t count, float learning_rate,
                 float beta1_correction, float beta2_correction, float clip, float beta1, float beta2, float eps,
                 float weight_decay);
+  void (*embedding_at_forward)(Task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
+                               const float *wpe, int B, int T, int S, int C, int V);
+  void (*attention_cached_forward)(Task, float *out, float *keys, float *values, const float *qkv,
+                                   const int32_t *positions, int B, int T, int S, int C, int NH);
+  int64_t (*attention_cached_scratch)(int threads, int S);
+  void (*sample)(Task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
+                 int V, int Vp, float temperature, int top_k, float top_p);
+  int64_t (*sample_scratch)(int B, int V);
 };
 
 #define GPT2_KERNEL_NAMES(X)                                                                                         \
   X(embedding_forward) X(embedding_backward) X(layernorm_forward) X(layernorm_backward) X(matmul_forward)            \
   X(matmul_backward_input) X(matmul_backward_weight) X(matmul_scratch) X(attention_forward) X(attention_backward)    \
   X(attention_scratch) X(gelu_forward) X(gelu_backward) X(residual_forward) X(cross_entropy) X(square_sum)           \
-  X(square_sum_scratch) X(adamw)
+  X(square_sum_scratch) X(adamw) X(embedding_at_forward) X(attention_cached_forward) X(attention_cached_scratch)     \
+  X(sample) X(sample_scratch)
 
 #ifdef GPT2_PATH
 namespace GPT2_PATH {

@@ -198,6 +198,24 @@ int64_t product_scratch(int threads, int M, int N) {
   return (shared_rows + threads * strip) * BLOCK_K;
 }
 
+// For so few rows that packing a weight would cost more than its product: each weight is read once, where it lies.
+constexpr int FEW_ROWS = 8;
+
+void few_rows_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
+                      int O) {
+#pragma omp parallel for num_threads(task.threads) schedule(static)
+  for (int o = 0; o < O; o++) {
+    const float *line = weight + static_cast<size_t>(o) * C;
+    for (int n = 0; n < N; n++) {
+      const float *row = in + static_cast<size_t>(n) * C;
+      float sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int c = 0; c < C; c++) sum += row[c] * line[c];
+      out[static_cast<size_t>(n) * O + o] = bias ? sum + bias[o] : sum;
+    }
+  }
+}
+
 // Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
 void column_sums(Task task, float *sums, const float *values, int N, int O, bool accumulate) {
   constexpr int slab = 64;
@@ -219,6 +237,7 @@ void column_sums(Task task, float *sums, const float *values, int N, int O, bool
 
 void matmul_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
                     int O) {
+  if (N <= FEW_ROWS) return few_rows_forward(task, out, in, weight, bias, N, C, O);
   const size_t c = C;
   product(task, {out, static_cast<size_t>(O), bias, false}, {in, c, 1}, {weight, c, 1}, N, O, C);
 }

@@ -205,4 +205,53 @@ int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v
   return GPT2_OK;
 }
 
+int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
+                         const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
+  kernels_of(context).embedding_at_forward(task_of(context), floats(out), tokens, positions, floats(wte), floats(wpe), B,
+                                           T, S, C, V);
+  return GPT2_OK;
+}
+
+int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
+                             const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  // In the workspace: what layernorm leaves, then the matmul's own scratch.
+  float *rows = floats(context.workspace), *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
+  layernorm_forward(context, rows, mean, rstd, in, norm_weight, norm_bias, N, C);
+  kernels_of(context).matmul_forward({threads_of(context), rstd + N}, floats(out), rows, floats(weight), floats(bias),
+                                     N, C, O);
+  return GPT2_OK;
+}
+
+int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  layernorm_matmul_forward(context, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+  return gelu_forward(context, out, pre, static_cast<int64_t>(N) * O);
+}
+
+int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  return matmul_scratch(context, N, C, O, false) + static_cast<int64_t>(N) * (C + 2) * float_bytes;
+}
+
+int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
+                             const int32_t *positions, int B, int T, int S, int C, int NH) {
+  kernels_of(context).attention_cached_forward(task_of(context), floats(out), floats(keys), floats(values), floats(qkv),
+                                               positions, B, T, S, C, NH);
+  return GPT2_OK;
+}
+
+int64_t attention_cached_scratch(const gpt2_context &context, int S) {
+  return kernels_of(context).attention_cached_scratch(threads_of(context), S) * float_bytes;
+}
+
+int sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
+           int S, int V, int Vp, float temperature, int top_k, float top_p) {
+  kernels_of(context).sample(task_of(context), tokens, positions, floats(logits), seeds, B, S, V, Vp, temperature, top_k,
+                             top_p);
+  return GPT2_OK;
+}
+
+int64_t sample_scratch(const gpt2_context &context, int B, int V) {
+  return kernels_of(context).sample_scratch(B, V) * float_bytes;
+}
+
 }  // namespace gpt2::ops

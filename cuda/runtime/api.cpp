@@ -1,4 +1,6 @@
 // The exported ops of both libraries: arguments are checked here, once; the library's own op (ops.h) does the work.
+#include <cmath>
+
 #include "checks.h"
 #include "ops.h"
 
@@ -265,6 +267,90 @@ int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, flo
   if (check.failed()) return check.status();
   return ops::adamw(*context, weight, master, m, v, gradient, step, count, gradient_dtype, beta1, beta2, eps,
                     weight_decay);
+}
+
+int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,
+                              const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
+      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}, {"wpe", wpe}});
+  if (check.failed()) return check.status();
+  return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
+}
+
+int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C,
+                                  int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::layernorm_matmul_forward(*context, out, in, norm_weight, norm_bias, weight, bias, N, C, O);
+}
+
+int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
+                                       const void *norm_weight, const void *norm_bias, const void *weight,
+                                       const void *bias, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"weight", weight}})
+      .tensors({{"norm_weight", norm_weight}, {"norm_bias", norm_bias}});
+  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::layernorm_matmul_gelu_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+}
+
+int gpt2_layernorm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}}).tensors({{"bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::layernorm_matmul_scratch(*context, N, C, O);
+  return GPT2_OK;
+}
+
+int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
+                                  const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH) {
+  Check check = attention_check(
+      context, __func__, B, T, C, NH,
+      {{"out", out}, {"keys", keys}, {"values", values}, {"qkv", qkv}, {"positions", positions}});
+  check.sizes({{"S", S}});
+  if (!check.failed()) {
+    check.that(C / NH <= 256, "a head size of at most 256, got " + std::to_string(C / NH))
+        .scratch(ops::attention_cached_scratch(*context, S));
+  }
+  if (check.failed()) return check.status();
+  return ops::attention_cached_forward(*context, out, keys, values, qkv, positions, B, T, S, C, NH);
+}
+
+int gpt2_attention_cached_scratch(gpt2_context *context, int64_t *bytes, int32_t S) {
+  Check check(context, __func__);
+  check.sizes({{"S", S}}).tensors({{"bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::attention_cached_scratch(*context, S);
+  return GPT2_OK;
+}
+
+int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,
+                int32_t B, int32_t S, int32_t V, int32_t Vp, float temperature, int32_t top_k, float top_p) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"S", S}, {"V", V}, {"Vp", Vp}})
+      .tensors({{"tokens", tokens}, {"positions", positions}, {"logits", logits}, {"seeds", seeds}})
+      .that(V <= Vp, "V of at most Vp, got " + std::to_string(V) + " and " + std::to_string(Vp))
+      .that(temperature >= 0 && std::isfinite(temperature), "a temperature of at least 0, got " + std::to_string(temperature))
+      .that(top_k >= 0, "top_k of at least 0, got " + std::to_string(top_k))
+      .that(top_p >= 0 && top_p <= 1, "top_p from 0 to 1, got " + std::to_string(top_p));
+  if (!check.failed()) check.scratch(ops::sample_scratch(*context, B, V));
+  if (check.failed()) return check.status();
+  return ops::sample(*context, tokens, positions, logits, seeds, B, S, V, Vp, temperature, top_k, top_p);
+}
+
+int gpt2_sample_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_t V) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"V", V}}).tensors({{"bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::sample_scratch(*context, B, V);
+  return GPT2_OK;
 }
 
 namespace {

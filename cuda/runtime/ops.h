@@ -61,6 +61,20 @@ int64_t global_norm_scratch(const gpt2_context &, int64_t matrix_count, int64_t 
 int adamw(gpt2_context &, void *weight, float *master, float *m, float *v, const void *gradient, const float *step,
           int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay);
 
+int embedding_at_forward(gpt2_context &, void *out, const int32_t *tokens, const int32_t *positions, const void *wte,
+                         const void *wpe, int B, int T, int S, int C, int V);
+int layernorm_matmul_forward(gpt2_context &, void *out, const void *in, const void *norm_weight, const void *norm_bias,
+                             const void *weight, const void *bias, int N, int C, int O);
+int layernorm_matmul_gelu_forward(gpt2_context &, void *out, void *pre, const void *in, const void *norm_weight,
+                                  const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
+int64_t layernorm_matmul_scratch(const gpt2_context &, int N, int C, int O);
+int attention_cached_forward(gpt2_context &, void *out, void *keys, void *values, const void *qkv,
+                             const int32_t *positions, int B, int T, int S, int C, int NH);
+int64_t attention_cached_scratch(const gpt2_context &, int S);
+int sample(gpt2_context &, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B, int S,
+           int V, int Vp, float temperature, int top_k, float top_p);
+int64_t sample_scratch(const gpt2_context &, int B, int V);
+
 int all_reduce(gpt2_context &, void *data, gpt2_communicator &, int64_t count, int dtype);
 int reduce_scatter(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int dtype);
 int all_gather(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int dtype);

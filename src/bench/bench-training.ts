@@ -34,7 +34,9 @@ export async function benchTraining(
   const config = presetConfig(options.model);
   if (!config) throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${options.model}`);
   if (options.sequence > config.context) {
-    throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
+    throw new UsageError(
+      `--seq ${options.sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
+    );
   }
   const { batch, sequence, accumulation, seed, order } = options;
   const data = given.data ?? (existsSync(options.data) ? options.data : undefined);

@@ -1,6 +1,7 @@
 // Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
 import type { Batch } from '../batches/loader.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { flopsPerToken } from '../model/flops.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
@@ -57,20 +58,11 @@ export interface BenchReport {
   readonly sequence: number;
   readonly accumulation: number;
   readonly step: StepTimes;
-  /** Operations of a token, forward and backward; see `flopsPerToken`. */
+  /** Operations of a token, forward and backward; see model/flops.ts. */
   readonly flopsPerToken: number;
   readonly peaks: Peaks;
   readonly ops: readonly OpTime[];
   readonly memory: MemoryUse;
-}
-
-/**
- * Operations that a token costs in training: 6 for each weight that it is multiplied by (2 forward, 4 backward; Kaplan et al.
- * 2020), which leaves out wpe and counts wte as the head, and 6 * T * C a layer for causal attention's products.
- */
-export function flopsPerToken({ layers, channels, vocabularySize }: ModelConfig, sequence: number): number {
-  const weights = 12 * layers * channels ** 2 + vocabularySize * channels;
-  return 6 * weights + 6 * layers * sequence * channels;
 }
 
 /** Measures as the options say. @throws Gpt2Error if the device cannot be opened or has too little memory */

@@ -1,12 +1,13 @@
 // Writes checkpoints on a thread of its own (background-thread.ts) while training goes on: the device copies its state into
 // page-locked memory behind what was issued before, and the thread writes from there. What a checkpoint is, is write.ts's.
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
 import { arenaSizes, type ParameterCopy } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type PinnedBuffer } from '../native/buffer.ts';
+import { startThread } from '../native/start-thread.ts';
 import type { CheckpointHead, Keeping, Moments, SaveResult, StateCopy } from './write.ts';
 
 /** Addresses in the memory of this process. */
@@ -103,11 +104,7 @@ export class BackgroundWriter {
 
   #thread(): Worker {
     if (this.#worker) return this.#worker;
-    const source = import.meta.url.endsWith('.ts');
-    const module = new URL(`./background-thread.${source ? 'ts' : 'js'}`, import.meta.url);
-    // A thread of Node 20 takes no loader from its parent.
-    const entry = source ? new URL('../native/typescript-thread.mjs', import.meta.url) : module;
-    const worker = new Worker(entry, { workerData: { module: module.href } });
+    const worker = startThread('./background-thread', import.meta.url);
     // It keeps the program alive only while it writes.
     worker.unref();
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));

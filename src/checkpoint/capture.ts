@@ -132,7 +132,13 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
 
 /** @throws Gpt2Error if the folder is no capture, or a file is missing or changed */
 export function readCapture(path: string): FoundCapture {
-  const manifest = readDescription(join(path, captureFile), 'gpt2.ts capture', captureVersion, captureSchema);
+  const description = join(path, captureFile);
+  if (!existsSync(description)) {
+    throw new Gpt2Error(
+      `${path} is not a capture, it has no ${captureFile}: name one that train wrote, <run>/captures/step-…`,
+    );
+  }
+  const manifest = readDescription(description, 'gpt2.ts capture', captureVersion, captureSchema);
   verifyContents(path, manifest.files);
   checkModelSize(path, manifest);
   return { path, manifest };

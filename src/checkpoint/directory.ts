@@ -86,14 +86,25 @@ export function newestValidCheckpoint(folder: string): {
  */
 export function resolveCheckpoint(path: string): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
   if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name a run or a checkpoint folder`);
-  if (existsSync(join(path, manifestFile))) return { ...verifyCheckpoint(path), damaged: [] };
+  if (existsSync(join(path, manifestFile))) return { ...verifyNamed(path), damaged: [] };
   const inRun = join(path, 'checkpoints');
   const { checkpoint, damaged } = newestValidCheckpoint(existsSync(inRun) ? inRun : path);
   if (checkpoint) return { ...checkpoint, damaged };
   if (damaged.length > 0) {
-    throw new Gpt2Error(`${path} has no whole checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}`);
+    throw new Gpt2Error(
+      `${path} has no whole checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}; name another run`,
+    );
   }
-  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one`);
+  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one: name a folder that train wrote`);
+}
+
+function verifyNamed(path: string): FoundCheckpoint {
+  try {
+    return verifyCheckpoint(path);
+  } catch (cause) {
+    if (!(cause instanceof Gpt2Error)) throw cause;
+    throw new Gpt2Error(`${cause.message}; name another checkpoint`, { cause });
+  }
 }
 
 /** The shape of a checkpoint's model. @throws UsageError if there can be no such model */

@@ -118,7 +118,7 @@ interface Header {
 
 function readHeader(path: string, file: number): Header {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}`);
+    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}; name a run, a checkpoint or such a file`);
   };
   const stats = fstatSync(file);
   if (!stats.isFile()) return refuse('it is not a file');

@@ -7,6 +7,7 @@ import { Command, Option } from 'commander';
 import {
   type BenchReport,
   benchTraining,
+  dataSheetFlops,
   Gpt2Error,
   type OptionName,
   type OptionRow,
@@ -18,9 +19,6 @@ import { formatBytes } from './progress.ts';
 
 /** Options of train that mean the same here. */
 const shared = ['model', 'data', 'batch', 'sequence', 'totalBatch', 'device', 'dtype', 'threads'] as const;
-
-/** Dense bf16 rates of data sheets, by a word of the device's name. */
-const dataSheetFlops: Record<string, number> = { H100: 989e12, H200: 989e12, A100: 312e12 };
 
 export function benchCommand(): Command {
   const command = new Command('bench').description('Measure training on this device: step, ops, memory').addHelpText(
@@ -82,7 +80,9 @@ function writeResults(path: string, text: string): void {
   try {
     writeFileSync(path, text);
   } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be written: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`${path} cannot be written: ${(cause as Error).message}; name another file with --out`, {
+      cause,
+    });
   }
 }
 
@@ -135,7 +135,7 @@ type Measured = BenchReport & { command: string; clocks: string | null; data: st
 function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
   const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
-  const sheet = Object.entries(dataSheetFlops).find(([word]) => all.dtype === 'bf16' && device.device.includes(word));
+  const sheet = dataSheetFlops(device.device, all.dtype);
   const unplanned = memory.used - memory.plannedTotal;
   const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)}%`;
   const lines = [
@@ -146,9 +146,7 @@ function table(all: Measured): string {
     `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
     `host          ${step.hostMs.toFixed(3)} ms a step issuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
     `rate          ${flops.toFixed(1)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
-    ...(sheet
-      ? [`MFU           ${percent(flops * 1e12, sheet[1])} of the data sheet's ${sheet[1] / 1e12} TFLOP/s`]
-      : []),
+    ...(sheet ? [`MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s`] : []),
     `limits        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; own matmul of ${peaks.matmulSize}^3 ${(peaks.matmulFlopsPerSecond / 1e12).toFixed(1)} TFLOP/s`,
     ...(all.firstStepMs === null
       ? []

@@ -4,6 +4,8 @@ import { Command, Option } from 'commander';
 import { ToldError, UsageError } from '../errors.ts';
 import {
   agree,
+  checkInferenceMemory,
+  chooseInferenceBatch,
   createModel,
   Device,
   type Dtype,
@@ -18,7 +20,6 @@ import {
   type Role,
   readDataset,
   readHellaswag,
-  readOption,
   refuseOtherVocabulary,
   resolveWeights,
   scoreHellaswag,
@@ -27,6 +28,7 @@ import {
   type Weights,
   weightsHash,
 } from '../index.ts';
+import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 
 const examples = `
@@ -46,10 +48,11 @@ interface Flags {
   readonly data?: string;
   readonly role: Role;
   readonly hellaswag?: string;
-  readonly batch?: number;
+  readonly batch?: number | 'auto';
   readonly seq?: number;
   readonly steps?: number;
   readonly gpus?: number;
+  readonly maxMemory?: number;
   readonly device: string;
   readonly dtype?: Dtype;
   readonly threads?: number;
@@ -57,13 +60,6 @@ interface Flags {
 }
 
 export function evalCommand(): Command {
-  const fromTable = (name: 'device' | 'dtype' | 'threads') => {
-    const row = optionTable[name];
-    const shown = 'default' in row ? row.default : row.defaultText;
-    return new Option(`${row.flag} <${row.argument}>`, `${row.help} (default: ${shown})`).argParser((text) =>
-      readOption(name, text),
-    );
-  };
   const ofRun = (otherwise: string) => `(default: as the run that made the model, else ${otherwise})`;
   return new Command('eval')
     .description('Evaluate a trained model')
@@ -71,7 +67,7 @@ export function evalCommand(): Command {
     .option('--data <DIR>', `folder of token shards ${ofRun(optionTable.data.default)}`)
     .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
-    .option('--batch <B>', `sequences in a batch ${ofRun('4')}`, strictNumber('--batch', 1, 65536, 'whole'))
+    .addOption(tableOption('batch', `sequences in a batch; auto: as many as memory has room for ${ofRun('4')}`))
     .option(
       '--seq <T>',
       `tokens in a sequence ${ofRun("the model's context")}`,
@@ -82,9 +78,10 @@ export function evalCommand(): Command {
       'batches (default: every whole one)',
       strictNumber('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'),
     )
-    .addOption(fromTable('device'))
-    .addOption(fromTable('dtype'))
-    .addOption(fromTable('threads'))
+    .addOption(tableOption('maxMemory'))
+    .addOption(tableOption('device'))
+    .addOption(tableOption('dtype'))
+    .addOption(tableOption('threads'))
     .option(
       '--gpus <N>',
       'GPUs of this machine that share the work (default: 1)',
@@ -120,18 +117,26 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
   const weights = resolveWeights(flags.model);
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
-  const batch = flags.batch ?? size(configuration.batch) ?? 4;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   if (sequence > config.context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${config.context} positions`);
+    throw new UsageError(
+      `--seq ${sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
+    );
   }
   // All that can be wrong with the files, before the device is taken.
-  const sizes = { batch, sequence, vocabularySize: config.vocabularySize };
-  const hellaswag = flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, sizes);
+  const { vocabularySize } = config;
+  const hellaswag =
+    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize });
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
+  const { maxMemory } = flags;
+  const asked = flags.batch ?? size(configuration.batch) ?? 4;
+  const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
+  if (asked === 'auto') notice(`--batch auto is --batch ${batch} here`);
+  checkInferenceMemory(device, config, { B: batch, T: sequence, maxMemory });
+  const sizes = { batch, sequence };
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
   weights.load(model);
   if (ranks) {

@@ -19,8 +19,9 @@ A download goes on where it was, and its checksum is checked. HF_ENDPOINT names 
 
 const tinystoriesHelp = `
 From the text files of roneneldan/TinyStories, TinyStoriesV2-GPT4-train.txt and -valid.txt (2.2 GB): those of --from, of
-GPT2_DATASETS/tinystories, or of the network, which are kept in <out>/download. Stories are apart by <|endoftext|>. A file
-with train or valid in its name has that role; others are divided by content.${network}
+GPT2_DATASETS/tinystories, or of the network, which are kept in <out>/download. Stories are apart by <|endoftext|>; --from
+also takes the .parquet files that are published. A file with train or valid in its name has that role; others are divided
+by content.${network}
 
 Examples:
   npm run prepro tinystories
@@ -33,13 +34,14 @@ ${Object.entries(finewebVersions)
   .map(([name, { description }]) => `  ${name.padEnd(5)} ${description}`)
   .join('\n')}
 
-With --from it is made of .jsonl or .jsonl.gz files, whose order is kept: shard 000000 is validation, the next are for
-training, as in llm.c; with --val-fraction, a share by content instead. Parquet is not read: export it as JSON lines.
+With --from it is made of files, whose order is kept: .parquet as published, in row groups of up to 64 MiB of text (as
+HuggingFaceFW/fineweb, sample/10BT/000_00000.parquet), .jsonl or .jsonl.gz. Shard 000000 is validation, the next are for
+training, as in llm.c; with --val-fraction, a share by content instead.
 Without --from, shards made with llm.c's script are downloaded, 200 MB each.${network}
 
 Examples:
   npm run prepro -- fineweb --version 10B --shards 10
-  npm run prepro -- fineweb --version edu --from fineweb-edu/
+  npm run prepro -- fineweb --version edu --from fineweb-edu/            a folder of .parquet or .jsonl
 `;
 
 const addCorpusFlags = (command: Command, out: string, shardTokens: number) =>
@@ -61,7 +63,7 @@ export function preproFinewebCommand(): Command {
   const command = new Command('fineweb')
     .description('FineWeb and FineWeb-Edu, in shards of 100 million tokens')
     .option('--version <NAME>', Object.keys(finewebVersions).join(', '), '10B')
-    .option('--field <NAME>', 'of a JSON line: which has the text', 'text')
+    .option('--field <NAME>', 'the column, or field of a JSON line, that has the text', 'text')
     .option(
       '--shards <N>',
       'training shards to download (default: 10 billion tokens)',

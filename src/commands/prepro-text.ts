@@ -36,6 +36,7 @@ Examples:
   npm run prepro -- text notes/ --out data/n --val-fraction 0.1
   npm run prepro -- text corpus.txt --separator '\\n\\n'     \\n and \\t are a line break and a tab
   npm run prepro -- text dump.jsonl.gz --field text        a JSON object a line
+  npm run prepro -- text table.parquet --field text        a row's column
   npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
 `;
 
@@ -44,14 +45,14 @@ export function preproTextCommand(): Command {
     .description('Token shards of any UTF-8 text: files, or a folder of them')
     .argument('<file...>', 'files or folders')
     .option('--separator <TEXT>', 'what stands between documents (default: a file is a document)')
-    .option('--field <NAME>', 'the files are lines of JSON, with a document in this field');
+    .option('--field <NAME>', 'the files are lines of JSON, or .parquet, with a document in this field or column');
   return addTextFlags(command)
     .option('--out <DIR>', 'folder to write (default: data/<name of the first file>)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
       const { separator, field, valFraction = defaultValFraction } = flags;
       if (field !== undefined && separator !== undefined) {
-        throw new UsageError('--field and --separator exclude each other: a line of JSON is a document');
+        throw new UsageError('--field and --separator exclude each other, give one: a line or row is a document');
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
       const format =

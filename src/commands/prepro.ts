@@ -1,5 +1,5 @@
 // `prepro`: makes a data set's token shards.
-import { Command } from 'commander';
+import { Argument, Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { datasetNames, datasets, prepareDataset, prepareHellaswag } from '../index.ts';
 import { asTyped } from '../package-root.ts';
@@ -19,11 +19,11 @@ ${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`)
   hellaswag        HellaSwag's questions, for eval and for train --hellaswag-every
 
 Examples:
-  npm run prepro tinyshakespeare                     download, check, encode
-  npm run prepro tinyshakespeare -- --from input.txt from a file of yours
-  npm run prepro own-source                          no network needed
+  npm run prepro tinyshakespeare                            download, check, encode
+  npm run prepro tinyshakespeare -- --from input.txt        from a file of yours
+  npm run prepro own-source                                 no network needed
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from the published file
-  npm run prepro text book.txt notes/                text of yours (npm run prepro text -- --help)
+  npm run prepro text book.txt notes/                       text of yours (npm run prepro text -- --help)
 
 The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt,
 hellaswag/hellaswag_val.jsonl.
@@ -33,16 +33,23 @@ export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
   const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
   for (const part of parts) command.addCommand(part);
+  const dataset = new Argument('[dataset]', 'what to make');
+  // Shown and completed; what is no name is refused below, in words of ours.
+  dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")
-    .argument('[dataset]', [...datasets.map(({ name }) => name), 'hellaswag'].join(', '))
+    .addArgument(dataset)
     .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
     .option('--out <DIR>', 'folder to write (default: data/<dataset>)')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(async (name: string | undefined, flags: Flags) => {
-      if (name === undefined) throw new UsageError(`name a data set: ${datasetNames.join(', ')}, or text FILE`);
       if (name === 'hellaswag') return makeQuestions(flags);
+      if (name === undefined || !datasetNames.includes(name)) {
+        const what = name === undefined ? 'no data set is named' : `there is no data set ${JSON.stringify(name)}`;
+        const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
+        throw new UsageError(`${what}: name one of ${known.join(', ')}`);
+      }
       const notice = (text: string) => process.stderr.write(`${text}\n`);
       const { folder, present, dataset } = await prepareDataset(name, { from: flags.from, out: flags.out, notice });
       if (flags.json) {

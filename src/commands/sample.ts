@@ -1,46 +1,65 @@
-// `sample`: text from a trained model, streamed to stdout; everything else it says goes to stderr.
-import { readdirSync, statSync } from 'node:fs';
+// `sample`: texts from a trained model, streamed to stdout; everything else it says goes to stderr.
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { Gpt2Error } from '../errors.ts';
 import {
   createModel,
   Device,
+  type Dtype,
   encode,
+  fittingTexts,
+  type GenerationEnd,
   generate,
+  generationRows,
+  KeyValueCache,
   listCheckpoints,
   resolveWeights,
   StreamDecoder,
   selectDevice,
+  type Tokenizer,
   tokenizerOf,
 } from '../index.ts';
+import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 
 const examples = `
 Examples:
   npm run sample                                        from the newest run in runs/
   npm run sample -- --model runs/d6 --prompt "ROMEO:" --tokens 200 --temperature 0.8
-  npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --seed 7
+  npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
+  npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
+
+Several texts are made together and printed one after the other, with a line of --- between them.
 `;
 
 interface Flags {
   readonly model?: string;
   readonly prompt: string;
+  readonly count: number;
   readonly tokens: number;
   readonly temperature: number;
   readonly topK: number;
   readonly topP: number;
   readonly seed: number;
-  readonly device: string;
-  readonly threads: number;
+  readonly whenFull: 'slide' | 'stop';
+  readonly stream: boolean;
+  readonly json?: boolean;
+  readonly device?: string;
+  readonly dtype?: Dtype;
+  readonly threads?: number;
 }
+
+/** Texts that are made at a time. */
+const mostTexts = 32;
 
 export function sampleCommand(): Command {
   return new Command('sample')
-    .description('Text from a trained model')
+    .description('Texts from a trained model')
     .option('--model <PATH>', "a run, a checkpoint, or llm.c's model .bin (default: the newest run in runs/)")
-    .option('--prompt <TEXT>', 'text to go on from', '')
-    .option('--tokens <N>', 'most tokens to make', strictNumber('--tokens', 1, 1_000_000, 'whole'), 128)
+    .option('--prompt <TEXT>', 'text to go on from; -: texts from standard input, one a line', '')
+    .option('--count <N>', 'texts for each prompt', strictNumber('--count', 1, 100_000, 'whole'), 1)
+    .option('--tokens <N>', 'most tokens to make of a text', strictNumber('--tokens', 1, 1_000_000, 'whole'), 128)
     .option('--temperature <X>', '0: always the likeliest token', strictNumber('--temperature', 0, 100, 'any'), 0.8)
     .option('--top-k <N>', 'only the N likeliest tokens; 0: all', strictNumber('--top-k', 0, 65536, 'whole'), 0)
     .option(
@@ -50,15 +69,23 @@ export function sampleCommand(): Command {
       1,
     )
     .option('--seed <N>', 'of the choices', strictNumber('--seed', 0, 2 ** 32 - 1, 'whole'), 42)
-    .option('--device <NAME>', 'auto, cuda, cuda:N, cpu', 'auto')
-    .option('--threads <N>', 'CPU threads; 0: all cores', strictNumber('--threads', 0, 1024, 'whole'), 0)
+    .addOption(
+      new Option('--when-full <WHAT>', "past the model's context: forget the older half of a text, or end it")
+        .choices(['slide', 'stop'])
+        .default('slide'),
+    )
+    .option('--no-stream', 'print each text when it is whole, not as it comes')
+    .option('--json', 'a line of JSON for each text: prompt, text, tokens, end')
+    .addOption(tableOption('device'))
+    .addOption(tableOption('dtype'))
+    .addOption(tableOption('threads'))
     .addHelpText('after', examples)
-    .action(sample);
+    .action((flags) => sample(flags as unknown as Flags));
 }
 
 async function sample(flags: Flags): Promise<void> {
   const notice = (text: string) => process.stderr.write(`${text}\n`);
-  const target = selectDevice(flags.device);
+  const target = selectDevice(flags.device ?? 'auto');
   const weights = resolveWeights(flags.model ?? newestRun());
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
@@ -69,21 +96,114 @@ async function sample(flags: Flags): Promise<void> {
       `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which is no tokenizer's: it has no text to give`,
     );
   }
-  using device = Device.open({ ...target, threads: flags.threads });
-  const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
-  weights.load(model);
+  const given = flags.prompt === '-' ? linesOfInput() : [flags.prompt];
+  const prompts = given.flatMap((prompt) => Array<string>(flags.count).fill(prompt));
 
-  const decoder = new StreamDecoder(tokenizer);
-  // Every document of the training data begins with the end of the one before.
-  const prompt = [tokenizer.endOfText, ...encode(flags.prompt, tokenizer)];
-  const generation = generate(model, { ...flags, prompt, stopAt: tokenizer.endOfText });
-  let next = await generation.next();
-  process.stdout.write(flags.prompt);
-  for (; !next.done; next = await generation.next()) process.stdout.write(decoder.push(next.value));
-  process.stdout.write(`${decoder.end()}\n`);
-  if (next.value === 'diverged') {
-    throw new Gpt2Error(`${weights.path} gives no text: its weights have diverged; sample an earlier checkpoint`);
+  const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
+  using device = Device.open({ ...target, dtype, threads: flags.threads });
+  const window = config.context;
+  const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts), window });
+  const model = createModel(device, config, { ...generationRows({ texts, window }), purpose: 'inference' });
+  weights.load(model);
+  const cache = new KeyValueCache(model, { texts, window });
+
+  const begun = performance.now();
+  let made = 0;
+  for (let first = 0; first < prompts.length; first += texts) {
+    const together = prompts.slice(first, first + texts);
+    const page = new Page(together, tokenizer, { ...flags, isFirst: first === 0 });
+    const generation = generate(cache, {
+      ...flags,
+      // Every document of the training data begins with the end of the one before.
+      prompts: together.map((prompt) => [tokenizer.endOfText, ...encode(prompt, tokenizer)]),
+      firstText: first,
+      stopAt: tokenizer.endOfText,
+    });
+    for await (const next of generation) {
+      if ('token' in next) {
+        made++;
+        page.add(next.text, next.token);
+      } else {
+        if (next.end === 'diverged') {
+          throw new Gpt2Error(`${weights.path} gives no text: its weights have diverged; sample an earlier checkpoint`);
+        }
+        page.end(next.text, next.end);
+      }
+    }
   }
+  const seconds = (performance.now() - begun) / 1000;
+  notice(
+    `${made.toLocaleString('en-US')} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${Math.round(made / seconds).toLocaleString('en-US')} tokens/s`,
+  );
+}
+
+/** Prints texts in their order, each as it comes as soon as those before it have ended. */
+class Page {
+  readonly #texts: {
+    readonly prompt: string;
+    readonly decoder: StreamDecoder;
+    text: string;
+    tokens: number;
+    end?: GenerationEnd;
+  }[];
+  readonly #stream: boolean;
+  readonly #json: boolean;
+  #isFirst: boolean;
+  /** The text that is being printed, and how much of it is. */
+  #current = 0;
+  #printed = 0;
+
+  constructor(
+    prompts: readonly string[],
+    tokenizer: Tokenizer,
+    { stream, json = false, isFirst }: { stream: boolean; json?: boolean; isFirst: boolean },
+  ) {
+    this.#texts = prompts.map((prompt) => ({ prompt, decoder: new StreamDecoder(tokenizer), text: prompt, tokens: 0 }));
+    this.#stream = stream && !json;
+    this.#json = json;
+    this.#isFirst = isFirst;
+  }
+
+  add(index: number, token: number): void {
+    const text = this.#texts[index]!;
+    text.text += text.decoder.push(token);
+    text.tokens++;
+    this.#print();
+  }
+
+  end(index: number, end: GenerationEnd): void {
+    const text = this.#texts[index]!;
+    text.text += text.decoder.end();
+    text.end = end;
+    this.#print();
+  }
+
+  #print(): void {
+    for (; this.#current < this.#texts.length; this.#current++, this.#printed = 0) {
+      const { prompt, text, tokens, end } = this.#texts[this.#current]!;
+      if (!this.#stream && !end) return;
+      if (this.#json) {
+        process.stdout.write(`${JSON.stringify({ prompt, text, tokens, end })}\n`);
+        continue;
+      }
+      if (this.#printed === 0 && text.length > 0) {
+        if (!this.#isFirst) process.stdout.write('---\n');
+        this.#isFirst = false;
+      }
+      process.stdout.write(text.slice(this.#printed));
+      this.#printed = text.length;
+      if (!end) return;
+      process.stdout.write('\n');
+    }
+  }
+}
+
+/** @throws Gpt2Error if there is none */
+function linesOfInput(): string[] {
+  const lines = readFileSync(0, 'utf8').split(/\r?\n/);
+  if (lines.at(-1) === '') lines.pop();
+  if (lines.length === 0) throw new Gpt2Error('standard input has no prompt: give --prompt - a text on each line');
+  return lines;
 }
 
 /** The run in runs/ that saved last. @throws Gpt2Error if none has a checkpoint */

@@ -24,12 +24,14 @@ Examples:
   npm run train -- --model d6 --steps 400 --batch 4 --seq 64 --lr 6e-4 --warmup 40 \\
     --final-lr-frac 0.1 --weight-decay 0.1 --val-every 50 --out runs/d6
   npm run train -- --out runs/d6 --resume            continue it after Ctrl-C
-  npm run train -- --data data/own-source --steps 50 no download needed: prepro own-source
+  npm run train -- --data data/own-source --steps 50
+                                                     no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
                                                      what it would take, and the micro-batch that fits
   npm run train -- --gpus 2 --batch 64               on two GPUs, a process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
+  npm run train -- --steps 400 --serve               the run as it goes, at http://127.0.0.1:8042/
 
 Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from there, bit for bit.
 `;
@@ -40,10 +42,14 @@ Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from 
  */
 export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
+  // The table's texts say choices, with what they mean.
+  command.configureHelp({ optionDescription: ({ description }) => description });
   for (const [name, row] of Object.entries(optionTable) as [OptionName, OptionRow][]) {
     const shown = row.default === undefined || row.default === false ? row.defaultText : String(row.default);
     const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
-    const option = new Option(row.argument ? `${row.flag} <${row.argument}>` : row.flag, help);
+    const argument = row.alone === undefined ? `<${row.argument}>` : `[${row.argument}]`;
+    const option = new Option(row.argument ? `${row.flag} ${argument}` : row.flag, help).preset(row.alone);
+    if (Array.isArray(row.read)) option.choices(row.read);
     command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
   }
   return command.action(async (flags: Record<string, unknown>) => {

@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
-import { presetConfig } from '../model/config.ts';
+import { customModel, presetConfig } from '../model/config.ts';
 import { packageRoot } from '../package-root.ts';
 import type { Configuration } from '../runs/schema.ts';
 
@@ -70,7 +70,9 @@ export function readReference(nameOrPath: string): Reference {
     return referenceSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
-    throw new Gpt2Error(`${path} is not a reference curve: ${reason}`, { cause });
+    throw new Gpt2Error(`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`, {
+      cause,
+    });
   }
 }
 
@@ -89,7 +91,7 @@ export function mismatches(configuration: Configuration, reference: Reference): 
   const wanted = reference.configuration;
   const run: Record<string, unknown> = { ...configuration, data: basename(configuration.data) };
   // By whatever name, a preset starts from the seed, and its sizes are fields of their own; a folder starts from weights.
-  if (presetConfig(configuration.model)) run.model = wanted.model;
+  if (configuration.model === customModel || presetConfig(configuration.model)) run.model = wanted.model;
   const uncompared = ['valEvery'];
   if (isFlat(run) && isFlat(wanted)) uncompared.push('steps', 'schedule', 'finalLearningRateFraction');
   return Object.keys(wanted)

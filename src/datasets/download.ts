@@ -47,11 +47,6 @@ export const huggingFace = (path: string): string =>
 export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
   if (existsSync(path)) return;
   const { notice = () => {}, pauseMilliseconds = 1000 } = options;
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
-  }
   let pause = pauseMilliseconds;
   for (let attempt = 1; ; attempt++) {
     try {
@@ -102,6 +97,7 @@ async function fetchRest(url: string, path: string, { onProgress }: DownloadOpti
       tag: response.headers.get('etag') ?? undefined,
       sha256: linked.sha256 ?? sha256In(response.headers.get('etag')),
     };
+    makeFolderOf(path);
     writeFileSync(`${part}.json`, JSON.stringify(facts));
     let done = start;
     const counted = async function* (body: AsyncIterable<Uint8Array>) {
@@ -118,6 +114,15 @@ async function fetchRest(url: string, path: string, { onProgress }: DownloadOpti
     return facts;
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/** Not before something comes: an address that gives nothing leaves nothing. */
+function makeFolderOf(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, { cause });
   }
 }
 

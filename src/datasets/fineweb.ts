@@ -1,14 +1,15 @@
 // FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, of which 000000 is validation.
-// Either encoded here from JSON lines, or downloaded as the shards that others have made with llm.c's script.
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+// Either encoded here from Parquet files or JSON lines, or downloaded as the shards that others have made with llm.c's script.
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { type Dataset, datasetFile, type Role, readDataset, unfinishedFolder } from '../shards/find.ts';
+import { type Dataset, datasetFile, type Role, readDataset } from '../shards/find.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
 import { gpt2 } from '../tokenizer/tokenizer.ts';
 import { download, huggingFace } from './download.ts';
 import { findInputs } from './text/inputs.ts';
 import { type PreparedText, prepareText } from './text/prepare-text.ts';
+import { WorkFolder } from './text/work-folder.ts';
 import type { CorpusOptions } from './tinystories.ts';
 
 interface Version {
@@ -48,7 +49,7 @@ export function finewebVersion(name: string): Version {
 
 export interface FinewebOptions extends CorpusOptions {
   readonly version: string;
-  /** Of the JSON objects: which has the text. */
+  /** Of the columns or the JSON objects' fields: which has the text. */
   readonly field?: string;
   /** How many training shards to download. */
   readonly shards?: number;
@@ -59,13 +60,7 @@ export async function prepareFineweb(options: FinewebOptions): Promise<PreparedT
   const { from, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
   const version = finewebVersion(options.version);
   if (!from) return downloadShards(version, options);
-  const inputs = findInputs(from, { suffixes: ['.jsonl', '.jsonl.gz', '.json.gz'] });
-  const parquet = inputs.find(({ path }) => path.endsWith('.parquet'));
-  if (parquet) {
-    throw new Gpt2Error(
-      `${parquet.path} is a parquet file, which is not read: export it as JSON lines, as with pandas.read_parquet(…).to_json(…, orient="records", lines=True)`,
-    );
-  }
+  const inputs = findInputs(from, { suffixes: ['.parquet', '.jsonl', '.jsonl.gz', '.json.gz'] });
   return prepareText(inputs, {
     ...rest,
     format: { kind: 'jsonl', field },
@@ -81,8 +76,23 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
     wanted.push({ file: `${version.prefix}_train_${String(number).padStart(6, '0')}.bin`, role: 'train' });
   }
   const known = readDataset(out);
-  const work = join(out, unfinishedFolder);
-  if (!known) mkdirFor(work);
+  const work = known ? undefined : new WorkFolder(out);
+  try {
+    const made = await fetchShards(wanted, { version, known, options });
+    work?.remove();
+    return made;
+  } catch (error) {
+    // What has come stays, and stays unfinished.
+    if (readdirSync(out).length === 1) work?.abandon();
+    throw error;
+  }
+}
+
+async function fetchShards(
+  wanted: readonly { file: string; role: Role }[],
+  { version, known, options }: { version: Version; known: Dataset | undefined; options: FinewebOptions },
+): Promise<PreparedText> {
+  const { out } = options;
   let present = known !== undefined;
   const shards: Dataset['shards'] = [];
   for (const { file, role } of wanted) {
@@ -105,14 +115,5 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
   const source = `${version.repository} on Hugging Face: ${version.description}`;
   const dataset: Dataset = { source, tokenizer: gpt2.name, vocabularySize: gpt2.vocabularySize, shards };
   if (!present) writeDurably(join(out, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
-  rmSync(work, { recursive: true, force: true });
   return { folder: out, present, dataset };
-}
-
-function mkdirFor(folder: string): void {
-  try {
-    mkdirSync(folder, { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
-  }
 }

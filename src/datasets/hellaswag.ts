@@ -30,12 +30,15 @@ export interface PreparedQuestions {
 export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}): PreparedQuestions {
   const source = from ?? findSource();
   const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
-  if (questions.length === 0) throw new Gpt2Error(`${source} has no questions: it is empty`);
+  if (questions.length === 0)
+    throw new Gpt2Error(`${source} has no questions: it is empty; name the published file with --from`);
   const folder = out ?? join('data', 'hellaswag');
   try {
     mkdirSync(folder, { recursive: true });
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
   }
   const path = join(folder, `${basename(source, extname(source))}.bin`);
   writeQuestions(path, questions);
@@ -55,7 +58,10 @@ function readLines(path: string): string[] {
       .split('\n')
       .filter((line) => line.trim() !== '');
   } catch (cause) {
-    throw new Gpt2Error(`the questions ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `the questions ${path} cannot be read: ${(cause as Error).message}; name the published file with --from`,
+      { cause },
+    );
   }
 }
 
@@ -65,10 +71,16 @@ function toQuestion(line: string, place: string): Question {
     parsed = lineSchema.parse(JSON.parse(line));
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
-    throw new Gpt2Error(`${place} is no question with ctx, endings and label: ${reason}`, { cause });
+    throw new Gpt2Error(
+      `${place} is no question with ctx, endings and label: ${reason}; name the published file with --from`,
+      { cause },
+    );
   }
   const { ctx, endings, label } = parsed;
-  if (label >= endings.length) throw new Gpt2Error(`${place} has the label ${label} for ${endings.length} endings`);
+  if (label >= endings.length)
+    throw new Gpt2Error(
+      `${place} has the label ${label} for ${endings.length} endings; name the published file with --from`,
+    );
   const tokens = (text: string) => Uint16Array.from(encode(text));
   // GPT-2's tokens of words carry the space before them.
   return { label, context: tokens(ctx), completions: endings.map((ending) => tokens(` ${ending}`)) };

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { readDataset } from '../shards/find.ts';
 import { openShard } from '../shards/shard.ts';
-import { StreamDecoder, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import { StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerNames } from '../tokenizer/tokenizer.ts';
 
 export interface Inspection {
   readonly path: string;
@@ -32,8 +32,12 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   using shard = openShard(path);
   const { tokenizer: name = 'gpt2' } = readDataset(dirname(path)) ?? {};
   const tokenizer = tokenizerNamed(name);
-  if (!tokenizer) throw new Gpt2Error(`${path} was made with the tokenizer "${name}", which is not known`);
-  if (at >= shard.tokens) throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}`);
+  if (!tokenizer)
+    throw new Gpt2Error(
+      `${path} was made with the tokenizer "${name}", which is not known: inspect needs one of ${tokenizerNames.join(', ')}`,
+    );
+  if (at >= shard.tokens)
+    throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}: take --at under that`);
   shard.checkTokens(tokenizer.vocabularySize);
   let documents = 0;
   let largest = 0;

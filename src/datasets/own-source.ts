@@ -14,7 +14,7 @@ export const ownSource: DatasetSource = {
   prefix: 'own_source',
   validation: { lastDocumentsShare: 0.1 },
   async documents({ from }) {
-    if (from) throw new UsageError('own-source takes no --from: its files come with the package');
+    if (from) throw new UsageError('own-source takes no --from, leave it out: its files come with the package');
     const paths = places.flatMap((place) => filesIn(join(packageRoot, place)));
     const sorted = paths
       .map((path) => relative(packageRoot, path))

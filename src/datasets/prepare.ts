@@ -47,13 +47,18 @@ export async function prepareDataset(
 
   const { source, documents } = await set.documents({ from, notice });
   const { train, val } = split(set, documents.map(tokensOf));
-  if (train.length === 0) throw new Gpt2Error(`${source} is too short: all its ${val.length} tokens are validation`);
+  if (train.length === 0)
+    throw new Gpt2Error(
+      `${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
+    );
   try {
     mkdirSync(folder, { recursive: true });
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
     rmSync(join(folder, datasetFile), { force: true });
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
   }
   const shards = (
     [

@@ -45,10 +45,12 @@ function readText(path: string): Buffer {
   try {
     bytes = readFileSync(path);
   } catch (cause) {
-    throw new Gpt2Error(`the text ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`the text ${path} cannot be read: ${(cause as Error).message}; name another with --from`, {
+      cause,
+    });
   }
   if (bytes.toString('utf8').trim() === '')
-    throw new Gpt2Error(`the text ${path} is empty: there is nothing to train on`);
+    throw new Gpt2Error(`the text ${path} is empty, there is nothing to train on: name another with --from`);
   return bytes;
 }
 
@@ -71,5 +73,7 @@ const hashOf = (bytes: Buffer): string => createHash('sha256').update(bytes).dig
 function checkHash(bytes: Buffer, source: string): void {
   const found = hashOf(bytes);
   if (found !== sha256)
-    throw new Gpt2Error(`${source} has sha256 ${found}, not ${sha256}: it is damaged or another text`);
+    throw new Gpt2Error(
+      `${source} has sha256 ${found}, not ${sha256}: it is damaged or another text: remove it, or name the file with --from`,
+    );
 }

@@ -6,14 +6,17 @@ import { Device, type Dtype } from '../native/device.ts';
 import type { LibraryKind } from '../native/library.ts';
 import { adamw } from '../ops/adamw.ts';
 import { attentionBackward, attentionForward, attentionScratch } from '../ops/attention.ts';
+import { attentionCachedForward, attentionCachedScratch } from '../ops/attention-cached.ts';
 import { classifier, classifierScratch } from '../ops/classifier.ts';
 import { crossEntropy, lossSum } from '../ops/cross-entropy.ts';
 import { embeddingBackward, embeddingForward, embeddingScratch } from '../ops/embedding.ts';
 import { geluBackward, geluForward } from '../ops/gelu.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
 import { layernormBackward, layernormForward, layernormScratch } from '../ops/layernorm.ts';
+import { layernormMatmulForward, layernormMatmulGeluForward, layernormMatmulScratch } from '../ops/layernorm-matmul.ts';
 import * as matmul from '../ops/matmul.ts';
 import { residualForward } from '../ops/residual.ts';
+import { sample, sampleScratch } from '../ops/sample.ts';
 import { type Check, failed, ok } from './check.ts';
 
 const [B, T, C, NH, V, Vp] = [2, 64, 128, 2, 100, 128];
@@ -90,6 +93,9 @@ function familiesOf(device: Device): Family[] {
       layernormScratch(device, { N, C }),
       matmul.matmulScratch(device, { N, C, O: 3 * C }),
       attentionScratch(device, { B, T, C, NH }),
+      layernormMatmulScratch(device, { N, C, O: C }),
+      attentionCachedScratch(device, { S: T }),
+      sampleScratch(device, { B, V }),
       classifierScratch(device, { N, C, Vp }),
       globalNormScratch(device, { matrixCount: C * C, vectorCount: C }),
     ),
@@ -119,6 +125,10 @@ function familiesOf(device: Device): Family[] {
   step.write(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE).fill(1));
   const gradient = drawn('gradient', gradientType, C * C);
   const copy = type === 'fp32' ? master : tensor('weight', type, C * C);
+  const [keys, values] = [tensor('keys', type, B, NH, T, C / NH), tensor('values', type, B, NH, T, C / NH)];
+  const [positions, seeds] = [tensor('positions', 'int32', B), tensor('seeds', 'int32', B)];
+  const texts = tensor('texts', 'int32', B, T + 1);
+  texts.write(new Int32Array(B * (T + 1)).fill(-1));
   const accumulate = false;
   return [
     {
@@ -156,6 +166,34 @@ function familiesOf(device: Device): Family[] {
       run: () => {
         attentionForward(device, { out: y, lse, qkv });
         attentionBackward(device, { dqkv, dout: d, out: y, qkv, lse });
+      },
+    },
+    {
+      name: 'layernorm-matmul',
+      outputs: [y, pre, gelu],
+      run: () => {
+        const normed = { input: x, normWeight: ln, normBias: bias, weight, bias };
+        layernormMatmulForward(device, { out: y, ...normed });
+        layernormMatmulGeluForward(device, { out: gelu, pre, ...normed });
+      },
+    },
+    {
+      name: 'attention-cached',
+      outputs: [y, keys, values],
+      run: () => {
+        positions.write(new Int32Array(B));
+        attentionCachedForward(device, { out: y, keys, values, qkv, positions });
+      },
+    },
+    {
+      name: 'sample',
+      outputs: [],
+      run: () => {
+        positions.write(new Int32Array(B));
+        const choice = { temperature: 1, topK: 10, topP: 0.9 };
+        sample(device, { tokens: texts, positions, seeds, logits: logits.view([B, Vp]), vocabulary: V, ...choice });
+        const chosen = Array.from({ length: B }, (_, b) => (texts.read() as Int32Array)[b * (T + 1) + 1]!);
+        if (!chosen.every((id) => id >= 0 && id < V)) throw new Gpt2Error(`the choices ${chosen}`);
       },
     },
     {

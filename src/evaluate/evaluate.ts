@@ -49,12 +49,14 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
   const { context, vocabularySize } = model.config;
   if (sequence > context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions`);
+    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
   const plan = planValidation({ shards, batch: options.batch, sequence });
   const { batch } = plan;
   if (batch === 0)
-    throw new Gpt2Error(`${shards[0]} is too short: no shard may hold less than --seq ${sequence} and one`);
+    throw new Gpt2Error(
+      `${shards[0]} is too short: no shard may hold less than --seq ${sequence} and one; take a shorter --seq`,
+    );
   if (batch < options.batch) notice(`batches of ${batch}: the shortest shard holds no ${options.batch} of ${sequence}`);
   const loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
   try {

@@ -62,7 +62,9 @@ export function readHellaswag(
     completions.map((tokens, completion): Row => {
       const place = `completion ${completion} of question ${question} in ${path}`;
       if (tokens.length > sequence) {
-        throw new Gpt2Error(`${place} has ${tokens.length} tokens, more than a sequence of ${sequence}`);
+        throw new Gpt2Error(
+          `${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; take a longer --seq`,
+        );
       }
       // The last token is predicted, not run.
       const kept = context.slice(-(sequence + 1 - tokens.length));
@@ -71,7 +73,7 @@ export function readHellaswag(
       const outside = row.find((token) => token >= vocabularySize);
       if (outside !== undefined) {
         throw new Gpt2Error(
-          `${place} has the token ${outside}, beyond the vocabulary of ${vocabularySize}; the file was made for another model`,
+          `${place} has the token ${outside}, beyond the vocabulary of ${vocabularySize}; the file was made for another model: name one of GPT-2's vocabulary with --model`,
         );
       }
       const width = Math.min(sequence, upTo(widthStep, row.length - 1));
@@ -115,7 +117,9 @@ export async function completionLosses(
   { batch, sequence, progress, ranks }: ScoreOptions,
 ): Promise<Float64Array[]> {
   if (sequence > model.config.context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${model.config.context} positions`);
+    throw new UsageError(
+      `--seq ${sequence} is over the model's context of ${model.config.context} positions; take a shorter --seq`,
+    );
   }
   const sums = questions.map(({ completions }) => new Float64Array(completions.length));
   const losses = new Float32Array(batch * sequence);

@@ -30,7 +30,7 @@ export interface ExportOptions {
  */
 export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOptions): string {
   if (format === 'hf' && dtype !== 'fp32')
-    throw new UsageError('--format hf writes fp32: --dtype is for llmc and gguf');
+    throw new UsageError(`--format hf writes fp32, not ${dtype}: leave --dtype out, or take --format llmc or gguf`);
   if (existsSync(out) && !(statSync(out).isDirectory() && readdirSync(out).length === 0)) {
     throw new Gpt2Error(`${out} is already there: name another --out, or remove it`);
   }
@@ -41,7 +41,7 @@ export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOption
     else writeGguf(out, checkpoint, dtype);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
-    throw new Gpt2Error(`cannot write ${out}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`cannot write ${out}: ${(cause as Error).message}; name another --out`, { cause });
   }
   return checkpoint.path;
 }

@@ -27,6 +27,9 @@ const aliases: Record<string, string> = { gpt2: 'd12', 'gpt2-medium': 'd24', 'gp
 /** Names that `presetConfig` takes. */
 export const presetNames: readonly string[] = [...Object.keys(presets), ...Object.keys(aliases)];
 
+/** The name of a model that is no preset: its sizes are given one by one. */
+export const customModel = 'custom';
+
 /** The configuration of a preset, or undefined for an unknown name. */
 export function presetConfig(name: string): ModelConfig | undefined {
   const preset = presets[aliases[name] ?? name];
@@ -43,6 +46,13 @@ export function presetName(config: ModelConfig): string | undefined {
   });
 }
 
+/** What a model is to be called that was asked for by a name, whatever sizes were given besides; a path stays a path. */
+export function modelName(asked: string, config: ModelConfig): string {
+  const preset = presetConfig(asked);
+  if (asked !== customModel && (!preset || presetName(preset) === presetName(config))) return asked;
+  return presetName(config) ?? customModel;
+}
+
 /** @throws UsageError naming the size that cannot be */
 export function checkConfig(config: ModelConfig): ModelConfig {
   for (const [name, size] of Object.entries(config)) {
@@ -50,7 +60,9 @@ export function checkConfig(config: ModelConfig): ModelConfig {
       throw new UsageError(`${name} must be a whole number over 0, not ${size}`);
   }
   if (config.channels % config.heads !== 0) {
-    throw new UsageError(`channels ${config.channels} are not divisible by heads ${config.heads}`);
+    throw new UsageError(
+      `channels ${config.channels} are not divisible by heads ${config.heads}; take --heads that divide --channels`,
+    );
   }
   if (config.vocabularySize > 65536) {
     throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, what a token file can hold`);

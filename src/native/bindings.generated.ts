@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 5;
+export const abiVersion = 6;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -155,7 +155,8 @@ export interface Bindings {
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
-   *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T]
+   *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T];
+   *   on CUDA V is at most 65536, what a token file can hold
    */
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
   embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
@@ -267,6 +268,38 @@ export interface Bindings {
    */
   adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
+   * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
+   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [Vp,C], wpe [>=S,C]
+   */
+  embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
+  /**
+   * The layernorm and the matmul behind it in one, for texts that grow by a token at a time: with h = layernorm(in) *
+   * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias, or pre = that and out = gelu(pre).
+   *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL
+   */
+  layernormMatmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  layernormMatmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  layernormMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * Puts the T new keys and values of each sequence into the cache from positions[b] on, then attention of the T new
+   * queries over all positions up to and including the own one. Head sizes up to 256.
+   *   out = [B,T,C], keys, values = rows positions[b] to positions[b]+T-1 of [B,NH,S,HS], qkv [B,T,3C], positions [B]
+   */
+  attentionCachedForward(args: { context: Pointer | null; out: Pointer | null; keys: Pointer | null; values: Pointer | null; qkv: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32 }): number;
+  attentionCachedScratch(args: { context: Pointer | null; bytes: HostMemory; S: Int32 }): number;
+  /**
+   * Chooses the token behind the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
+   * positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the model has diverged.
+   *   temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
+   *   temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
+   *   theirs all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the running
+   *   sum of the kept w is over r * (sum of the kept w) / 2^64. All in whole numbers, so that no order of summation matters.
+   *   r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: that at place seeds[b] * 2^32 + positions[b].
+   *   tokens = one of [B,S+1], positions = [B], logits [B,Vp], seeds [B]; 0 <= temperature, 0 <= top_k, 0 <= top_p <= 1
+   */
+  sample(args: { context: Pointer | null; tokens: Pointer | null; positions: Pointer | null; logits: Pointer | null; seeds: Pointer | null; B: Int32; S: Int32; V: Int32; Vp: Int32; temperature: Float; topK: Int32; topP: Float }): number;
+  sampleScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; V: Int32 }): number;
+  /**
    * What tells a communicator from all others: rank 0 asks for it, and hands it to every rank.
    *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
    */
@@ -370,6 +403,14 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'beta1', 'beta2', 'eps', 'weightDecay'] },
+  embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
+  layernormMatmulForward: { symbol: 'gpt2_layernorm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
+  layernormMatmulGeluForward: { symbol: 'gpt2_layernorm_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
+  layernormMatmulScratch: { symbol: 'gpt2_layernorm_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  attentionCachedForward: { symbol: 'gpt2_attention_cached_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'keys', 'values', 'qkv', 'positions', 'B', 'T', 'S', 'C', 'NH'] },
+  attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
+  sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },
+  sampleScratch: { symbol: 'gpt2_sample_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'V'] },
   communicatorId: { symbol: 'gpt2_communicator_id', result: 'int', types: ['void *', 'void *'], names: ['context', 'id'] },
   communicatorCreate: { symbol: 'gpt2_communicator_create', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'communicator', 'id', 'rank', 'ranks', 'timeoutMilliseconds'] },
   communicatorDestroy: { symbol: 'gpt2_communicator_destroy', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'communicator', 'abandon'] },

@@ -4,7 +4,7 @@ import { ShapeError } from '../errors.ts';
 import type { ElementType, Tensor } from '../native/buffer.ts';
 
 /** The letters of cuda/gpt2.h; C3 is 3C. */
-type Letter = 'B' | 'T' | 'N' | 'C' | 'C3' | 'O' | 'V' | 'NH';
+type Letter = 'B' | 'T' | 'S' | 'N' | 'C' | 'C3' | 'O' | 'V' | 'NH' | 'HS';
 
 /** A tensor, its element type, and its dimensions as letters. Dimensions before the pattern's fold into its first letter. */
 type Pattern = readonly [tensor: Tensor | null, type: ElementType, letters: string];

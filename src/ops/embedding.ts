@@ -29,6 +29,50 @@ export function embeddingForward(
   });
 }
 
+/**
+ * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b]: the newest T tokens of texts of up to S tokens.
+ * `tokens` [B,S+1]: a text's last choice is kept behind what the model can run.
+ */
+export function embeddingAtForward(
+  device: Device,
+  {
+    out,
+    tokens,
+    positions,
+    wte,
+    wpe,
+    vocabulary,
+  }: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor; vocabulary: number },
+): void {
+  const type = device.elementType;
+  const { B, T, C } = dimensions('embedding_at_forward', {
+    positions: [positions, 'int32', 'B'],
+    tokens: [tokens, 'int32', 'B text'],
+    out: [out, type, 'B T C'],
+    wte: [wte, type, 'V C'],
+    wpe: [wpe, type, 'context C'],
+  });
+  const S = tokens.shape.at(-1)! - 1;
+  expect('embedding_at_forward', S <= wpe.shape[0]!, `S = ${S} is over the ${wpe.shape[0]} positions of wpe`);
+  expect(
+    'embedding_at_forward',
+    vocabulary <= wte.shape[0]!,
+    `V = ${vocabulary} is over the ${wte.shape[0]} rows of wte`,
+  );
+  device.call('embeddingAtForward', {
+    out: out.pointer,
+    tokens: tokens.pointer,
+    positions: positions.pointer,
+    wte: wte.pointer,
+    wpe: wpe.pointer,
+    B,
+    T,
+    S,
+    C,
+    V: vocabulary,
+  });
+}
+
 /** dwte += rows of dout by token; dwpe = or += (accumulate) the sum of dout over the batch, first T rows only. */
 export function embeddingBackward(
   device: Device,

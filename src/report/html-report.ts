@@ -1,94 +1,23 @@
-// The HTML report: the page's markup, with page/'s style and script and a report's data, in one document that needs
-// nothing else, neither the network nor a file beside it. What is shown is in report-data.ts, how it behaves in page/.
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { packageRoot } from '../package-root.ts';
+// The HTML report: a report's data and the plot in one document that works from a file, without the network. What is shown
+// is in report-data.ts.
+import { escapeHtml, htmlDocument, pageScript, part, plotMarkup } from './document.ts';
 import type { ReportData } from './report-data.ts';
 
-/** The package holds src/ beside dist/: one copy of the page serves both. */
-const folder = join(packageRoot, 'src', 'report', 'page');
-
-/** The page's modules in an order in which each comes after those it uses. */
-const modules = ['axis.js', 'points.js', 'model.js', 'chart.js', 'tooltip.js', 'build.js', 'pointer.js', 'page.js'];
-
-const part = (name: string): string => readFileSync(join(folder, name), 'utf8');
-
-/** All modules as one script: a page opened from a file cannot load modules, so imports and exports are taken out. */
-export function pageScript(): string {
-  const bodies = modules.map((name) =>
-    part(name)
-      .replaceAll(/^import [^;]*;\n/gm, '')
-      .replaceAll(/^export /gm, ''),
-  );
-  return `(() => {\n'use strict';\n${bodies.join('\n')}\n})();\n`;
-}
-
-/** A report as one HTML document. Its policy lets nothing run or load but what is in it. */
+/** A report as one HTML document. */
 export function htmlReport(data: ReportData): string {
-  const [style, script, title] = [part('page.css'), pageScript(), escapeHtml(data.title)];
-  const policy = [
-    "default-src 'none'",
-    `script-src ${hash(script)}`,
-    `style-src ${hash(style)}`,
-    'img-src data:',
-    "base-uri 'none'",
-    "form-action 'none'",
-  ].join('; ');
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="${policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<link rel="icon" href="data:,">
-<title>${title}</title>
-<style>${style}</style>
-</head>
-<body>
-<header>
-<h1>${title}</h1>
+  const body = `<header>
+<h1>${escapeHtml(data.title)}</h1>
 <button type="button" id="theme" title="dark or light (t)">Dark</button>
 </header>
 <main>
-<div class="controls" role="toolbar" aria-label="What the plot shows">
-<div class="group" id="series" role="group" aria-label="Series"></div>
-<div class="group">
-<button type="button" id="log" title="logarithmic axis (l)">Log</button>
-<button type="button" id="difference" title="difference from another curve (d)">Difference</button>
-</div>
-<label id="baseline-label" hidden>from <select id="baseline"></select></label>
-<label>Smoothing <input type="range" id="smoothing" min="0" max="0.99" step="0.01" value="0" title="exponential moving average (s)"> <output id="smoothing-value" for="smoothing">0</output></label>
-<div class="group end">
-<button type="button" id="zoom-out" title="zoom out (-)" aria-label="Zoom out">−</button>
-<button type="button" id="zoom-in" title="zoom in (+)" aria-label="Zoom in">+</button>
-<button type="button" id="zoom-reset" title="whole run (0)">Reset</button>
-</div>
-</div>
-<div id="legend" role="group" aria-label="Curves shown"></div>
-<div id="chart" role="application" tabindex="0" aria-label="Plot of the curves" aria-describedby="keys">
-<canvas id="plot"></canvas>
-<canvas id="overlay"></canvas>
-<div id="tooltip" hidden></div>
-</div>
-<p id="announcement" class="unseen" aria-live="polite"></p>
-<p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the whole run.
-<kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> to <kbd>4</kbd> series, <kbd>t</kbd> dark or light</p>
+${plotMarkup}
 <div id="tables"></div>
 </main>
 <footer id="sources"></footer>
-<script type="application/json" id="data">${scriptJson(data)}</script>
-<script>${script}</script>
-</body>
-</html>
-`;
+<script type="application/json" id="data">${scriptJson(data)}</script>`;
+  const style = part('page.css');
+  return htmlDocument({ title: data.title, style, script: pageScript('page.js'), body, connects: false }).html;
 }
-
-const hash = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 /** JSON for the inside of a script element, which would end at the first `</script>` or nest at `<!--`. */
 const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');
-
-const escapeHtml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');

@@ -17,11 +17,14 @@ import {
 import { curvesOf, type Look, lastStepOf, type Plotted, sourceLines, titleOf, tokensPerStep } from './curves.ts';
 import type { PackedPoints } from './page/points.js';
 
+/** What can be plotted: what curves are compared by and, of a run that is watched, its throughput. */
+export type PlottedSeries = SeriesName | 'tokensPerSecond';
+
 export interface ReportCurve extends Look {
   readonly name: string;
-  readonly series: Readonly<Record<SeriesName, PackedPoints>>;
+  readonly series: Readonly<Record<SeriesName, PackedPoints>> & { readonly tokensPerSecond?: PackedPoints };
   /** Of each series, what a curve laid over this one is held to at a step. */
-  readonly limits: Readonly<Record<SeriesName, readonly Limit[]>>;
+  readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
 }
 
 export interface ReportTable {

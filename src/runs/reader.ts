@@ -35,7 +35,7 @@ export function readRun(run: string): RunRecord {
     text = readFileSync(path, 'utf8');
   } catch (cause) {
     throw new Gpt2Error(
-      `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code})`,
+      `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code}); name a folder that train wrote`,
       { cause },
     );
   }
@@ -45,12 +45,25 @@ export function readRun(run: string): RunRecord {
     try {
       return parseEvent(line);
     } catch (cause) {
-      throw new Gpt2Error(`${path} line ${index + 1} is damaged: ${line.slice(0, 60)}`, { cause });
+      throw new Gpt2Error(
+        `${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; take the line out, or name another run`,
+        { cause },
+      );
     }
   });
   const last = events.findLast((event) => event.event === 'run');
-  if (!last) throw new Gpt2Error(`${path} has no "run" line: nothing was trained yet`);
+  if (!last) throw new Gpt2Error(`${path} has no "run" line: nothing was trained yet; name another run`);
   return { events, configuration: last.configuration, series: seriesOf(events) };
+}
+
+/** The validation of a step, if the log can be read and has it. */
+export function validationAt(run: string, step: number): RunEvent | undefined {
+  try {
+    return readRun(run).events.findLast((event) => event.event === 'val' && event.step === step);
+  } catch (error) {
+    if (error instanceof Gpt2Error) return undefined;
+    throw error;
+  }
 }
 
 /**

@@ -1,65 +1,213 @@
-// Text from a model, token by token. A text longer than the window slides: only its end is seen. Which token comes next is
-// chosen in choose.ts; turning tokens into text is the tokenizer's.
+// Texts from a model, token by token, over a cache of keys and values: a text's prompt is run at once, then every new token as
+// one step of all texts, recorded and replayed. The device runs ahead of what the host has read. How a token is chosen is the
+// op sample's; turning tokens into text is the tokenizer's.
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { forward } from '../model/forward.ts';
-import { logitsAt } from '../model/head.ts';
-import type { Model } from '../model/model.ts';
+import { decode } from '../model/decode.ts';
+import type { CacheView, KeyValueCache, TokenCopy } from '../model/key-value-cache.ts';
+import type { Tensor } from '../native/buffer.ts';
+import { type Choice, sample } from '../ops/sample.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
-import { Chance, type ChoiceOptions, checkChoice, chooseToken } from './choose.ts';
+import { checkChoice, textSeed } from './choice.ts';
 
-export interface GenerateOptions extends ChoiceOptions {
-  /** Ids to go on from; none: the end of text, which opens every document. */
-  readonly prompt: ArrayLike<number>;
-  /** Most tokens to make. */
+export interface GenerateOptions extends Partial<Choice> {
+  /** Ids to go on from, for each text; none: the end of text, which opens every document. */
+  readonly prompts: readonly ArrayLike<number>[];
+  /** The first text's place among all that are made with a seed, which tells their choices apart. Default 0. */
+  readonly firstText?: number;
+  /** Most tokens to make of each text. */
   readonly tokens: number;
-  /** Longest sequence the model is run on: no more than its activations were made for. Default: its context. */
-  readonly window?: number;
   readonly seed: number;
-  /** A token that ends the text; it is not given out. */
+  /** A token that ends a text; it is not given out. */
   readonly stopAt?: number;
+  /** What becomes of a text longer than the cache's window: its older half is forgotten, or it ends. Default slide. */
+  readonly whenFull?: 'slide' | 'stop';
 }
 
-/** Why a text ended: as long as was asked for, by `stopAt`, or because the model's logits are no numbers any more. */
-export type GenerationEnd = 'length' | 'stop token' | 'diverged';
+/**
+ * Why a text ended: as long as was asked for, by `stopAt`, because the window is full, or because the model's logits are no
+ * numbers any more.
+ */
+export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
-/** Lengths are rounded up to this, so that few shapes are run; what lies behind the text is not seen by it. */
-const lengthStep = 16;
+/** A token of one of the texts, or its end. */
+export type Generated =
+  | { readonly text: number; readonly token: number }
+  | { readonly text: number; readonly end: GenerationEnd };
+
+/** A text in the making. */
+interface Text {
+  readonly index: number;
+  readonly seed: number;
+  /** All there is of it, prompt and choices. */
+  readonly tokens: number[];
+  /** Tokens that are still to be made. */
+  left: number;
+  /** Of the window: how many tokens the model has run; the one behind them is chosen. */
+  run: number;
+  /** Of the window: how many tokens the host knows. */
+  known: number;
+  ended: boolean;
+}
+
+/** Steps between two looks at what came out: 16 tokens of d12 take an H100 some 2 ms, and the host looks every millisecond. */
+const stepsAhead = 16;
 
 /**
- * Gives tokens as they are chosen; the same for the same weights and options. The generator's return value says why it
- * ended. Between tokens the event loop runs.
+ * Gives the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and sizes of
+ * the cache. Between tokens the event loop runs. One generation at a time may use a cache.
  * @throws UsageError for an option out of range, Gpt2Error for a prompt that the vocabulary lacks
  */
-export async function* generate(model: Model, options: GenerateOptions): AsyncGenerator<number, GenerationEnd> {
-  const { tokens, window = model.config.context, seed, stopAt } = options;
-  checkChoice(options);
+export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
+  const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
+  const choice = { temperature, topK, topP };
+  checkChoice(choice);
   if (!Number.isSafeInteger(tokens) || tokens < 0) {
     throw new UsageError(`tokens must be a whole number of at least 0, not ${tokens}`);
   }
-  if (!Number.isSafeInteger(window) || window < 1 || window > model.config.context) {
-    throw new UsageError(`window must be from 1 to the model's context of ${model.config.context}, not ${window}`);
+  if (prompts.length > cache.texts) {
+    throw new UsageError(`the cache was made for ${cache.texts} texts, not ${prompts.length}`);
   }
-  const chance = new Chance(seed);
-  const text = promptOf(model, options.prompt);
-  for (let made = 0; made < tokens; made++) {
-    const seen = text.slice(-window);
-    const length = Math.min(window, Math.ceil(seen.length / lengthStep) * lengthStep);
-    const batch = model.activations.at(1, length);
-    const padded = new Int32Array(length);
-    padded.set(seen);
-    batch.model.tokens.write(padded);
-    forward(model, batch);
-    await model.device.finished();
-    const token = chooseToken(logitsAt(model, batch, seen.length - 1), options, chance);
-    if (token === undefined) return 'diverged';
-    if (token === stopAt) return 'stop token';
-    text.push(token);
-    yield token;
+  const texts = prompts.map((prompt, index): Text => {
+    const begun = promptOf(cache, prompt);
+    return {
+      index,
+      seed: textSeed(seed, firstText + index),
+      tokens: begun,
+      left: tokens,
+      run: 0,
+      known: 0,
+      ended: false,
+    };
+  });
+  if (tokens === 0) {
+    for (const { index } of texts) yield { text: index, end: 'length' };
+    return;
   }
-  return 'length';
+  const step = stepOf(cache, choice);
+  for (;;) {
+    for (const text of texts) {
+      if (text.ended || (text.run > 0 && text.run < cache.window)) continue;
+      if (text.run > 0 && whenFull === 'stop') {
+        text.ended = true;
+        yield { text: text.index, end: 'window full' };
+      } else {
+        openWindow(cache, text, choice);
+      }
+    }
+    const live = texts.filter(({ ended }) => !ended);
+    if (live.length === 0) return;
+    yield* steps(cache, live, step, options.stopAt);
+  }
 }
 
-function promptOf({ config }: Model, prompt: ArrayLike<number>): number[] {
+/** Runs steps until a text's window is full or all have ended. */
+async function* steps(
+  cache: KeyValueCache,
+  texts: readonly Text[],
+  step: { run(): void },
+  stopAt: number | undefined,
+): AsyncGenerator<Generated, void> {
+  const { device } = cache.model;
+  const ahead = device.captures ? stepsAhead : 1;
+  // What has been chosen behind a prompt is one of those to be made.
+  let left = Math.min(
+    ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
+  );
+  const issue = (copy: TokenCopy): Pending => {
+    const count = Math.min(ahead, left);
+    left -= count;
+    for (let issued = 0; issued < count; issued++) step.run();
+    for (const text of texts) text.run += count;
+    const { pointer: source, bytes } = cache.tokens;
+    device.call('copyToHostAsync', { pinned: copy.pinned.at(0), source, bytes });
+    device.record(copy.event);
+    return { copy, ends: texts.map(({ run }) => run + 1) };
+  };
+  const [first, second] = cache.copies;
+  let pending: Pending | undefined = issue(first);
+  while (pending) {
+    const { copy, ends }: Pending = pending;
+    pending = left > 0 ? issue(copy === first ? second : first) : undefined;
+    await device.reached(copy.event);
+    const rows = new Int32Array(copy.pinned.memory);
+    for (const [place, text] of texts.entries()) {
+      const row = text.index * (cache.window + 1);
+      yield* read(text, rows.slice(row + text.known, row + ends[place]!), stopAt);
+    }
+    if (texts.every(({ ended }) => ended)) left = 0;
+  }
+}
+
+/** A copy of the tokens that is on its way, and how many tokens of each text's window it has. */
+interface Pending {
+  readonly copy: TokenCopy;
+  readonly ends: readonly number[];
+}
+
+/** Gives out what was chosen. */
+function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Generator<Generated, void> {
+  for (const token of chosen) {
+    if (text.ended) return;
+    text.known++;
+    if (token === stopAt || token < 0) {
+      text.ended = true;
+      yield { text: text.index, end: token < 0 ? 'diverged' : 'stop token' };
+      return;
+    }
+    text.tokens.push(token);
+    text.left--;
+    yield { text: text.index, token };
+    if (text.left === 0) {
+      text.ended = true;
+      yield { text: text.index, end: 'length' };
+    }
+  }
+}
+
+/**
+ * Runs the end of a text from the window's beginning on, and chooses the token behind it. As much of it as fits with room for
+ * that; of a text that has grown over the window its newer half, so that the next half window costs one token each.
+ */
+function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
+  const { model, window } = cache;
+  const seen = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
+  const own = cache.text(text.index);
+  // Chance goes by positions, which begin anew: so does the seed.
+  own.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));
+  own.tokens.write(Int32Array.from(seen));
+  own.positions.write(Int32Array.of(0));
+  const batch = model.activations.at(1, seen.length);
+  const logits = decode(model, batch, own, { first: seen.length - 1, rows: 1 });
+  own.positions.write(Int32Array.of(seen.length - 1));
+  choose(cache, own, logits, choice);
+  text.run = seen.length;
+  text.known = seen.length;
+}
+
+/** One token of every text. */
+function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
+  const { model, texts, programs } = cache;
+  const key = Object.values(choice).join(' ');
+  const known = programs.get(key);
+  if (known) return known;
+  const batch = model.activations.at(texts, 1);
+  const step = model.device.program(() => {
+    choose(cache, cache, decode(model, batch, cache, { first: 0, rows: texts }), choice);
+  });
+  programs.set(key, step);
+  return step;
+}
+
+function choose(
+  { model: { device, config } }: KeyValueCache,
+  { tokens, positions, seeds }: CacheView,
+  logits: Tensor,
+  choice: Choice,
+): void {
+  sample(device, { tokens, positions, seeds, logits, vocabulary: config.vocabularySize, ...choice });
+}
+
+function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {
   const text = prompt.length > 0 ? Array.from(prompt) : [endOfText];
   const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside !== undefined) {

@@ -34,7 +34,10 @@ export function findShards(folder: string, role: Role): string[] {
   try {
     names = readdirSync(folder).filter((name) => name.endsWith('.bin'));
   } catch (cause) {
-    throw new Gpt2Error(`${folder} cannot be read as a folder of token shards: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another with --data`,
+      { cause },
+    );
   }
   const both = names.find((name) => roleWord.train.test(name) && roleWord.val.test(name));
   if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);

@@ -27,7 +27,9 @@ export interface Question {
 /** All questions of a file. @throws Gpt2Error naming the question that is damaged, and how */
 export function readQuestions(path: string): Question[] {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a file of multiple-choice questions: ${what}`);
+    throw new Gpt2Error(
+      `${path} is not a file of multiple-choice questions: ${what}; make it with \`npm run prepro hellaswag\``,
+    );
   };
   const bytes = readWhole(path, refuse);
   if (bytes.length < headerBytes) return refuse(`it has ${bytes.length} bytes, less than the header's ${headerBytes}`);

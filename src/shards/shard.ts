@@ -43,7 +43,10 @@ export function openShard(path: string): Shard {
   try {
     file = openSync(path, 'r');
   } catch (cause) {
-    throw new Gpt2Error(`the token shard ${path} cannot be opened: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `the token shard ${path} cannot be opened: ${(cause as Error).message}; name a .bin file that prepro wrote`,
+      { cause },
+    );
   }
   try {
     const opened = fstatSync(file);
@@ -75,7 +78,7 @@ export function openShard(path: string): Shard {
           const at = firstFrom(values, vocabularySize);
           if (at < 0) continue;
           throw new Gpt2Error(
-            `${path} holds the token ${values[at]} at position ${start + at}, beyond the vocabulary of ${vocabularySize}; it was made for another model`,
+            `${path} holds the token ${values[at]} at position ${start + at}, beyond the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
           );
         }
         sha256 = hash.digest('hex');

@@ -2,12 +2,10 @@
 import { Gpt2Error } from '../errors.ts';
 import { type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { enoughTokens, type MemoryLimit, memoryLimit } from '../model/memory.ts';
 import { Device, type DeviceOptions } from '../native/device.ts';
-import { divisors, largestBatch, type MemoryLimit, memoryLimit } from './memory.ts';
+import { divisors, largestBatch } from './memory.ts';
 import { optionTable } from './option-table.ts';
-
-/** Tokens in a micro-batch beyond which a GPU is no faster. */
-const enoughTokens = 65536;
 
 export interface BatchChoice {
   readonly batch: number;
@@ -27,12 +25,14 @@ export function chooseBatch(
     T,
     rows,
     recompute,
+    samples,
     maxMemory,
     shares,
   }: {
     T: number;
     rows: number | undefined;
     recompute: Recompute | undefined;
+    samples: boolean;
     maxMemory: number | undefined;
     shares: number;
   },
@@ -53,7 +53,7 @@ export function chooseBatch(
     if (!limit) return [candidates.findLast((batch) => batch <= optionTable.batch.default)];
     const within = limit;
     return kinds.map((each) =>
-      largestBatch(opened, config, { T, recompute: each, shares, batches: candidates, limit: within }),
+      largestBatch(opened, config, { T, recompute: each, samples, shares, batches: candidates, limit: within }),
     );
   };
   // A step in one go takes less for its gradients, and is no smaller.

@@ -3,6 +3,8 @@
 import { Gpt2Error } from '../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
+import { gib, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import { modelScratch } from '../model/model.ts';
 import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { gatheringBytes } from '../model/shards.ts';
@@ -11,9 +13,6 @@ import { bytesOf } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { globalNormScratch } from '../ops/global-norm.ts';
 
-/** What the device keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
-const reserve = 384 * 2 ** 20;
-
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */
   readonly B: number;
@@ -21,6 +20,8 @@ export interface TrainingSizes {
   readonly T: number;
   /** Default none. */
   readonly recompute?: Recompute;
+  /** Whether samples of text are taken, which have a cache of keys and values. Default false. */
+  readonly samples?: boolean;
   /** Ranks that share what the optimizer keeps. Default 1. */
   readonly shares?: number;
 }
@@ -29,11 +30,12 @@ export interface TrainingSizes {
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, recompute, shares = 1 }: TrainingSizes,
+  { B, T, recompute, samples = false, shares = 1 }: TrainingSizes,
 ): ReadonlyMap<string, number> {
   const { elementType, gradientType } = device;
   const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config, shares);
   const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
+  const cache = { texts: 1, window: T };
   return new Map([
     ['weights', parameterBytes(config, elementType, elementType, shares)],
     ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
@@ -48,53 +50,28 @@ export function trainingPlan(
     ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
     [
       'workspace',
-      Math.max(modelScratch(device, config, { B, T }), globalNormScratch(device, { matrixCount, vectorCount })),
+      Math.max(
+        modelScratch(device, config, { B, T }),
+        globalNormScratch(device, { matrixCount, vectorCount }),
+        samples ? decodeScratch(device, config, cache) : 0,
+      ),
     ],
+    ...(samples ? [['key-value cache', cacheBytes(device, config, cache)] as const] : []),
     ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
   ]);
 }
 
-/** The sum of `trainingPlan`. */
-export const trainingBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
-  [...trainingPlan(device, config, sizes).values()].reduce((sum, bytes) => sum + bytes, 0);
-
-/** Device memory that a run may take: what is free, or less if a user says so. */
-export interface MemoryLimit {
-  readonly bytes: number;
-  /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows 6.0 GiB" */
-  readonly text: string;
-}
-
-/** @param maxMemory GiB; undefined: all that is free. On the CPU nothing limits but that: its own figures call used what is not. */
-export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit | undefined {
-  const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
-  if (device.description.library !== 'cuda') {
-    return maxMemory === undefined ? undefined : { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
-  }
-  const { available, total } = device.memory();
-  if (allowed < available) return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
-  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free` };
-}
-
-export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
-
 /** Bytes that have to be there for a run to start. */
 export const neededBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
-  trainingBytes(device, config, sizes) + (device.description.library === 'cuda' ? reserve : 0);
+  neededFor(device, trainingPlan(device, config, sizes));
 
 /** The largest of `batches` that fits, rising. */
 export function largestBatch(
   device: Device,
   config: ModelConfig,
-  {
-    T,
-    recompute,
-    shares,
-    batches,
-    limit,
-  }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
+  { batches, limit, ...sizes }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
 ): number | undefined {
-  return batches.findLast((B) => neededBytes(device, config, { B, T, recompute, shares }) <= limit.bytes);
+  return batches.findLast((B) => neededBytes(device, config, { B, ...sizes }) <= limit.bytes);
 }
 
 /** Micro-batches that divide a step of `rows` sequences, rising. */
@@ -110,18 +87,18 @@ export function checkMemory(
   config: ModelConfig,
   sizes: TrainingSizes & { readonly rows?: number; readonly ranks?: number; readonly maxMemory?: number },
 ): void {
-  const { B, T, recompute = 'none', shares, rows = B, ranks = 1, maxMemory } = sizes;
+  const { B, T, recompute = 'none', samples, shares, rows = B, ranks = 1, maxMemory } = sizes;
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
   if (limit === undefined || needed <= limit.bytes) return;
   // A smaller micro-batch leaves the step as it is if it accumulates to the same.
   const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
-  const fitting = largestBatch(device, config, { T, recompute, shares, batches: smaller, limit });
+  const fitting = largestBatch(device, config, { T, recompute, samples, shares, batches: smaller, limit });
   const stronger = recomputeNames
     .slice(recomputeNames.indexOf(recompute) + 1)
-    .find((each) => neededBytes(device, config, { B, T, recompute: each, shares }) <= limit.bytes);
-  const both = largestBatch(device, config, { T, recompute: 'block', shares, batches: smaller, limit });
+    .find((each) => neededBytes(device, config, { B, T, recompute: each, samples, shares }) <= limit.bytes);
+  const both = largestBatch(device, config, { T, recompute: 'block', samples, shares, batches: smaller, limit });
   const advice = [
     ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
     ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),

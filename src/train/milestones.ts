@@ -4,6 +4,7 @@ import { startPosition } from '../batches/order.ts';
 import { weightsHash } from '../checkpoint/weights-hash.ts';
 import { type Hellaswag, scoreHellaswag } from '../evaluate/hellaswag.ts';
 import { summedLoss } from '../evaluate/mean-loss.ts';
+import type { KeyValueCache } from '../model/key-value-cache.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { generate } from '../sample/generate.ts';
 import { decode, tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -30,17 +31,16 @@ export async function hellaswagEvent(run: Run, hellaswag: Hellaswag, step: numbe
 }
 
 /** A text from nothing; the same for the same weights, seed and step. */
-export async function sampleText({ model, options }: Run, step: number): Promise<string> {
+export async function sampleText(cache: KeyValueCache, { options }: Run, step: number): Promise<string> {
   const tokens: number[] = [];
-  const tokenizer = tokenizerOf(model.config)!;
+  const tokenizer = tokenizerOf(cache.model.config)!;
   const generation = {
-    prompt: [tokenizer.endOfText],
+    prompts: [[tokenizer.endOfText]],
     tokens: sampleTokens,
-    window: options.sequence,
-    seed: options.seed + step,
+    seed: (options.seed + step) % 2 ** 32,
     stopAt: tokenizer.endOfText,
   };
-  for await (const token of generate(model, generation)) tokens.push(token);
+  for await (const next of generate(cache, generation)) if ('token' in next) tokens.push(next.token);
   return decode(tokens, tokenizer);
 }
 

@@ -1,7 +1,7 @@
 // THE table of training options: flag, meaning, default, range. The command line, --help, config files and the run's
 // configuration all come from it; options.ts reads values by it.
 import { recomputeNames } from '../model/activations.ts';
-import { presetNames } from '../model/config.ts';
+import { customModel, presetNames } from '../model/config.ts';
 import { scheduleNames } from './schedule.ts';
 
 /** What an option can hold. */
@@ -12,6 +12,8 @@ export interface OptionRow {
   readonly flag: string;
   /** Shown in --help after the flag; none for a switch. */
   readonly argument?: string;
+  /** What the flag stands for without its argument, where that may be left out. */
+  readonly alone?: OptionValue;
   readonly help: string;
   /** Shown in --help; the value itself is filled in by `checkOptions` where it depends on the device or the data. */
   readonly defaultText?: string;
@@ -27,6 +29,8 @@ export interface OptionRow {
 const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
 const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
 
+/** Of the live page. */
+export const defaultPort = 8042;
 /** llm.c's default. */
 export const newModelLearningRate = 3e-4;
 /**
@@ -50,7 +54,7 @@ export const optionTable = {
     argument: 'NAME|PATH',
     read: 'text',
     defaultText: 'd12 on CUDA, d6 on CPU',
-    help: `${presetNames.join(', ')}; or weights to start from: a run, a checkpoint, llm.c's .bin`,
+    help: `${presetNames.join(', ')}; ${customModel}, of the sizes given; or weights to start from: a run, a checkpoint, llm.c's .bin`,
   },
   layers: { flag: '--layers', argument: 'N', read: whole(1, 1000), defaultText: "the model's", help: 'layers' },
   channels: { flag: '--channels', argument: 'N', read: whole(1, 65536), defaultText: "the model's", help: 'channels' },
@@ -263,6 +267,27 @@ export const optionTable = {
     read: 'text',
     help: "options from a JSON file, such as a run's config.json; flags come first",
   },
+  serve: {
+    flag: '--serve',
+    argument: 'PORT',
+    alone: defaultPort,
+    read: whole(0, 65535),
+    help: `show the run in a browser while it trains; without PORT at ${defaultPort}, with 0 at any that is free`,
+  },
+  serveHost: {
+    flag: '--serve-host',
+    argument: 'ADDRESS',
+    read: 'text',
+    default: '127.0.0.1',
+    help: "address that --serve listens at; other than this machine's own, others can read the run: there is no password",
+  },
+  tensorboard: {
+    flag: '--tensorboard',
+    argument: 'DIR',
+    alone: '',
+    read: 'text',
+    help: "write the curves as TensorBoard's event files too; without DIR into the run folder",
+  },
   json: { flag: '--json', read: 'switch', default: false, help: 'events as JSON lines on stdout, no progress' },
 } as const satisfies Record<string, OptionRow>;
 
@@ -278,6 +303,9 @@ export const runOnlyOptions = [
   'stopAfter',
   'maxMemory',
   'dryRun',
+  'serve',
+  'serveHost',
+  'tensorboard',
 ] as const satisfies readonly OptionName[];
 
 type ValueOf<R> = R extends 'switch'

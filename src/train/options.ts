@@ -2,7 +2,7 @@
 // `checkOptions` settles what depends on the device, and freezes the result.
 import { readFileSync } from 'node:fs';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { presetConfig, presetName } from '../model/config.ts';
+import { customModel, presetConfig, presetName } from '../model/config.ts';
 import {
   fineTuningLearningRate,
   newModelLearningRate,
@@ -23,7 +23,9 @@ export function readOption(name: OptionName, value: unknown): OptionValue {
     throw new UsageError(`${row.flag} takes ${wanted}, not ${JSON.stringify(value)}`);
   };
   if (row.read === 'switch') return typeof value === 'boolean' ? value : refuse('no value');
-  if (row.read === 'text') return typeof value === 'string' && value !== '' ? value : refuse('a text');
+  if (row.read === 'text') {
+    return typeof value === 'string' && (value !== '' || row.alone === '') ? value : refuse('a text');
+  }
   if (Array.isArray(row.read))
     return row.read.includes(value as string) ? (value as string) : refuse(`one of ${row.read.join(', ')}`);
   if ('or' in row.read && value === row.read.or) return value as string;
@@ -49,7 +51,8 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   const options: Record<string, OptionValue> = {};
   for (const [name, value] of Object.entries(values)) {
     if (name === 'vocabularySize' || value === undefined || value === null) continue;
-    if (!Object.hasOwn(optionTable, name)) throw new UsageError(`${source}: there is no option "${name}"`);
+    if (!Object.hasOwn(optionTable, name))
+      throw new UsageError(`${source}: there is no option "${name}"; take it out, --help names those there are`);
     options[name] = readOption(name as OptionName, value);
   }
   return options as TrainOptions;
@@ -61,10 +64,13 @@ export function readOptionsFile(path: string): TrainOptions {
   try {
     value = JSON.parse(readFileSync(path, 'utf8'));
   } catch (cause) {
-    throw new Gpt2Error(`the options file ${path} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
+      { cause },
+    );
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new Gpt2Error(`the options file ${path} must hold one JSON object`);
+    throw new Gpt2Error(`the options file ${path} must hold one JSON object, such as a run's config.json`);
   }
   return readOptions(value as Record<string, unknown>, path);
 }
@@ -81,6 +87,8 @@ type Unsettled =
   | 'channels'
   | 'heads'
   | 'context'
+  | 'serve'
+  | 'tensorboard'
   | 'out';
 
 /** Options with every default that does not depend on data settled. */
@@ -109,7 +117,8 @@ export function checkOptions(
     if (row.default !== undefined) defaults[name] = row.default;
   }
   const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-  const isNew = options.model === undefined || presetConfig(options.model) !== undefined;
+  const isCustom = options.model === customModel;
+  const isNew = options.model === undefined || isCustom || presetConfig(options.model) !== undefined;
   const merged = {
     model: kind === 'cuda' ? 'd12' : 'd6',
     sequence: Math.min(kind === 'cuda' ? 1024 : 64, options.context ?? longest),
@@ -126,7 +135,12 @@ export function checkOptions(
   if (totalBatch % together !== 0) {
     const gpus = ranks > 1 ? ` x --gpus ${ranks}` : '';
     throw new UsageError(
-      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence}${gpus} = ${together} tokens`,
+      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
+    );
+  }
+  if (isCustom && (!merged.layers || !merged.channels || !merged.heads)) {
+    throw new UsageError(
+      `--model ${customModel} has the sizes that are given: it needs --layers, --channels and --heads`,
     );
   }
   if (ranks > 1 && /^cuda:/.test(merged.device ?? '')) {
@@ -134,15 +148,16 @@ export function checkOptions(
   }
   const context = merged.context ?? presetConfig(model)?.context;
   if (context !== undefined && sequence > context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions`);
+    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
   if (merged.steps !== undefined && (merged.warmup ?? 0) > merged.steps) {
-    throw new UsageError(`--warmup ${merged.warmup} is over --steps ${merged.steps}`);
+    throw new UsageError(`--warmup ${merged.warmup} is over --steps ${merged.steps}; take a shorter --warmup`);
   }
   if (merged.keepEvery !== undefined && merged.keep === undefined) {
     throw new UsageError('--keep-every says what stays besides the newest: it needs --keep');
   }
-  if (merged.resume && merged.overwrite) throw new UsageError('--resume and --overwrite exclude each other');
+  if (merged.resume && merged.overwrite)
+    throw new UsageError('--resume and --overwrite exclude each other: give one of them');
   if (merged.resume && !merged.out) throw new UsageError('--resume needs --out, the folder of the run to continue');
   return Object.freeze({
     ...merged,

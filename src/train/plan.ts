@@ -1,12 +1,13 @@
 // What a run would take, said without taking it (--dry-run): memory by kind, the arithmetic of a step, whether it fits.
 import { Gpt2Error } from '../errors.ts';
 import type { Recompute } from '../model/activations.ts';
+import type { ModelConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
 import type { TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
-import { settle, sharesOf } from './settle.ts';
+import { settle, sharesOf, takesSamples } from './settle.ts';
 
 /** What --dry-run tells. */
 export interface TrainingPlan {
@@ -35,7 +36,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
   const { batch, sequence, accumulation, ranks, recompute } = options;
   let refusal: string | undefined;
   try {
-    checkMemory(device, config, memorySizes(options));
+    checkMemory(device, config, memorySizes(options, config));
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     refusal = error.message;
@@ -45,15 +46,15 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     parameters: parameterCount(config),
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
-    memory: trainingPlan(device, config, memorySizes(options)),
+    memory: trainingPlan(device, config, memorySizes(options, config)),
     available: device.description.library === 'cuda' ? device.memory().available : undefined,
     refusal,
   };
 }
 
 /** What memory depends on, of a run's options. */
-export const memorySizes = (options: SettledOptions) => {
-  const { batch, sequence, totalBatch, recompute, maxMemory, ranks } = options;
+export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
+  const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
     B: batch,
     T: sequence,
@@ -62,6 +63,7 @@ export const memorySizes = (options: SettledOptions) => {
     shares: sharesOf(options),
     recompute,
     maxMemory,
+    samples: takesSamples(sampleEvery, config),
   };
 };
 

@@ -36,6 +36,8 @@ export interface Replayed {
  * @throws UsageError for a device that cannot be; Gpt2Error for a capture that is damaged or does not fit the device
  */
 export async function replay(path: string, options: ReplayOptions = {}): Promise<Replayed> {
+  // What the command line alone says wrong comes first.
+  if (options.device !== undefined) selectDevice(options.device);
   const capture = readCapture(path);
   const { manifest } = capture;
   const { batch: B, sequence: T, accumulation } = manifest;

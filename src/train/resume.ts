@@ -3,7 +3,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { type FoundCheckpoint, newestValidCheckpoint } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
-import { presetConfig } from '../model/config.ts';
+import { customModel, presetConfig } from '../model/config.ts';
 import { checkpointsFolder, configPath } from '../runs/paths.ts';
 import { type OptionName, type OptionRow, optionTable, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { readOptions, readOptionsFile } from './options.ts';
@@ -45,7 +45,7 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
     const isFixed =
       fixed.includes(name) ||
       (fixedUnlessSequenceOrder.includes(name) && before.order !== 'sequence') ||
-      (name === 'model' && !isSameModel(value as string, before));
+      (name === 'model' && !isSameModel(value as string, given, before));
     if (isFixed) {
       const advice = fixedUnlessSequenceOrder.includes(name)
         ? '; only --order sequence can continue with another split'
@@ -54,7 +54,7 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
         `cannot resume ${out} with ${flag} ${value}: it was trained with ${was(before, name)}${advice}`,
       );
     }
-    notice(`${flag} ${value} in place of the run's ${was(before, name) ?? 'default'}`);
+    if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was(before, name) ?? 'default'}`);
   }
   return { options: options as TrainOptions, checkpoint };
 }
@@ -62,12 +62,12 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
 /** Checkpoints of before say nothing of ranks: there was one. */
 const was = (before: TrainOptions, name: OptionName) => before[name] ?? (name === 'ranks' ? 1 : undefined);
 
-function isSameModel(name: string, before: TrainOptions): boolean {
-  const config = presetConfig(name);
+/** Whether a name, with the sizes given beside it, is the model that was trained. */
+function isSameModel(name: string, given: TrainOptions, before: TrainOptions): boolean {
+  const preset = presetConfig(name);
+  const isNamed = preset !== undefined || name === customModel;
   return (
-    config !== undefined &&
-    config.layers === before.layers &&
-    config.channels === before.channels &&
-    config.heads === before.heads
+    isNamed &&
+    (['layers', 'channels', 'heads'] as const).every((size) => (given[size] ?? preset?.[size]) === before[size])
   );
 }

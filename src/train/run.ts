@@ -8,8 +8,10 @@ import { type FoundCheckpoint, hashFile } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
-import type { ModelConfig } from '../model/config.ts';
+import { openLivePage } from '../live/live-page.ts';
+import { type ModelConfig, modelName } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
+import { KeyValueCache } from '../model/key-value-cache.ts';
 import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Sharing } from '../model/shards.ts';
@@ -19,7 +21,7 @@ import { agree, codeHash } from '../ranks/agree.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
-import { tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { openScalarFile, type ScalarFile } from '../tensorboard/scalar-file.ts';
 import { connectDevices } from './connect.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
@@ -27,7 +29,7 @@ import { modelLabel, type SettledOptions } from './options.ts';
 import { describeDevice, memorySizes } from './plan.ts';
 import { openHellaswag } from './questions.ts';
 import { changedShard, shardRecord } from './same-data.ts';
-import { settle, sharesOf } from './settle.ts';
+import { settle, sharesOf, takesSamples } from './settle.ts';
 import { Trainer } from './trainer.ts';
 
 /** What is said before step 0. */
@@ -71,9 +73,11 @@ export interface Run {
   readonly loader: Loader;
   readonly validation: Validation | undefined;
   readonly hellaswag: Hellaswag | undefined;
-  /** Steps between samples of text; 0: none. */
-  readonly sampleEvery: number;
+  /** For samples of text; undefined: none are taken. */
+  readonly cache: KeyValueCache | undefined;
   readonly log: RunLog;
+  /** For TensorBoard. */
+  readonly scalars: ScalarFile | undefined;
   /** Name and version of this program. */
   readonly program: string;
   readonly runEvent: RunEvent;
@@ -114,9 +118,8 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (validation) keep(validation.loader);
     const hellaswag = openHellaswag(options, config, notice);
 
-    // The ids of a vocabulary that is no tokenizer's are nobody's text.
-    const canSample = tokenizerOf(config) !== undefined;
-    if (options.sampleEvery > 0 && !canSample) {
+    const samples = takesSamples(options.sampleEvery, config);
+    if (options.sampleEvery > 0 && !samples) {
       notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
     }
 
@@ -125,6 +128,8 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const configuration = configurationOf(options, config, steps);
     if (isRoot && !checkpoint && !options.overwrite) refuseExistingRun(out);
 
+    const { serve: port, serveHost: host } = options;
+    const page = port === undefined || !isRoot ? undefined : keep(await openLivePage({ port, host }, notice));
     const device = keep(Device.open(deviceOptions));
     const program = programVersion();
     if (ranks) {
@@ -153,16 +158,22 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     }
     // What joins the ranks takes memory of its own, and is there first.
     const communicator = ranks && (await connectDevices(ranks, device, notice));
-    checkMemory(device, config, memorySizes(options));
+    checkMemory(device, config, memorySizes(options, config));
     const { batch: B, sequence: T, recompute } = options;
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
     const trainer = new Trainer(model, options, communicator);
+    const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);
     if (checkpoint) loadMoments(checkpoint, trainer, config);
 
-    // Last, so that a run that cannot start leaves no folder; rank 0's makes it.
+    const startStep = checkpoint?.manifest.step ?? 0;
+    const { tensorboard: folder } = options;
+    const scalars =
+      folder === undefined || !isRoot ? undefined : keep(openScalarFile(out, { folder, startStep, notice }));
+    // Last, so that a run that cannot start leaves no folder, and takes nothing from the one that it is to replace. Rank
+    // 0's makes it.
     const openLog = () => {
       if (!isRoot) return RunLog.ofRank(out, ranks.rank);
       return checkpoint
@@ -173,9 +184,9 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const log = keep(openLog());
     if (isRoot) await ranks?.barrier();
 
+    page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
     const { codePath } = device.description;
     const parameters = parameterCount(config);
-    const startStep = checkpoint?.manifest.step ?? 0;
     return {
       ranks,
       options,
@@ -191,8 +202,9 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       loader,
       validation,
       hellaswag,
-      sampleEvery: canSample ? options.sampleEvery : 0,
+      cache,
       log,
+      scalars,
       program,
       runEvent: {
         event: 'run',
@@ -270,7 +282,8 @@ function configurationOf(options: SettledOptions, config: ModelConfig, steps: nu
   const what = Object.entries(rest).filter(
     ([name]) => !(runOnlyOptions as readonly OptionName[]).includes(name as OptionName),
   );
-  return { ...Object.fromEntries(what), ...config, steps } as Configuration;
+  const model = modelName(options.model, config);
+  return { ...Object.fromEntries(what), model, ...config, steps } as Configuration;
 }
 
 function programVersion(): string {

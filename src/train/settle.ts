@@ -4,11 +4,12 @@ import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { checkConfig, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
+import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
 import { findShards, readDataset } from '../shards/find.ts';
+import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { chooseBatch } from './choose-batch.ts';
 import type { TrainOptions } from './option-table.ts';
 import { checkOptions, readOptionsFile, type SettledOptions } from './options.ts';
@@ -43,18 +44,18 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   if (start) refuseOtherVocabulary(start, options.data, dataset);
   if (start && !checkpoint) tellFineTuning(start, merged, options, notice);
   if (options.sequence > config.context) {
-    throw new UsageError(`--seq ${options.sequence} is over the model's context of ${config.context} positions`);
+    throw new UsageError(
+      `--seq ${options.sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
+    );
   }
   const deviceOptions = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   if (merged.batch === 'auto') {
     const { sequence: T, totalBatch, maxMemory, ranks } = options;
     const rows = merged.totalBatch === undefined ? undefined : totalBatch / T / ranks;
+    const samples = takesSamples(options.sampleEvery, config);
+    const shares = sharesOf(options);
     const choice = chooseBatch(deviceOptions, config, {
-      T,
-      rows,
-      recompute: merged.recompute,
-      maxMemory,
-      shares: sharesOf(options),
+      ...{ T, rows, recompute: merged.recompute, samples, maxMemory, shares },
     });
     options = checkOptions({ ...merged, ...choice }, target.kind, longest);
     notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
@@ -98,9 +99,11 @@ function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resu
 
 /** The weights that --model names, or undefined for a preset's name. */
 function startingPoint(model: string): Weights | undefined {
-  if (presetConfig(model)) return undefined;
+  if (model === customModel || presetConfig(model)) return undefined;
   if (!existsSync(model)) {
-    throw new UsageError(`--model takes ${presetNames.join(', ')}, or a folder or file; there is no ${model}`);
+    throw new UsageError(
+      `--model takes ${presetNames.join(', ')}, ${customModel}, or a folder or file; there is no ${model}`,
+    );
   }
   return resolveWeights(model);
 }
@@ -123,7 +126,8 @@ function modelConfig(
   vocabularySize: number | undefined,
 ): ModelConfig {
   const stored = start?.model;
-  const base = stored ?? presetConfig(options.model)!;
+  // A custom model has every size given but the context.
+  const base = stored ?? presetConfig(options.model) ?? presetConfig('d12')!;
   const { layers, channels, heads, context } = { ...base, ...definedSizes(options) };
   if (start && context > start.model.context) {
     throw new Gpt2Error(
@@ -138,6 +142,10 @@ function modelConfig(
     vocabularySize: stored?.vocabularySize ?? vocabularySize ?? base.vocabularySize,
   });
 }
+
+/** The ids of a vocabulary that is no tokenizer's are nobody's text. */
+export const takesSamples = (sampleEvery: number, config: ModelConfig): boolean =>
+  sampleEvery > 0 && tokenizerOf(config) !== undefined;
 
 const definedSizes = ({ layers, channels, heads, context }: SettledOptions): Partial<ModelConfig> =>
   Object.fromEntries(Object.entries({ layers, channels, heads, context }).filter(([, size]) => size !== undefined));

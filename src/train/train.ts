@@ -153,8 +153,7 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, loader, validation, hellaswag, sampleEvery, resumed, ranks } =
-      this.#run;
+    const { options, steps, lastStep, startStep, loader, validation, hellaswag, cache, resumed, ranks } = this.#run;
     const { signal, onStart } = this.#hooks;
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
@@ -171,14 +170,16 @@ class Session {
       const isDue = (every: number) => every > 0 && step % every === 0;
       const validates = validation !== undefined && (isLast || isDue(options.valEvery));
       const answers = hellaswag !== undefined && step > 0 && (isLast || isDue(options.hellaswagEvery));
-      const samples = sampleEvery > 0 && step > 0 && (isLast || isDue(sampleEvery));
+      const samples = cache !== undefined && step > 0 && (isLast || isDue(options.sampleEvery));
       const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
       if (validates || answers || samples || saves || isStopping()) await this.#settle();
       if (!isResumedHere) {
         if (validates) this.#log({ event: 'val', step, loss: await validationLoss(this.#run, validation) });
         if (answers) this.#log(await hellaswagEvent(this.#run, hellaswag, step));
         if (samples) {
-          if (!ranks || ranks.isRoot) this.#log({ event: 'sample', step, text: await sampleText(this.#run, step) });
+          if (!ranks || ranks.isRoot) {
+            this.#log({ event: 'sample', step, text: await sampleText(cache, this.#run, step) });
+          }
           await ranks?.barrier();
         }
         const stops = isStopping();
@@ -236,9 +237,10 @@ class Session {
   }
 
   #log(event: RunEvent): void {
-    const { log, lastStep } = this.#run;
+    const { log, scalars, lastStep } = this.#run;
     if (event.event === 'checkpoint') this.#saved = event.path;
     const json = log.write(event);
+    scalars?.add(event);
     const { failure } = log;
     const notice = (text: string) => this.#hooks.onNotice?.(text);
     if (failure && !this.#logFailed)

@@ -1,9 +1,10 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { bench, flopsPerToken } from '../../src/bench/bench.ts';
+import { bench } from '../../src/bench/bench.ts';
 import { median, quantile } from '../../src/bench/timing.ts';
 import { presetConfig } from '../../src/model/config.ts';
+import { flopsPerToken } from '../../src/model/flops.ts';
 import { Workplace } from '../support/cli.ts';
 import { Random } from '../support/tensors.ts';
 

@@ -82,7 +82,11 @@ describeBackends("llm.c's model file", (_, kind) => {
     ['fewer rows than tokens', setting(7, 60), 'its wte has 60 rows for a vocabulary of 61'],
     ['sizes that no file has', setting(6, 2 ** 31 - 2 ** 10), /channels 2147482624 are not divisible by heads 3/],
     ['a billion layers', setting(4, 1e9), /bytes of \d+ and ends in ln1w; copy it again/],
-    ['the other type', setting(1, 5), /^.*: \d+ bytes follow its last tensor, lnfb$/],
+    [
+      'the other type',
+      setting(1, 5),
+      /^.*: \d+ bytes follow its last tensor, lnfb; name a run, a checkpoint or such a file$/,
+    ],
     ['a byte too many', (bytes: Buffer) => Buffer.concat([bytes, Buffer.from([0])]), '1 bytes follow its last tensor'],
     [
       'a byte too few',

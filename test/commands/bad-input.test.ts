@@ -1,10 +1,12 @@
-// What goes wrong, and what the program says: one clear line, exit 1 or 2, nothing half-written.
+// What goes wrong in files and runs, step by step, and what the program says: one clear line, exit 1, nothing half-written.
+// What is wrong as it is typed is in wrong-inputs.test.ts.
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { expectRefusal } from '../support/refusal.ts';
 
 let place: Workplace;
 let data: string;
@@ -14,13 +16,9 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-/** Runs `train` and expects it to fail with a code and a message of one line. */
-function refused(args: string[], code: number, message: string | RegExp, env: Record<string, string> = {}): void {
-  const result = place.run(args, env);
-  expect(result.stderr).toMatch(message);
-  expect(result.code).toBe(code);
-  expect(result.stderr.trim().split('\n').length, result.stderr).toBeLessThanOrEqual(2);
-  expect(result.stderr).not.toContain('    at ');
+/** Runs a command and expects it to fail with a message in which each of `where` is named. */
+function refused(args: string[], what: string | RegExp, where: string[], env: Record<string, string> = {}): void {
+  expectRefusal(place.run(args, env), { code: 1, what, where });
 }
 
 const train = (...args: string[]) => [
@@ -35,58 +33,7 @@ const train = (...args: string[]) => [
   ...args,
 ];
 
-describe('wrong from the command line alone: exit 2', () => {
-  it.each([
-    [['--batchsize', '4'], /unknown option '--batchsize'/],
-    [['--step', '4'], /unknown option '--step'[\s\S]*Did you mean --steps\?/],
-    [['--lr', 'abc'], '--lr takes a number of at least 0, not "abc"'],
-    [['--lr', '-1'], '--lr takes a number of at least 0, not "-1"'],
-    [['--batch', '0'], '--batch takes a whole number from 1 to 65536 or auto, not "0"'],
-    [['--batch', '2.5'], '--batch takes a whole number from 1 to 65536 or auto, not "2.5"'],
-    [['--batch', '0x10'], '--batch takes a whole number'],
-    [['--seed', '4294967296'], '--seed takes a whole number from 0 to 4294967295'],
-    [['--schedule', 'cosin'], '--schedule takes one of cosine, linear, constant, wsd, not "cosin"'],
-    [['--dtype', 'fp16'], '--dtype takes one of fp32, tf32, bf16, not "fp16"'],
-    [['--device', 'tpu'], '--device takes auto, cpu, cuda or cuda:N, not "tpu"'],
-    [['--seq', '65'], "--seq 65 is over the model's context of 64 positions"],
-    [['--total-batch', '300'], '--total-batch 300 is not a multiple of --batch 4 x --seq 64 = 256 tokens'],
-    [['--heads', '3'], 'channels 32 are not divisible by heads 3'],
-    [['--warmup', '5'], '--warmup 5 is over --steps 1'],
-    [['--model', 'd7'], /--model takes d6, .*there is no d7/],
-    [['--resume', '--overwrite'], '--resume and --overwrite exclude each other'],
-    [['surplus'], /too many arguments/],
-  ] as [string[], string | RegExp][])('%s', (args, message) => {
-    refused(train(...args), 2, message);
-    expect(existsSync(place.path('run'))).toBe(false);
-  });
-
-  it('T over 1024 for a preset', () => {
-    refused(
-      ['train', '--model', 'd6', '--seq', '1025', '--data', data],
-      2,
-      "--seq 1025 is over the model's context of 1024",
-    );
-  });
-
-  it('--resume without --out', () => {
-    refused(['train', '--resume', '--data', data], 2, '--resume needs --out');
-  });
-
-  it('an unknown command, and none', () => {
-    refused(['trian'], 2, /unknown command 'trian'[\s\S]*Did you mean train\?/);
-    expect(place.run([]).code).toBe(2);
-  });
-
-  it('an unknown data set', () => {
-    refused(
-      ['prepro', 'tinyshakespear'],
-      2,
-      'there is no data set "tinyshakespear"; there are tinyshakespeare, own-source',
-    );
-  });
-});
-
-describe('wrong in the files: exit 1', () => {
+describe('wrong in the files', () => {
   /** A copy of the good data with one thing changed. */
   function damaged(name: string, change: (folder: string) => void): string {
     const folder = place.path(name);
@@ -101,19 +48,11 @@ describe('wrong in the files: exit 1', () => {
     writeFileSync(join(folder, shard), bytes);
   };
 
-  it('no data folder', () => {
-    refused(
-      ['train', '--device', 'cpu'],
-      1,
-      /there is no data in data\/tinyshakespeare: run `npm run prepro tinyshakespeare`/,
-    );
-  });
-
   it('no training shard', () => {
     const folder = place.path('only-val');
     mkdirSync(folder);
     cpSync(join(data, 'random_val.bin'), join(folder, 'random_val.bin'));
-    refused(train('--data', folder), 1, 'has no train shard');
+    refused(train('--data', folder), 'has no train shard', ['only-val', 'prepro']);
   });
 
   it.each([
@@ -135,29 +74,8 @@ describe('wrong in the files: exit 1', () => {
     ],
   ] as [string, (folder: string) => void, RegExp][])('a shard that is %s', (name, change, message) => {
     const folder = damaged(`shard ${name}`, change);
-    refused(train('--data', folder), 1, message);
+    refused(train('--data', folder), message, [shard]);
     expect(existsSync(place.path('run'))).toBe(false);
-  });
-
-  it('a shard too short for one batch names the largest that fits', () => {
-    const short = place.data({ train: 200, name: 'short' });
-    refused(
-      train('--data', short),
-      1,
-      /has 200 tokens, too few for 4 sequences of 64; the largest --batch that fits is 3/,
-    );
-  });
-
-  it('an empty text', () => {
-    writeFileSync(place.path('empty.txt'), '\n \n');
-    refused(['prepro', 'tinyshakespeare', '--from', 'empty.txt'], 1, 'the text empty.txt is empty');
-    refused(['prepro', 'tinyshakespeare', '--from', 'none.txt'], 1, 'the text none.txt cannot be read');
-    expect(existsSync(place.path('data', 'tinyshakespeare'))).toBe(false);
-  });
-
-  it('an --out that cannot be written', () => {
-    writeFileSync(place.path('file'), '');
-    refused(train('--out', place.path('file', 'run')), 1, /cannot write the run folder .*; name another with --out/);
   });
 
   it('an --out that already holds a run', () => {
@@ -165,18 +83,8 @@ describe('wrong in the files: exit 1', () => {
     const args = ['--out', out, '--val-every', '0', '--sample-every', '0'];
     expect(place.run(train(...args)).code).toBe(0);
     const log = readFileSync(join(out, 'log.jsonl'));
-    refused(train(...args), 1, /already holds a run: continue it with --resume, replace it with --overwrite/);
+    refused(train(...args), /already holds a run/, [out, '--resume', '--overwrite', '--out']);
     expect(readFileSync(join(out, 'log.jsonl')).equals(log)).toBe(true);
-  });
-
-  it('a checkpoint of another model', () => {
-    const out = place.path('twice');
-    refused(train('--model', out, '--layers', '2'), 1, /is of another model: layers 1 instead of 2/);
-    refused(
-      ['train', '--out', out, '--resume', '--layers', '2'],
-      1,
-      /cannot resume .* with --layers 2: it was trained with 1/,
-    );
   });
 
   it('data that is not what the run was trained on', () => {
@@ -191,13 +99,10 @@ describe('wrong in the files: exit 1', () => {
     bytes[2000]! ^= 1;
     writeFileSync(shard, bytes);
     const [was, is] = [manifest.shards[0]!.sha256!, createHash('sha256').update(bytes).digest('hex')];
-    refused(
-      resume,
-      1,
-      `shard 0, random_train.bin, had the sha256 ${was.slice(0, 12)}…, now it has ${is.slice(0, 12)}…`,
-    );
+    const changed = `shard 0, random_train.bin, had the sha256 ${was.slice(0, 12)}…, now it has ${is.slice(0, 12)}…`;
+    refused(resume, changed, [own, '--data']);
     place.data({ train: 3001, name: 'replaced' });
-    refused(resume, 1, /shard 0 was random_train\.bin of 3000 tokens, now it is random_train\.bin of 3001 tokens/);
+    refused(resume, /shard 0 was random_train\.bin of 3000 tokens, now it is random_train\.bin of 3001 tokens/, [own]);
     const other = place.data({ train: 4000, name: 'other' });
     const { code, stdout } = place.run([...resume, '--data', other]);
     expect(code).toBe(0);
@@ -206,24 +111,10 @@ describe('wrong in the files: exit 1', () => {
 
   it('a library that is not built', () => {
     const none = place.path('none.so');
-    refused(train('--out', place.path('unbuilt')), 1, /the cpu library is not built: .*; run `npm run build:cpu`/, {
+    refused(train('--out', place.path('unbuilt')), 'the cpu library is not built', [none, 'npm run build:cpu'], {
       GPT2_LIBRARY: none,
     });
     expect(existsSync(place.path('unbuilt'))).toBe(false);
-  });
-
-  it('a run or a checkpoint that is not there', () => {
-    refused(['compare', 'nowhere'], 1, /nowhere is not a run folder/);
-    refused(['sample', '--model', 'nowhere'], 1, /there is no nowhere: name a run or a checkpoint folder/);
-    refused(['sample'], 1, /there is no trained model in runs\//);
-    refused(['train', '--resume', '--out', 'nowhere'], 1, /there is no run to resume in nowhere/);
-  });
-
-  it('an options file that is damaged or names an unknown option', () => {
-    writeFileSync(place.path('options.json'), '{"batch": 2, "bach": 3}');
-    refused(train('--config', place.path('options.json')), 2, /options.json: there is no option "bach"/);
-    writeFileSync(place.path('options.json'), '{');
-    refused(train('--config', place.path('options.json')), 1, /options.json cannot be read/);
   });
 });
 

@@ -57,6 +57,20 @@ it('answers questions, alone or after the loss, the same at any batch size', () 
   expect(alone.stdout).toContain(`(${figures.correctNorm})`);
 });
 
+it('picks the batch that fits, to the same loss', () => {
+  const figures = (...args: string[]) => {
+    const { code, stdout, stderr } = evaluate('--model', 'run', '--seq', '16', '--json', ...args);
+    expect(code, stderr).toBe(0);
+    return { stderr, ...(JSON.parse(stdout) as { batch: number; loss: number; tokens: number }) };
+  };
+  // Logits of 50,304 numbers a token.
+  const picked = figures('--batch', 'auto', '--max-memory', '0.1');
+  expect(picked.stderr).toContain(`--batch auto is --batch ${picked.batch} here`);
+  expect(picked.batch).toBeGreaterThan(10);
+  const asked = figures('--batch', String(picked.batch), '--max-memory', '0.1');
+  expect([asked.loss, asked.tokens]).toEqual([picked.loss, picked.tokens]);
+});
+
 it.each([
   ['no --model', [], 2, "required option '--model <PATH>' not specified"],
   ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number from 1'],
@@ -78,6 +92,12 @@ it.each([
   ],
   ['questions of another format', ['--model', 'run', '--hellaswag', 'notes.bin'], 1, 'it has 5 bytes'],
   ['completions over --seq', ['--model', 'run', '--hellaswag', 'questions.bin', '--seq', '3'], 1, 'a sequence of 3'],
+  [
+    'a batch for which there is too little memory',
+    ['--model', 'run', '--batch', '64', '--max-memory', '0.1'],
+    1,
+    '--batch 64 with --seq 32 needs 0.2 GiB of device memory, --max-memory 0.1 allows no more; --batch 15 fits',
+  ],
   ['no data', ['--model', 'run', '--data', 'none'], 1, 'there is no data in none'],
   ['data of another vocabulary', ['--model', 'run', '--data', 'small'], 1, 'small has a vocabulary of 100 tokens'],
 ] as [string, string[], number, string][])('refuses %s in one line', (_, args, expected, message) => {

@@ -163,17 +163,12 @@ describe('fineweb', () => {
       1,
       /all \d+ tokens are validation, the first shard: give a smaller --shard-tokens/,
     ],
-    [
-      'parquet',
-      ['--from', 'x.parquet', '--out', 'p'],
-      1,
-      'x.parquet is a parquet file, which is not read: export it as JSON lines',
-    ],
+    ['a parquet file of nothing', ['--from', 'x.parquet', '--out', 'p'], 1, 'x.parquet is not a whole Parquet file: '],
     [
       'a folder of other files',
       ['--from', 'stories', '--out', 's'],
       1,
-      'stories has no file .jsonl, .jsonl.gz, .json.gz in it',
+      'stories has no file .parquet, .jsonl, .jsonl.gz, .json.gz in it',
     ],
     [
       'bytes of shards',

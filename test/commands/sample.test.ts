@@ -43,17 +43,57 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
 
   it('goes on from the prompt with the newest run, and says which', () => {
     const { code, stdout, stderr } = sample('--prompt', 'To be', '--tokens', '40');
-    expect(stderr).toBe('from runs/a-newer/checkpoints/step-00000003\n');
+    expect(stderr).toMatch(
+      /^from runs\/a-newer\/checkpoints\/step-00000003\n40 tokens in [\d.]+ s, [\d,]+ tokens\/s\n$/,
+    );
     expect(stdout).toMatch(/^To be.+\n$/s);
     expect(code).toBe(0);
   });
 
   it('is the same for the same seed and another for another', () => {
-    const first = sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9');
+    const args = ['--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9'];
+    const first = sample(...args);
     expect(first.code).toBe(0);
-    expect(sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9')).toEqual(first);
-    const other = sample('--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9', '--seed', '5');
-    expect(other.stdout).not.toBe(first.stdout);
+    expect(sample(...args).stdout).toBe(first.stdout);
+    expect(sample(...args, '--no-stream').stdout).toBe(first.stdout);
+    expect(sample(...args, '--seed', '5').stdout).not.toBe(first.stdout);
+  });
+
+  it('makes several texts of several prompts, the first the same as alone', () => {
+    const args = ['--model', 'elsewhere/bytes', '--tokens', '30'];
+    const alone = sample(...args, '--prompt', 'To be');
+    const { code, stdout, stderr } = place.run(
+      ['sample', '--device', 'cpu', '--threads', '1', ...args, '--prompt', '-', '--count', '20', '--json'],
+      {},
+      'To be\r\n\nZoë\n',
+    );
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/\n1,\d{3} tokens in/);
+    const texts = stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { prompt: string; text: string; tokens: number; end: string });
+    expect(texts.map(({ prompt }) => prompt)).toEqual(['To be', '', 'Zoë'].flatMap((each) => Array(20).fill(each)));
+    for (const { prompt, text, tokens, end } of texts) {
+      expect(text.startsWith(prompt)).toBe(true);
+      expect(end).toBe(tokens === 30 ? 'length' : 'stop token');
+    }
+    expect(`${texts[0]!.text}\n`).toBe(alone.stdout);
+    expect(new Set(texts.map(({ text }) => text)).size).toBe(60);
+  });
+
+  it('puts a line between texts, and nothing but them on stdout', () => {
+    const args = ['--model', 'elsewhere/bytes', '--prompt', 'To be', '--count', '3', '--tokens', '12'];
+    const { stdout } = sample(...args);
+    expect(stdout.match(/^---$/gm)?.length).toBe(2);
+    expect(sample(...args, '--no-stream').stdout).toBe(stdout);
+  });
+
+  it("goes past the model's context, or ends there", () => {
+    const args = ['--model', 'elsewhere/bytes', '--prompt', 'To be', '--tokens', '100', '--json'];
+    expect(JSON.parse(sample(...args).stdout)).toMatchObject({ tokens: 100, end: 'length' });
+    // The end of text, 5 bytes, 26 more that fill the window, and the one behind it.
+    expect(JSON.parse(sample(...args, '--when-full', 'stop').stdout)).toMatchObject({ tokens: 27, end: 'window full' });
   });
 
   it('a model of bytes takes and gives bytes', () => {
@@ -68,7 +108,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     writeFileSync(join(damaged, 'manifest.json'), '{');
     const { code, stderr } = sample('--model', 'runs/b-older', '--tokens', '1');
     expect(stderr).toMatch(
-      /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n$/,
+      /^skipped a damaged checkpoint: .*step-00000009\/manifest\.json cannot be used: .*\nfrom .*3\n1 tokens? in .*\n$/,
     );
     expect(code).toBe(0);
   });
@@ -79,6 +119,15 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ['an empty --seed', ['--seed', ''], 2, '--seed takes a whole number from 0 to 4294967295, not ""'],
     ['a --top-p over 1', ['--top-p', '1.5'], 2, '--top-p takes a number from 0 to 1, not "1.5"'],
     ['a negative --temperature', ['--temperature=-1'], 2, '--temperature takes a number from 0 to 100, not "-1"'],
+    ['a --count of none', ['--count', '0'], 2, '--count takes a whole number from 1 to 100000, not "0"'],
+    ['a --when-full it does not know', ['--when-full', 'burst'], 2, "argument 'burst' is invalid"],
+    [
+      'no prompt on standard input',
+      ['--prompt', '-', '--model', 'elsewhere/bytes'],
+      1,
+      'standard input has no prompt: give --prompt - a text on each',
+    ],
+    ['bf16 on the CPU', ['--dtype', 'bf16', '--model', 'elsewhere/bytes'], 1, 'bf16'],
     ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
     ['a folder that is not there', ['--model', 'nothing'], 1, 'there is no nothing: name a run or a checkpoint folder'],
     ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],

@@ -219,6 +219,8 @@ describe('train --gpus', () => {
   it('refuses what the command line alone shows to be wrong, before any process is started', () => {
     const { code, stderr } = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', '2', '--total-batch', '96']);
     expect(code).toBe(2);
-    expect(stderr).toBe('--total-batch 96 is not a multiple of --batch 2 x --seq 16 x --gpus 2 = 64 tokens\n');
+    expect(stderr).toBe(
+      '--total-batch 96 is not a multiple of --batch 2 x --seq 16 x --gpus 2 = 64 tokens; take one that is\n',
+    );
   });
 });

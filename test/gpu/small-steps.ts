@@ -3,6 +3,7 @@
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
+import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { createModel } from '../../src/model/model.ts';
 import { allocateTensor } from '../../src/native/buffer.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
@@ -35,8 +36,10 @@ for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
       const { loss, norm } = await trainer.step(0, 1e-3, batch);
       if (!Number.isFinite(loss) || !Number.isFinite(norm)) throw new Error(`${dtype}: loss ${loss}, norm ${norm}`);
       await meanLoss(model, { batch: B, sequence: T, batches: 1 }, batch);
-      for await (const _ of generate(model, { prompt: [1, 2], tokens: 2, window: T, seed: 1, temperature: 1 })) {
-        // Only that it runs.
+      const cache = new KeyValueCache(model, { texts: 3, window: 9 });
+      for (const choice of [{ topK: 5, topP: 0.9 }, { temperature: 0 }]) {
+        const generation = generate(cache, { prompts: [[1, 2], [3], [4, 5, 6]], tokens: 10, seed: 1, ...choice });
+        for await (const next of generation) if ('end' in next && next.end !== 'length') throw new Error(next.end);
       }
       console.log(`${dtype}, ${config.channels} channels, ${accumulation} micro-batches: loss ${loss.toFixed(4)}`);
     }

@@ -9,10 +9,11 @@ import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForwardBackward } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
+import { totalOf } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';
 import { ParameterArena, parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions } from '../../src/native/device.ts';
-import { checkMemory, trainingBytes } from '../../src/train/memory.ts';
+import { checkMemory, trainingPlan } from '../../src/train/memory.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeCuda } from '../support/backends.ts';
 import { dot, floats, Random } from '../support/tensors.ts';
@@ -151,7 +152,7 @@ describeCuda('training', () => {
     const sizes = { B: 8, T: 1024 };
     makeTrainer(device, config, sizes.B, sizes.T, 1);
     const used = before - device.memory().available;
-    expect(Math.abs(trainingBytes(device, config, sizes) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
+    expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
     expect(() => checkMemory(device, config, { B: 4096, T: 1024 })).toThrow(
       /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of device memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
     );

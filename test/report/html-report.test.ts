@@ -5,7 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { compareSeries } from '../../src/compare/compare.ts';
 import type { NamedRun } from '../../src/compare/pairs.ts';
 import { readReference } from '../../src/compare/reference.ts';
-import { htmlReport, pageScript } from '../../src/report/html-report.ts';
+import { pageScript } from '../../src/report/document.ts';
+import { htmlReport } from '../../src/report/html-report.ts';
+import { livePage } from '../../src/report/live-page.ts';
 import { unpack } from '../../src/report/page/points.js';
 import { reportData } from '../../src/report/report-data.ts';
 import { configuration, runEvent } from '../runs/run-log.ts';
@@ -65,9 +67,34 @@ describe('the document', () => {
   });
 
   it('its script is whole', () => {
-    expect(() => new Script(pageScript())).not.toThrow();
-    expect(pageScript()).not.toMatch(/^(import|export) /m);
+    const script = pageScript('page.js');
+    expect(() => new Script(script)).not.toThrow();
+    expect(script).not.toMatch(/^(import|export) /m);
   });
+});
+
+describe('the live page', () => {
+  const { html, policy } = livePage();
+
+  it('is one document that asks nobody but its own server', () => {
+    expect(html).toContain(`content="${policy}"`);
+    expect(policy).toMatch(
+      /^default-src 'none'; script-src 'sha256-[^']+'; style-src 'sha256-[^']+'; img-src data:; connect-src 'self'; /,
+    );
+    expect(html.replaceAll('http://www.w3.org/2000/svg', '')).not.toMatch(
+      /https?:|@import|url\(|\ssrc=|href="(?!data:,)|\bstyle="|\bon[a-z]+="/,
+    );
+    const script = scripts(html)[0]!.groups!.text!;
+    expect(() => new Script(script)).not.toThrow();
+    expect(script).not.toMatch(/^(import|export) /m);
+  });
+});
+
+it('no name is declared by two modules, which share one script', () => {
+  const names = [...pageScript('live.js').matchAll(/^(?:async )?(?:function|const|let|class) (\w+)/gm)].map(
+    (match) => match[1],
+  );
+  expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
 });
 
 describe('reportData', () => {

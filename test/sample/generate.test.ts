@@ -1,11 +1,14 @@
-// Text from the tiny model: the same for the same seed, what the whole sequence says at every length, and an end that
-// says why.
+// Texts from the tiny model: with the cache of keys and values the same tokens as without one, the same for the same seed,
+// whatever stands beside them, and an end that says why.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { logitsAt } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
+import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { type GenerateOptions, type GenerationEnd, generate } from '../../src/sample/generate.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -14,107 +17,162 @@ import { tinyConfig } from '../support/tiny-model.ts';
 const prompt = [1, 2, 3, 4, 5];
 const { context } = tinyConfig;
 
-async function run(model: Model, options: Partial<GenerateOptions>): Promise<{ tokens: number[]; end: GenerationEnd }> {
-  const generation = generate(model, { prompt, tokens: 10, seed: 1, ...options });
-  const tokens: number[] = [];
-  let next = await generation.next();
-  for (; !next.done; next = await generation.next()) tokens.push(next.value);
-  return { tokens, end: next.value };
+interface Made {
+  tokens: number[];
+  end?: GenerationEnd;
+}
+
+async function runAll(cache: KeyValueCache, options: Partial<GenerateOptions>): Promise<Made[]> {
+  const texts: Made[] = (options.prompts ?? [prompt]).map(() => ({ tokens: [] }));
+  for await (const next of generate(cache, { prompts: [prompt], tokens: 10, seed: 1, ...options })) {
+    const text = texts[next.text]!;
+    expect(text.end, 'nothing comes behind the end').toBeUndefined();
+    if ('token' in next) text.tokens.push(next.token);
+    else text.end = next.end;
+  }
+  return texts;
+}
+
+const run = async (cache: KeyValueCache, options: Partial<GenerateOptions>): Promise<Made> =>
+  (await runAll(cache, options))[0]!;
+
+/** As drawn, a token is always followed by itself; larger layers have more to say. */
+function liveModel(device: Device, config: ModelConfig): Model {
+  const model = createModel(device, config, { B: 1, T: config.context, purpose: 'inference' });
+  initializeWeights(model, 42);
+  for (const { name, shape } of parameterTable(config)) {
+    if (shape.length < 2) continue;
+    const tensor = model.masters.get(name);
+    tensor.write((tensor.read() as Float32Array).map((value) => (name === 'wte' ? 10 : 25) * value));
+  }
+  castWeights(model);
+  return model;
+}
+
+/** The likeliest tokens of the whole text, run anew for each; a window that is full goes on from its newer half. */
+function greedyWithoutCache(model: Model, begin: readonly number[], count: number, window: number): number[] {
+  let seen = begin.slice(-window);
+  return Array.from({ length: count }, () => {
+    if (seen.length > window) seen = seen.slice(-Math.ceil(window / 2));
+    const batch = model.activations.at(1, seen.length);
+    batch.model.tokens.write(Int32Array.from(seen));
+    forward(model, batch);
+    const logits = logitsAt(model, batch, seen.length - 1);
+    const token = logits.indexOf(Math.max(...logits));
+    seen.push(token);
+    return token;
+  });
 }
 
 describeBackends('generation', (_, kind) => {
   let device: Device;
   let model: Model;
+  let cache: KeyValueCache;
   beforeEach(() => {
     device = Device.open({ kind });
-    model = createModel(device, tinyConfig, { B: 1, T: context, purpose: 'inference' });
-    initializeWeights(model, 42);
-    // As drawn, every token is about as likely; larger embeddings tell them apart.
-    const wte = model.masters.get('wte');
-    const values = wte.read() as Float32Array;
-    wte.write(values.map((value) => 20 * value));
-    castWeights(model);
+    model = liveModel(device, tinyConfig);
+    cache = new KeyValueCache(model, { texts: 1, window: context });
   });
   afterEach(() => device.close());
 
   it('gives the tokens asked for, the same for the same seed', async () => {
-    const first = await run(model, { tokens: 50 });
+    const first = await run(cache, { tokens: 50 });
     expect(first.tokens.length).toBe(50);
     expect(first.end).toBe('length');
     expect(first.tokens.every((token) => token >= 0 && token < tinyConfig.vocabularySize)).toBe(true);
-    expect(await run(model, { tokens: 50 })).toEqual(first);
-    expect((await run(model, { tokens: 50, temperature: 5, seed: 2 })).tokens).not.toEqual(first.tokens);
-    expect((await run(model, { tokens: 0 })).tokens).toEqual([]);
+    expect(await run(cache, { tokens: 50 })).toEqual(first);
+    expect((await run(cache, { tokens: 50, temperature: 5, seed: 2 })).tokens).not.toEqual(first.tokens);
+    expect(await run(cache, { tokens: 0 })).toEqual({ tokens: [], end: 'length' });
   });
 
-  it('takes at every length the likeliest token of the whole window, past the context too', async () => {
-    const tokens = [...prompt];
-    const whole = model.activations.at(1, context);
-    for (let made = 0; made < 40; made++) {
-      const seen = tokens.slice(-context);
-      const padded = new Int32Array(context).fill(60);
-      padded.set(seen);
-      whole.model.tokens.write(padded);
-      forward(model, whole);
-      const logits = logitsAt(model, whole, seen.length - 1);
-      tokens.push(logits.indexOf(Math.max(...logits)));
+  it.each([context, 7, 1])(
+    'takes the tokens that it would without a cache, past a window of %i too',
+    async (window) => {
+      const small = new KeyValueCache(model, { texts: 1, window });
+      const wanted = greedyWithoutCache(model, prompt, 100, window);
+      expect((await run(small, { tokens: 100, temperature: 0 })).tokens).toEqual(wanted);
+      expect(new Set(wanted).size).toBeGreaterThan(window === 1 ? 1 : 5);
+    },
+  );
+
+  it('takes 512 tokens that it would without a cache, of a context of 1024', async () => {
+    const long = { layers: 2, channels: 128, heads: 2, context: 1024, vocabularySize: 500 };
+    const longModel = liveModel(device, long);
+    const whole = new KeyValueCache(longModel, { texts: 1, window: long.context });
+    const wanted = greedyWithoutCache(longModel, prompt, 512, long.context);
+    expect((await run(whole, { tokens: 512, temperature: 0 })).tokens).toEqual(wanted);
+    expect(new Set(wanted).size).toBeGreaterThan(20);
+  });
+
+  it('a prompt longer than the window is seen by its end', async () => {
+    const long = Array.from({ length: context + 9 }, (__, index) => (index * 5) % 60);
+    const wanted = greedyWithoutCache(model, long, 30, context);
+    expect((await run(cache, { prompts: [long], tokens: 30, temperature: 0 })).tokens).toEqual(wanted);
+  });
+
+  it('gives each of several texts what it would get alone', async () => {
+    const prompts = [[1, 2, 3], [50], [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], [1, 2, 3]];
+    const together = new KeyValueCache(model, { texts: 5, window: context });
+    const texts = await runAll(together, { prompts, tokens: 60 });
+    for (const [index, text] of texts.entries()) {
+      expect(await run(together, { prompts: [prompts[index]!], tokens: 60, firstText: index })).toEqual(text);
     }
-    expect((await run(model, { tokens: 40, temperature: 0 })).tokens).toEqual(tokens.slice(prompt.length));
+    // The same prompt at two places is two texts.
+    expect(texts[3]!.tokens).not.toEqual(texts[0]!.tokens);
+    await expect(runAll(together, { prompts: new Array(6).fill(prompt) })).rejects.toThrow('made for 5 texts, not 6');
   });
 
-  it('sees no more than its window', async () => {
-    const short = await run(model, { tokens: 20, window: 3, temperature: 0 });
-    expect(await run(model, { prompt: prompt.slice(-3), tokens: 20, window: 3, temperature: 0 })).toEqual(short);
+  it('stops at the token it is told to, which is not given out, while others go on', async () => {
+    const both = new KeyValueCache(model, { texts: 2, window: context });
+    const prompts = [prompt, [9]];
+    const [first, second] = await runAll(both, { prompts, temperature: 0, tokens: 40 });
+    const stopAt = first!.tokens.find((token) => !second!.tokens.includes(token)) ?? -2;
+    const stopped = await runAll(both, { prompts, temperature: 0, tokens: 40, stopAt });
+    expect(stopped).toEqual([
+      { tokens: first!.tokens.slice(0, first!.tokens.indexOf(stopAt)), end: 'stop token' },
+      second,
+    ]);
   });
 
-  it('runs few shapes', async () => {
-    const shapes = new Set<number>();
-    const counting: Model = {
-      ...model,
-      activations: Object.assign(Object.create(model.activations), {
-        at: (B: number, T: number) => {
-          shapes.add(T);
-          return model.activations.at(B, T);
-        },
-      }),
-    };
-    await run(counting, { tokens: 40 });
-    expect([...shapes]).toEqual([16, 32]);
-  });
-
-  it('stops at the token it is told to, which is not given out', async () => {
-    const { tokens } = await run(model, { temperature: 0 });
-    const at = tokens.indexOf(tokens[4]!);
-    expect(await run(model, { temperature: 0, stopAt: tokens[4]! })).toEqual({
-      tokens: tokens.slice(0, at),
-      end: 'stop token',
+  it('ends where the window is full, if told to', async () => {
+    const { tokens } = await run(cache, { tokens: 100 });
+    expect(await run(cache, { tokens: 100, whenFull: 'stop' })).toEqual({
+      // The window's last token is run as well, and chooses one more.
+      tokens: tokens.slice(0, context - prompt.length + 1),
+      end: 'window full',
     });
   });
 
   it('lets the event loop run between tokens', async () => {
     let turns = 0;
     const counter = setInterval(() => turns++, 0);
-    await run(model, { tokens: 30 });
+    await run(cache, { tokens: 200 });
     clearInterval(counter);
-    expect(turns).toBeGreaterThan(5);
+    expect(turns).toBeGreaterThan(3);
+  });
+
+  it('may be left before its end, and begun anew', async () => {
+    const whole = await run(cache, { tokens: 60 });
+    for await (const _next of generate(cache, { prompts: [prompt], tokens: 60, seed: 1 })) break;
+    expect(await run(cache, { tokens: 60 })).toEqual(whole);
   });
 
   it('ends where the model has diverged', async () => {
     model.masters.get('lnfb').write(new Float32Array(tinyConfig.channels).fill(Number.NaN));
     castWeights(model);
-    expect(await run(model, {})).toEqual({ tokens: [], end: 'diverged' });
+    expect(await run(cache, {})).toEqual({ tokens: [], end: 'diverged' });
   });
 
   it('refuses what cannot be, by name', async () => {
-    await expect(run(model, { prompt: [1, 61] })).rejects.toThrow('the prompt has the token 61');
-    await expect(run(model, { prompt: [-1] })).rejects.toThrow('the prompt has the token -1');
+    const refused = (options: Partial<GenerateOptions>) => expect(run(cache, options)).rejects;
+    await refused({ prompts: [[1, 61]] }).toThrow('the prompt has the token 61');
+    await refused({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
     // Nothing to go on from means the end of text, which this small vocabulary lacks.
-    await expect(run(model, { prompt: [] })).rejects.toThrow('the prompt has the token 50256');
-    await expect(run(model, { window: 33 })).rejects.toThrow(
-      "window must be from 1 to the model's context of 32, not 33",
-    );
-    await expect(run(model, { tokens: -1 })).rejects.toThrow(UsageError);
-    await expect(run(model, { temperature: -1 })).rejects.toThrow(UsageError);
-    await expect(run(model, { seed: 0.5 })).rejects.toThrow(UsageError);
+    await refused({ prompts: [[]] }).toThrow('the prompt has the token 50256');
+    await refused({ tokens: -1 }).toThrow(UsageError);
+    await refused({ temperature: -1 }).toThrow('temperature must be a number of at least 0, not -1');
+    await refused({ topK: 0.5 }).toThrow('topK must be a whole number of at least 0, not 0.5');
+    await refused({ topP: 2 }).toThrow('topP must be a number from 0 to 1, not 2');
+    await refused({ seed: 0.5 }).toThrow('seed must be a whole number of 32 bits, not 0.5');
   });
 });

@@ -1,8 +1,10 @@
 // Runs the program as a user does, in a folder of its own, and makes small data sets for it.
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { writeShard } from '../../src/shards/shard.ts';
 import { Random } from './tensors.ts';
@@ -25,24 +27,36 @@ export class Workplace {
     return join(this.folder, ...names);
   }
 
-  /** Runs `gpt2 ...args` in the folder. */
-  run(args: readonly string[], env: Record<string, string> = {}): Finished {
+  /** Runs `gpt2 ...args` in the folder, with `input` on its standard input. */
+  run(args: readonly string[], env: Record<string, string> = {}, input = ''): Finished {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...command, ...args], {
       cwd: this.folder,
       encoding: 'utf8',
+      input,
       maxBuffer: 1 << 28,
       env: { ...process.env, NO_COLOR: '1', ...env },
     });
     return { code: status, stdout, stderr };
   }
 
+  /** The same beside other tests: while it runs, they do. */
+  async finished(args: readonly string[], env: Record<string, string> = {}): Promise<Finished> {
+    const child = this.start(args, env);
+    const [stdout, stderr, [code]] = await Promise.all([
+      readText(child.stdout),
+      readText(child.stderr),
+      once(child, 'close') as Promise<[number | null]>,
+    ]);
+    return { code, stdout, stderr };
+  }
+
   /** Starts `gpt2 ...args` in a process group of its own. */
-  start(args: readonly string[]) {
+  start(args: readonly string[], env: Record<string, string> = {}) {
     return spawn(process.execPath, [...command, ...args], {
       cwd: this.folder,
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, NO_COLOR: '1' },
+      env: { ...process.env, NO_COLOR: '1', ...env },
     });
   }
 

@@ -53,7 +53,10 @@ export function assemble(paths: readonly string[], folder: string, division: Div
     return { documents: counts.documents, shards: [...writers.train.finish('train'), ...writers.val.finish('val')] };
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
-    throw new Gpt2Error(`cannot write shards to ${folder}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `cannot write shards to ${folder}: ${(cause as Error).message}; make room, or name another folder with --out`,
+      { cause },
+    );
   } finally {
     for (const writer of Object.values(writers)) writer.close();
   }
@@ -92,12 +95,13 @@ function count(paths: readonly string[], division: Division): Counts {
     });
   }
   const total = tokens.train + tokens.val;
-  if (total === 0) throw new Gpt2Error('there is no text in what was given: nothing to make tokens of');
+  if (total === 0)
+    throw new Gpt2Error('there is no text in what was given, nothing to make tokens of: name files that hold some');
   if (tokens.train === 0) {
     throw new Gpt2Error(
       validation === 'first shard'
         ? `all ${total} tokens are validation, the first shard: give a smaller --shard-tokens, or --val-fraction`
-        : `all ${total} tokens are validation: the text is too short to be divided, give more of it or a smaller --val-fraction`,
+        : `all ${total} tokens are validation: the text is too short to be divided, give more of it, or say with --separator what stands between documents`,
     );
   }
   if (tokens.val === 0) throw new Gpt2Error(`none of the ${total} tokens are validation: a text for it is missing`);

@@ -54,7 +54,7 @@ export async function* chunksOf(
       offset += end - start;
       opens = closes;
     };
-    for await (const part of bytesOf(input, onRead)) {
+    for await (const part of bytesOf(input, format, onRead)) {
       if (filled + part.length > collected.length) {
         const larger = Buffer.alloc(filled + part.length + chunkBytes);
         collected.copy(larger, 0, 0, filled);
@@ -93,7 +93,7 @@ const hasByteOrderMark = (bytes: Uint8Array, at: number): boolean =>
 
 const tooLong = (path: string, offset: number): Gpt2Error =>
   new Gpt2Error(
-    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB; is it a file of JSON lines?`,
+    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB; is it a file of JSON lines? --field takes those`,
   );
 
 const afterLastLine: FindCut = (bytes) => {

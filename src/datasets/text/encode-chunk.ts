@@ -102,7 +102,10 @@ function documentOf(line: string, field: string, where: string): string {
   try {
     value = JSON.parse(line);
   } catch (cause) {
-    throw new Gpt2Error(`${where} is not JSON: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `${where} is not JSON: ${(cause as Error).message}; --field takes files with a JSON object a line`,
+      { cause },
+    );
   }
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;

@@ -4,7 +4,9 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { Gpt2Error } from '../../errors.ts';
-import type { FileRole, Input } from './format.ts';
+import type { FileRole, Format, Input } from './format.ts';
+import { isParquet } from './parquet.ts';
+import { parquetDocuments } from './parquet-reader.ts';
 
 const readBytes = 1 << 20;
 
@@ -21,7 +23,9 @@ export function findInputs(
     if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];
     const files = filesIn(path).filter((file) => suffixes.some((suffix) => file.endsWith(suffix)));
     if (files.length === 0)
-      throw new Gpt2Error(`${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''} in it`);
+      throw new Gpt2Error(
+        `${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''} in it: name files, or a folder that has some`,
+      );
     return files
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
@@ -53,17 +57,22 @@ function filesIn(folder: string): string[] {
 const cannotRead = (path: string, cause: unknown): Gpt2Error => {
   const { code, message } = cause as NodeJS.ErrnoException;
   const reason = code === 'ENOENT' ? 'it is not there' : message;
-  return new Gpt2Error(`the text ${path} cannot be read: ${reason}`, { cause });
+  return new Gpt2Error(`the text ${path} cannot be read: ${reason}; name a file or folder of text`, { cause });
 };
 
 /**
- * The bytes of a file, unpacked if its name ends in .gz; each part is valid until the next is asked for. `onRead` is told how
- * many bytes of the file itself were read.
+ * The bytes of a file: unpacked if its name ends in .gz, its documents in their format if in .parquet. Each part is valid until
+ * the next is asked for; `onRead` is told how many bytes of the file itself were read.
  * @throws Gpt2Error if it cannot be read or unpacked
  */
-export async function* bytesOf({ path }: Input, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+export async function* bytesOf(
+  { path }: Input,
+  format: Format,
+  onRead: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
   try {
-    yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
+    if (isParquet(path)) yield* parquetDocuments({ path, format }, onRead);
+    else yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw cannotRead(path, cause);

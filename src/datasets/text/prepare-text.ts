@@ -2,11 +2,11 @@
 // under <folder>/.prepro until the shards are whole, so that a killed preparation goes on where it was; the shards are the
 // same then, and the same for any number of threads.
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Gpt2Error, UsageError } from '../../errors.ts';
-import { type Dataset, datasetFile, fileHash, readDataset, roleOfName, unfinishedFolder } from '../../shards/find.ts';
+import { type Dataset, datasetFile, fileHash, readDataset, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
 import { assemble, type Division } from './assemble.ts';
@@ -14,6 +14,7 @@ import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
 import { hasPart, keyOf, partPath } from './parts.ts';
 import { ThreadPool } from './thread-pool.ts';
+import { WorkFolder } from './work-folder.ts';
 
 /** Each takes 70 MB: with six it is under 640 MB in all, whatever the text. More are for who asks for them. */
 const mostDefaultThreads = 6;
@@ -65,23 +66,44 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const present = await presentAndRight(out, inputs, encoding, made);
   if (present) return { folder: out, present: true, dataset: present };
 
-  const work = join(out, unfinishedFolder);
-  if (existsSync(work)) notice(`going on with what ${work} holds`);
+  const work = new WorkFolder(out);
+  if (work.existed) notice(`going on with what ${work.path} holds`);
   try {
-    mkdirSync(work, { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${out}: ${(cause as Error).message}`, { cause });
+    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onRead });
+    const { shards, documents } = assemble(parts, work.path, division, tokenizer.endOfText);
+    const dataset: Dataset = {
+      source: sourceOf(inputs),
+      tokenizer: name,
+      vocabularySize: tokenizer.vocabularySize,
+      documents,
+      made: { ...made, input },
+      shards,
+    };
+    putInPlace(out, work, dataset, division.prefix);
+    return { folder: out, present: false, dataset };
+  } catch (error) {
+    work.abandon();
+    throw error;
   }
-  const pool = new ThreadPool(
-    { encoding, folder: work },
-    workers ?? Math.min(mostDefaultThreads, availableParallelism()),
-  );
+}
+
+/** Encodes all files. Gives the parts' paths, in order, and a hash of all that their tokens depend on. */
+async function encodeAll(
+  inputs: readonly Input[],
+  {
+    encoding,
+    folder,
+    workers,
+    onRead,
+  }: { encoding: Encoding; folder: string; workers: number | undefined; onRead: (bytes: number) => void },
+): Promise<{ parts: string[]; input: string }> {
+  const pool = new ThreadPool({ encoding, folder }, workers ?? Math.min(mostDefaultThreads, availableParallelism()));
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   try {
-    for await (const chunk of chunksOf(inputs, format, { onRead, spare: pool.spare })) {
+    for await (const chunk of chunksOf(inputs, encoding.format, { onRead, spare: pool.spare })) {
       const key = keyOf(chunk, encoding);
-      const path = partPath(work, chunk.index);
+      const path = partPath(folder, chunk.index);
       fingerprint.update(key);
       parts.push(path);
       if (hasPart(path, key)) pool.spare.push(chunk.bytes.buffer);
@@ -91,18 +113,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   } finally {
     await pool.close();
   }
-
-  const { shards, documents } = assemble(parts, work, division, tokenizer.endOfText);
-  const dataset: Dataset = {
-    source: sourceOf(inputs),
-    tokenizer: name,
-    vocabularySize: tokenizer.vocabularySize,
-    documents,
-    made: { ...made, input: fingerprint.digest('hex') },
-    shards,
-  };
-  putInPlace(out, work, dataset, division.prefix);
-  return { folder: out, present: false, dataset };
+  return { parts, input: fingerprint.digest('hex') };
 }
 
 function check(format: Format, { shardTokens, validation }: Division): void {
@@ -181,7 +192,9 @@ function namesOf(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => name.endsWith('.bin'));
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
   }
 }
 
@@ -189,18 +202,20 @@ function namesOf(folder: string): string[] {
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
 /** From here to dataset.json, the last to be written, train refuses the folder; a kill in between costs the assembling. */
-function putInPlace(folder: string, work: string, dataset: Dataset, prefix: string): void {
+function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, prefix: string): void {
   try {
     rmSync(join(folder, datasetFile), { force: true });
     for (const name of readdirSync(folder)) {
       if (isOwnShard(name, prefix) || leftover.test(name)) rmSync(join(folder, name));
     }
-    for (const { file } of dataset.shards) renameSync(join(work, file), join(folder, file));
+    for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
   }
   writeDurably(join(folder, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
-  rmSync(work, { recursive: true, force: true });
+  work.remove();
 }
 
 function sourceOf(inputs: readonly Input[]): string {

@@ -1,7 +1,8 @@
 // Threads that encode chunks side by side (encode-thread.ts). Each has one chunk at work and one waiting, no more: that is
 // what bounds memory. Which thread gets which changes nothing.
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../../errors.ts';
+import { startThread } from '../../native/start-thread.ts';
 import type { Chunk, Encoding } from './format.ts';
 
 /** What the threads are started with. */
@@ -78,12 +79,8 @@ export class ThreadPool {
   }
 
   #start() {
-    const source = import.meta.url.endsWith('.ts');
-    const module = new URL(`./encode-thread.${source ? 'ts' : 'js'}`, import.meta.url);
-    // A thread of Node 20 takes no loader from its parent.
-    const entry = source ? new URL('../../native/typescript-thread.mjs', import.meta.url) : module;
-    const worker = new Worker(entry, {
-      workerData: { module: module.href, task: this.#task },
+    const worker = startThread('./encode-thread', import.meta.url, {
+      workerData: { task: this.#task },
       resourceLimits: { maxYoungGenerationSizeMb: youngGeneration },
     });
     const thread = { worker, orders: 0 };

@@ -5,7 +5,7 @@ import { seriesLabels } from './model.js';
 
 /** @typedef {import('./model.js').ReportData} ReportData */
 /** @typedef {import('../report-data.ts').ReportTable} ReportTable */
-/** @typedef {import('./model.js').SeriesName} SeriesName */
+/** @typedef {import('./model.js').PlottedSeries} PlottedSeries */
 
 /**
  * @param {string} name of an element
@@ -15,13 +15,13 @@ function make(name, text, className = '') {
   return Object.assign(document.createElement(name), { textContent: text, className });
 }
 
-/** @param {(series: SeriesName) => void} choose */
+/** @param {(series: PlottedSeries) => void} choose */
 export function seriesButtons(choose) {
   return Object.entries(seriesLabels).map(([name, { short, long }], index) => {
     const button = make('button', short);
     Object.assign(button, { type: 'button', title: `${long} (${index + 1})` });
     button.dataset.series = name;
-    button.addEventListener('click', () => choose(/** @type {SeriesName} */ (name)));
+    button.addEventListener('click', () => choose(/** @type {PlottedSeries} */ (name)));
     return button;
   });
 }

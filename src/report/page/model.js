@@ -5,11 +5,11 @@ import { difference, firstFrom, item, nearest, smooth, unpack } from './points.j
 
 /** @typedef {import('./points.js').Points} Points */
 /** @typedef {import('../report-data.ts').ReportData} ReportData */
-/** @typedef {import('../../compare/reference.ts').SeriesName} SeriesName */
+/** @typedef {import('../report-data.ts').PlottedSeries} PlottedSeries */
 
 /**
  * What the reader has chosen.
- * @typedef {{ series: SeriesName, isLog: boolean, isDifference: boolean, baseline: number, smoothing: number,
+ * @typedef {{ series: PlottedSeries, isLog: boolean, isDifference: boolean, baseline: number, smoothing: number,
  *   hidden: Set<number>, from: number, to: number, range: Range | undefined, cursor: number | undefined }} State
  */
 
@@ -23,6 +23,7 @@ export const seriesLabels = /** @type {const} */ ({
   val: { short: 'Validation', long: 'validation loss (nats per token)' },
   norm: { short: 'Norm', long: 'gradient norm' },
   lr: { short: 'Learning rate', long: 'learning rate' },
+  tokensPerSecond: { short: 'Throughput', long: 'throughput (tokens per second)' },
 });
 
 /** Lines and bands of a report; each is worked out once for what is chosen. */
@@ -39,12 +40,12 @@ export class Model {
   /**
    * A curve's own points.
    * @param {number} curve
-   * @param {SeriesName} series
+   * @param {PlottedSeries} series
    */
   points(curve, series) {
     return this.#once(`${series} ${curve}`, () => {
-      const found = this.#data.curves[curve];
-      return found ? unpack(found.series[series]) : { steps: new Float64Array(), values: new Float64Array() };
+      const found = this.#data.curves[curve]?.series[series];
+      return found ? unpack(found) : { steps: new Float64Array(), values: new Float64Array() };
     });
   }
 
@@ -101,7 +102,7 @@ export class Model {
   extent() {
     const { curves } = this.#data;
     const ends = [...curves.keys()].flatMap((curve) =>
-      /** @type {SeriesName[]} */ (Object.keys(seriesLabels)).flatMap((series) => {
+      /** @type {PlottedSeries[]} */ (Object.keys(seriesLabels)).flatMap((series) => {
         const { steps } = this.points(curve, series);
         return steps.length > 0 ? [steps[0] ?? 0, steps.at(-1) ?? 0] : [];
       }),

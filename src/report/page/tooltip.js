@@ -2,22 +2,13 @@
 // The values of all curves at the cursor: the table beside it, and the sentence for those who cannot see it. Where the
 // cursor stands is left to page.js.
 import { valueNear } from './chart.js';
+import { formatStep, formatValue } from './numbers.js';
 import { item } from './points.js';
 
 /** @typedef {import('./model.js').Model} Model */
 /** @typedef {import('./model.js').State} State */
 /** @typedef {import('./model.js').ReportData} ReportData */
 /** @typedef {{ curve: number, name: string, step: number, value: number, smoothed?: number, apart?: number }} Reading */
-
-/** @param {number} value */
-export function formatValue(value) {
-  if (!Number.isFinite(value)) return String(value);
-  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(3);
-  return value.toFixed(Math.abs(value) >= 100 ? 2 : 4);
-}
-
-/** @param {number} step */
-export const formatStep = (step) => step.toLocaleString('en-US');
 
 /**
  * What the visible curves measured at the cursor, or nearest to it.

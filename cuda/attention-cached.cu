@@ -1,0 +1,192 @@
+// Causal attention of new positions over a cache of keys and values, for text that grows. A block takes one query of
+// one head: groups of lanes go over the cached positions, each with the online softmax of flash attention (Dao et al.
+// 2022) and 16 bytes of keys and values a lane; at the end the groups' parts are joined in order. For a single new
+// token, which is what the kernel is tuned for, the block itself puts the token's key and value into the cache; for
+// several an own kernel does so before.
+#include "common/device.cuh"
+#include "runtime/ops.h"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int threads = 512;
+// Cached positions that a group has on their way at a time.
+constexpr int unroll = 4;
+
+struct Sizes {
+  int T, S, C, NH, HS;
+};
+
+// Head h of sequence b in the cache, and of a row of qkv.
+__device__ __forceinline__ int64_t cache_of(const Sizes &sizes, int b, int h) {
+  return (static_cast<int64_t>(b) * sizes.NH + h) * sizes.S * sizes.HS;
+}
+__device__ __forceinline__ int64_t row_of(const Sizes &sizes, int b, int t, int h) {
+  return (static_cast<int64_t>(b) * sizes.T + t) * 3 * sizes.C + h * sizes.HS;
+}
+__device__ __forceinline__ bool fits(const Sizes &sizes, int first) { return first >= 0 && first <= sizes.S - sizes.T; }
+
+template <class T>
+__device__ __forceinline__ void append(T *keys, T *values, const T *qkv, const Sizes &sizes, int first, int b, int t,
+                                       int h) {
+  const int64_t to = cache_of(sizes, b, h) + static_cast<int64_t>(first + t) * sizes.HS;
+  const T *from = qkv + row_of(sizes, b, t, h);
+  for (int i = threadIdx.x; i < sizes.HS; i += threads) {
+    keys[to + i] = from[sizes.C + i];
+    values[to + i] = from[2 * sizes.C + i];
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    append_kernel(T *keys, T *values, const T *qkv, const int32_t *positions, Sizes sizes) {
+  const int h = blockIdx.x % sizes.NH, t = blockIdx.x / sizes.NH % sizes.T, b = blockIdx.x / sizes.NH / sizes.T;
+  const int first = positions[b];
+  if (fits(sizes, first)) append(keys, values, qkv, sizes, first, b, t, h);
+}
+
+// A lane's E neighbouring elements of a line of HS; those behind its end are 0.
+template <int E, bool VECTOR, class T>
+__device__ __forceinline__ void load_share(float (&share)[E], const T *line, int begin, int HS) {
+  if constexpr (VECTOR) {
+    load(share, line + begin);
+  } else {
+#pragma unroll
+    for (int j = 0; j < E; j++) share[j] = begin + j < HS ? to_float(line[begin + j]) : 0.0f;
+  }
+}
+
+// GROUP lanes take a position, E elements each.
+template <int GROUP, int E, bool VECTOR, class T>
+__global__ void __launch_bounds__(threads)
+    attend_kernel(T *out, T *keys, T *values, const T *qkv, const int32_t *positions, Sizes sizes, float scale) {
+  constexpr int groups = threads / GROUP, warps = threads / 32;
+  __shared__ float parts[warps][GROUP * E], maxima[warps], sums[warps];
+  const int h = blockIdx.x % sizes.NH, t = blockIdx.x / sizes.NH % sizes.T, b = blockIdx.x / sizes.NH / sizes.T;
+  const int HS = sizes.HS, group = threadIdx.x / GROUP;
+  const T *k = keys + cache_of(sizes, b, h), *v = values + cache_of(sizes, b, h);
+  release_next_kernel();
+  // Where a text stands is known before its new token's q, k and v are; were it not, only the wrong lines would come.
+  for (int at = group, end = min(positions[b] + t, sizes.S); at < end; at += groups) {
+    if (threadIdx.x % GROUP == 0) prefetch_to_l2(k + static_cast<int64_t>(at) * HS);
+    if (threadIdx.x % GROUP == 1) prefetch_to_l2(v + static_cast<int64_t>(at) * HS);
+  }
+  wait_for_previous_kernel();
+  const int first = positions[b];
+  T *o = out + (static_cast<int64_t>(b) * sizes.T + t) * sizes.C + h * HS;
+  if (!fits(sizes, first)) {
+    for (int i = threadIdx.x; i < HS; i += threads) o[i] = from_float<T>(NAN);
+    return;
+  }
+  if (sizes.T == 1) {
+    append(keys, values, qkv, sizes, first, b, t, h);
+    __syncthreads();
+  }
+
+  const int begin = threadIdx.x % GROUP * E, count = first + t + 1;
+  float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
+  load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
+  // All groups take as many turns: their lanes meet in the shuffles.
+  for (int turn = 0; turn < count; turn += groups * unroll) {
+    float key[unroll][E], value[unroll][E], score[unroll];
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+      const int at = turn + u * groups + group;
+      const int64_t line = static_cast<int64_t>(at < count ? at : count - 1) * HS;
+      load_share<E, VECTOR>(key[u], k + line, begin, HS);
+      load_share<E, VECTOR>(value[u], v + line, begin, HS);
+    }
+    float top = maximum;
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+      float product = 0;
+#pragma unroll
+      for (int j = 0; j < E; j++) product += q[j] * key[u][j];
+#pragma unroll
+      for (int offset = GROUP / 2; offset > 0; offset /= 2) product += __shfl_xor_sync(0xffffffffu, product, offset);
+      score[u] = turn + u * groups + group < count ? product * scale : -INFINITY;
+      top = fmaxf(top, score[u]);
+    }
+    // A group that has seen no position yet: nothing to shrink.
+    const float shrink = top == -INFINITY ? 1.0f : expf(maximum - top);
+    maximum = top;
+    sum *= shrink;
+#pragma unroll
+    for (int j = 0; j < E; j++) part[j] *= shrink;
+#pragma unroll
+    for (int u = 0; u < unroll; u++) {
+      const float share = score[u] == -INFINITY ? 0.0f : expf(score[u] - top);
+      sum += share;
+#pragma unroll
+      for (int j = 0; j < E; j++) part[j] += share * value[u][j];
+    }
+  }
+
+  // The groups of a warp, then the warps.
+#pragma unroll
+  for (int offset = GROUP; offset < 32; offset *= 2) {
+    const float other = __shfl_xor_sync(0xffffffffu, maximum, offset), top = fmaxf(maximum, other);
+    const float factor = top == -INFINITY ? 0.0f : expf(maximum - top);
+    maximum = top;
+    sum *= factor;
+    sum += __shfl_xor_sync(0xffffffffu, sum, offset);
+#pragma unroll
+    for (int j = 0; j < E; j++) {
+      part[j] *= factor;
+      part[j] += __shfl_xor_sync(0xffffffffu, part[j], offset);
+    }
+  }
+  const int warp = threadIdx.x / 32;
+  if (threadIdx.x % 32 < GROUP) {
+#pragma unroll
+    for (int j = 0; j < E; j++) parts[warp][begin + j] = part[j];
+    maxima[warp] = maximum;
+    sums[warp] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.x >= HS) return;
+  float top = -INFINITY;
+#pragma unroll
+  for (int w = 0; w < warps; w++) top = fmaxf(top, maxima[w]);
+  float total = 0, result = 0;
+#pragma unroll
+  for (int w = 0; w < warps; w++) {
+    const float factor = expf(maxima[w] - top);
+    total += sums[w] * factor;
+    result += parts[w][threadIdx.x] * factor;
+  }
+  o[threadIdx.x] = from_float<T>(result / total);
+}
+
+}  // namespace
+
+int64_t ops::attention_cached_scratch(const gpt2_context &, int) { return 0; }
+
+int ops::attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
+                                  const int32_t *positions, int B, int T, int S, int C, int NH) {
+  CudaContext &own = cuda(context);
+  const Sizes sizes{T, S, C, NH, C / NH};
+  const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
+  const int64_t blocks = static_cast<int64_t>(B) * T * NH;
+  with_element_type(own, [&](auto element) {
+    using E = decltype(element);
+    auto *o = static_cast<E *>(out), *k = static_cast<E *>(keys), *v = static_cast<E *>(values);
+    auto *x = static_cast<const E *>(qkv);
+    if (T > 1) {
+      append_kernel<<<static_cast<unsigned>(blocks), threads, 0, own.stream>>>(k, v, x, positions, sizes);
+    }
+    const auto attend = [&](auto *kernel) {
+      launch_overlapping(own, kernel, blocks, threads, 0, o, k, v, x, positions, sizes, scale);
+    };
+    constexpr int V = vector_size<E>;
+    if (sizes.HS == 64 && on_16_bytes(k, v, x)) {
+      attend(attend_kernel<64 / V, V, true, E>);
+    } else {
+      attend(attend_kernel<32, 8, false, E>);
+    }
+  });
+  return GPT2_LAUNCHED(context, "gpt2_attention_cached_forward");
+}
+
+}  // namespace gpt2

@@ -1,0 +1,187 @@
+// The forward product for so few rows (a token of each of a few sequences) that reading the weight is all the work: a
+// warp takes a line of the weight, or its part of a long one, holds it in registers and multiplies it with every row;
+// one row can be normalised first, by each block for itself. Its part of the weight is asked for before the kernel waits
+// for the one before it, so that memory keeps busy from one op of a token to the next.
+#include <algorithm>
+
+#include "matmul.cuh"
+
+namespace gpt2 {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int warps = threads / 32;
+constexpr float eps = 1e-5f;
+// More columns than these have warps are taken in turns: each block normalises the row once.
+constexpr int blocks_of_multiprocessor = 6;
+
+// Longest row that is normalised.
+constexpr int most_normalised = 8 * threads;
+
+// Packs of V neighbours that a lane holds, 32 lanes apart: as few as the warps of a block can share a line in. Of bf16
+// lines 3 hold 768 or, with 4 warps, 3072; 4 hold 1024, 1600 in two, 4096 and 6400 in four and eight.
+template <class T>
+using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
+template <class T>
+constexpr int most_packs = sizeof(T) == 2 ? 4 : 7;
+
+// NORMALISED is how many elements of the row each thread normalises, 0 if it is taken as it is.
+template <Epilogue E, int ROWS, int PACKS, int NORMALISED, class T>
+__global__ void __launch_bounds__(threads)
+    few_rows_kernel(Outputs<T, T> outputs, const T *in, const T *weight, const T *norm_weight, const T *norm_bias,
+                    int M, int N, int K, int split) {
+  constexpr int V = vector_size<T>;
+  using Vector = Pack<T, V>;
+  __shared__ alignas(32) float normal[NORMALISED > 0 ? NORMALISED * threads : 1];
+  __shared__ float parts[warps][ROWS];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
+  const int share = K / split / V * V, begin = part * share, end = part == split - 1 ? K : begin + share;
+  const int columns = warps / split;  // of a block at a time
+  const int first = blockIdx.x * columns + warp / split, step = gridDim.x * columns;
+  const auto prefetch = [&](int column) {
+    constexpr int per_line = 128 / sizeof(T);
+    if (column >= N) return;
+    for (int k = begin + lane * per_line; k < end; k += 32 * per_line) {
+      prefetch_to_l2(weight + static_cast<int64_t>(column) * K + k);
+    }
+  };
+  release_next_kernel();
+  prefetch(first);
+  wait_for_previous_kernel();
+
+  const auto place = [&](int p) { return begin + (p * 32 + lane) * V; };
+  if constexpr (NORMALISED > 0) {
+    float x[NORMALISED], w[NORMALISED], b[NORMALISED], sum = 0, squares = 0;
+#pragma unroll
+    for (int i = 0; i < NORMALISED; i++) {
+      const int k = i * threads + threadIdx.x;
+      x[i] = k < K ? to_float(in[k]) : 0.0f;
+      w[i] = k < K ? to_float(norm_weight[k]) : 0.0f;
+      b[i] = k < K ? to_float(norm_bias[k]) : 0.0f;
+      sum += x[i];
+    }
+    const float mean = block_sum<threads>(sum) / K;
+#pragma unroll
+    for (int i = 0; i < NORMALISED; i++)
+      squares += i * threads + threadIdx.x < K ? (x[i] - mean) * (x[i] - mean) : 0.0f;
+    const float rstd = rsqrtf(block_sum<threads>(squares) / K + eps);
+#pragma unroll
+    for (int i = 0; i < NORMALISED; i++) {
+      normal[i * threads + threadIdx.x] = fmaf((x[i] - mean) * rstd, w[i], b[i]);
+    }
+    __syncthreads();
+  }
+
+  // All warps of a block take as many turns: those that share a line meet.
+  for (int column = first; column - warp / split < N; column += step) {
+    const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
+    Vector w[PACKS];
+#pragma unroll
+    for (int p = 0; p < PACKS; p++) {
+      if (place(p) < end) w[p] = *reinterpret_cast<const Vector *>(line + place(p));
+    }
+    prefetch(column + step);
+    // Lane m finishes row m; what that needs is on its way with the rest.
+    const bool finishes = part == 0 && lane < M && column < N;
+    const int64_t to = static_cast<int64_t>(lane) * N + column;
+    float bias[1] = {0};
+    Extra<E, T, T, 1> extra;
+    if (finishes) {
+      if (outputs.bias) bias[0] = to_float(outputs.bias[column]);
+      extra.read(outputs, to);
+    }
+    float own[1] = {0};
+#pragma unroll
+    for (int m = 0; m < ROWS; m++) {
+      // Rows that are not there are the last one again: no branch keeps loads from going together.
+      const T *row = in + static_cast<int64_t>(min(m, M - 1)) * K;
+      float sum = 0;
+#pragma unroll
+      for (int p = 0; p < PACKS; p++) {
+        if (place(p) < end) {
+          float x[V];
+          if constexpr (NORMALISED > 0) {
+            load(x, normal + place(p));
+          } else {
+            load(x, row + place(p));
+          }
+#pragma unroll
+          for (int j = 0; j < V; j++) sum += x[j] * to_float(w[p].values[j]);
+        }
+      }
+      sum = warp_sum(sum);
+      if (lane == m) own[0] = sum;
+    }
+    if (split > 1) {
+      if (lane < ROWS) parts[warp][lane] = own[0];
+      __syncthreads();
+      if (finishes) {
+        for (int other = 1; other < split; other++) own[0] += parts[warp + other][lane];
+      }
+      __syncthreads();
+    }
+    if (finishes) finish<E>(outputs, own, bias, extra, to);
+  }
+}
+
+template <Epilogue E, int ROWS, int NORMALISED, class T, int... PACKS>
+void launch(const CudaContext &context, const Product &product, const Outputs<T, T> &outputs, const T *norm_weight,
+            const T *norm_bias, int needed, int split, std::integer_sequence<int, PACKS...>) {
+  const auto start = [&](auto *kernel) {
+    const int64_t needed_blocks = ceil_divide(static_cast<int64_t>(product.N) * split, warps);
+    const int64_t most_blocks = static_cast<int64_t>(context.multiprocessors) * blocks_of_multiprocessor;
+    launch_overlapping(context, kernel, std::min(needed_blocks, most_blocks), threads, 0, outputs,
+                       static_cast<const T *>(product.a), static_cast<const T *>(product.b), norm_weight, norm_bias,
+                       product.M, product.N, product.K, split);
+    return true;
+  };
+  bool done = false;
+  ((done = done || (needed <= PACKS && start(few_rows_kernel<E, ROWS, PACKS, NORMALISED, T>))), ...);
+}
+
+}  // namespace
+
+template <class T>
+bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Product &product,
+                      const Outputs<T, T> &outputs, const T *norm_weight, const T *norm_bias) {
+  constexpr int V = vector_size<T>;
+  if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
+    return false;
+  }
+  // The last share is the longest.
+  const auto packs_of = [&](int split) {
+    const int share = product.K / split / V * V;
+    return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));
+  };
+  int split = 1;
+  while (split < warps && packs_of(split) > most_packs<T>) split *= 2;
+  const int needed = packs_of(split);
+  if (needed > most_packs<T> || (norm_weight && (product.M > 1 || product.K > most_normalised))) return false;
+  const auto of = [&](auto epilogue_constant) {
+    constexpr Epilogue E = epilogue_constant;
+    if constexpr (E != Epilogue::residual) {
+      if (norm_weight) {
+        const auto normed = [&](auto each) {
+          launch<E, 1, each, T>(context, product, outputs, norm_weight, norm_bias, needed, split, Packs<T>{});
+        };
+        if (product.K <= 4 * threads) return normed(std::integral_constant<int, 4>{});
+        return normed(std::integral_constant<int, 8>{});
+      }
+    }
+    if (product.M == 1)
+      return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
+    launch<E, most_few_rows, 0, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
+  };
+  if (epilogue == Epilogue::bias) of(std::integral_constant<Epilogue, Epilogue::bias>{});
+  if (epilogue == Epilogue::gelu) of(std::integral_constant<Epilogue, Epilogue::gelu>{});
+  if (epilogue == Epilogue::residual) of(std::integral_constant<Epilogue, Epilogue::residual>{});
+  return true;
+}
+
+template bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<float, float> &,
+                               const float *, const float *);
+template bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &,
+                               const bf16 *, const bf16 *);
+
+}  // namespace gpt2

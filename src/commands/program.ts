@@ -1,0 +1,58 @@
+// The program: its commands, one file each beside this one, and what they have in common. It is run by cli.ts.
+import { Command } from 'commander';
+import { asTyped } from '../package-root.ts';
+import { benchCommand } from './bench.ts';
+import { compareCommand } from './compare.ts';
+import { completionCommand } from './completion.ts';
+import { doctorCommand } from './doctor.ts';
+import { evalCommand } from './eval.ts';
+import { exportCommand } from './export.ts';
+import { preproCommand } from './prepro.ts';
+import { replayCommand } from './replay.ts';
+import { reportCommand } from './report.ts';
+import { sampleCommand } from './sample.ts';
+import { trainCommand } from './train.ts';
+
+/** @param interruption called when a run starts; gives the signal that Ctrl-C and SIGTERM abort */
+export function program(interruption: () => AbortSignal): Command {
+  const root = new Command('gpt2')
+    .description('GPT-2 training from TypeScript')
+    .enablePositionalOptions()
+    .showSuggestionAfterError(true)
+    .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
+  const commands = [
+    preproCommand(),
+    trainCommand(interruption),
+    sampleCommand(),
+    evalCommand(),
+    compareCommand(),
+    reportCommand(),
+    replayCommand(),
+    benchCommand(),
+    exportCommand(),
+    doctorCommand(),
+    completionCommand(),
+  ];
+  for (const command of commands) root.addCommand(command as unknown as Command);
+  for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
+    command.exitOverride().option('--verbose', 'show where an error comes from');
+    command.configureOutput({
+      writeOut: (text) => process.stdout.write(asTyped(text)),
+      writeErr: (text) => process.stderr.write(asTyped(text)),
+      outputError: (text, write) => write(inOneLine(text, command)),
+    });
+  }
+  return root;
+}
+
+/** commander's own messages, like ours: one line, which ends in what to do. */
+function inOneLine(text: string, command: Command): string {
+  const names: string[] = [];
+  for (let at: Command | null = command; at?.parent; at = at.parent) names.unshift(at.name());
+  const what = text
+    .replace(/^error: /, '')
+    .trim()
+    .replaceAll('\n', ' ')
+    .replace(/\.$/, '');
+  return `${what}; see \`npm run gpt2 -- ${[...names, '--help'].join(' ')}\`\n`;
+}

@@ -1,0 +1,60 @@
+// `report`: a run as a page to look at: one HTML file, or served while it goes on.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command, Option } from 'commander';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, readRun, reportData } from '../index.ts';
+import { strictNumber } from './strict-number.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- report runs/d6                     runs/d6/report.html: one file that needs no network
+  npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, for a run that goes on, stopped or is finished
+  npm run gpt2 -- report runs/d6 --serve --port 0    at any port that is free
+  ssh -L ${defaultPort}:localhost:${defaultPort} machine         and the page of a run over there opens here
+
+The page shows the curves over the reference of the same configuration, throughput, samples and the end of the log. It can
+only be read. train --serve shows the machine's memory and temperature as well.
+`;
+
+interface Flags {
+  readonly html?: string;
+  readonly serve?: boolean;
+  readonly port?: number;
+  readonly serveHost: string;
+}
+
+export function reportCommand(): Command {
+  const { serveHost } = optionTable;
+  return new Command('report')
+    .description('Write or serve the report of a run')
+    .argument('<run>', 'run folder')
+    .option('--html <FILE>', 'where the report goes (default: report.html in the run folder)')
+    .option('--serve', 'serve the report, live, in place of writing it; Ctrl-C ends that')
+    .option('--port <N>', `with --serve: port (default: ${defaultPort})`, strictNumber('--port', 0, 65535, 'whole'))
+    .addOption(new Option(`${serveHost.flag} <${serveHost.argument}>`, serveHost.help).default(serveHost.default))
+    .addHelpText('after', examples)
+    .action(report);
+}
+
+async function report(folder: string, { html, serve, port, serveHost }: Flags): Promise<void> {
+  if (serve && html !== undefined) throw new UsageError('--html writes a file, --serve serves it: give one of them');
+  if (!serve && port !== undefined) throw new UsageError('--port goes with --serve');
+  if (serve) {
+    // What is no run is said here, not on a page that waits for ever.
+    readRun(folder);
+    const notice = (text: string) => process.stdout.write(`${text}\n`);
+    const page = await openLivePage({ port: port ?? defaultPort, host: serveHost }, notice);
+    return page.follow({ run: folder });
+  }
+  const path = html ?? join(folder, 'report.html');
+  const { runs, baselines } = pairRuns([folder]);
+  try {
+    writeFileSync(path, htmlReport(reportData(runs, baselines)));
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write the report ${path}: ${(cause as Error).message}; name another file with --html`, {
+      cause,
+    });
+  }
+  process.stdout.write(`report: ${path}\n`);
+}

@@ -1,0 +1,156 @@
+// The documents of a Parquet file: one column of it, row group by row group, so that memory holds one group at a time. They come
+// out as the other formats have them, as lines of JSON or with a separator behind each; the file format is hyparquet's to read.
+import { isUtf8 } from 'node:buffer';
+import { type FileHandle, open } from 'node:fs/promises';
+import type { AsyncBuffer, FileMetaData, ParquetReadOptions, RowGroup, SchemaTree } from 'hyparquet';
+import { Gpt2Error } from '../../errors.ts';
+import type { Format } from './format.ts';
+
+/** What a row group's column may be, unpacked: with it, prepro takes no more memory than it promises. */
+const mostBytes = 64 * 2 ** 20;
+/** Documents are handed on together, by this many bytes or one that is longer. */
+const partBytes = 1 << 20;
+
+export const isParquet = (path: string): boolean => path.endsWith('.parquet');
+
+/** The documents of a file. @throws Gpt2Error naming the file, and the row group that cannot be read */
+export async function* documentsOf(
+  path: string,
+  format: Format,
+  {
+    onRead = () => {},
+    onGroup = () => {},
+  }: { onRead?: (bytes: number) => void; onGroup?: (index: number) => void } = {},
+): AsyncGenerator<Uint8Array> {
+  const { column, write } = layoutFor(path, format);
+  const file = await open(path);
+  try {
+    const source = await randomAccess(file);
+    const metadata = await openTable(path, source, column);
+    let [rowStart, told] = [0, 0];
+    for (const [index, group] of metadata.row_groups.entries()) {
+      onGroup(index);
+      const rowEnd = rowStart + Number(group.num_rows);
+      const texts = await readGroup({ file: source, metadata, columns: [column], rowStart, rowEnd }, group, {
+        place: `row group ${index} of ${path}`,
+        column,
+      });
+      yield* inParts(texts, write);
+      // The bytes between are other columns'.
+      const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
+      onRead(done - told);
+      [rowStart, told] = [rowEnd, done];
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Writes a document as the format has it, given as a string of its bytes, which is what Latin-1 is. */
+type Write = (text: string) => string;
+
+/** Which column has the text, and how a document is written. @throws Gpt2Error where a file is to be one document */
+function layoutFor(path: string, format: Format): { column: string; write: Write } {
+  if (format.kind === 'jsonl') {
+    const { field } = format;
+    const name = Buffer.from(JSON.stringify(field)).toString('latin1');
+    return { column: field, write: (text) => `{${name}:${JSON.stringify(text)}}\n` };
+  }
+  if (format.separator !== undefined) {
+    const separator = Buffer.from(format.separator).toString('latin1');
+    return { column: 'text', write: (text) => text + separator };
+  }
+  throw new Gpt2Error(`${path} is a table, not a text: name its column of text with --field, as in --field text`);
+}
+
+/** A file as hyparquet reads one. */
+async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
+  const { size } = await file.stat();
+  return {
+    byteLength: size,
+    async slice(start, end = size) {
+      if (start < 0 || end < start || end > size) throw new Error(`it has no bytes ${start} to ${end}`);
+      const bytes = new Uint8Array(end - start);
+      for (let done = 0; done < bytes.length; ) {
+        const { bytesRead } = await file.read(bytes, done, bytes.length - done, start + done);
+        if (bytesRead === 0) throw new Error('it ended early');
+        done += bytesRead;
+      }
+      return bytes.buffer;
+    },
+  };
+}
+
+/** What the file says of itself. @throws Gpt2Error if it is damaged, or has no such column of text */
+async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
+  const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
+  let metadata: FileMetaData;
+  let columns: SchemaTree[];
+  try {
+    metadata = await parquetMetadataAsync(source, { geoparquet: false });
+    columns = parquetSchema(metadata).children;
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    throw new Gpt2Error(`${path} is not a whole Parquet file: ${reason}; download or write it again`, { cause });
+  }
+  const texts = columns.filter(isText).map(({ element }) => element.name);
+  if (texts.includes(column)) return metadata;
+  const known = texts.length > 0 ? `name one of ${texts.join(', ')} with --field` : 'it has none, take another file';
+  throw new Gpt2Error(`${path} has no column of text "${column}": ${known}`);
+}
+
+const isText = ({ element, children }: SchemaTree): boolean =>
+  children.length === 0 &&
+  element.type === 'BYTE_ARRAY' &&
+  element.repetition_type !== 'REPEATED' &&
+  (element.converted_type ?? 'UTF8') === 'UTF8' &&
+  (element.logical_type?.type ?? 'STRING') === 'STRING';
+
+/** The texts of one row group. @throws Gpt2Error if there are too many bytes of them, or they are not what the file says */
+async function readGroup(
+  rows: ParquetReadOptions,
+  { num_rows, columns }: RowGroup,
+  { place, column }: { place: string; column: string },
+): Promise<Uint8Array[]> {
+  const chunk = columns.find(({ meta_data }) => meta_data?.path_in_schema.join('.') === column)?.meta_data;
+  const bytes = Number(chunk?.total_uncompressed_size ?? 0);
+  if (bytes > mostBytes) {
+    throw new Gpt2Error(
+      `${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", more than the ${mostBytes / 2 ** 20} that are read at once: write the file again in smaller row groups, as pyarrow does with row_group_size=1000`,
+    );
+  }
+  const [{ parquetReadObjects }, { compressors }] = await Promise.all([
+    import('hyparquet'),
+    import('hyparquet-compressors'),
+  ]);
+  let found: Record<string, unknown>[];
+  try {
+    // As bytes: strings would take longer to make than all the rest.
+    const parsers = { stringFromBytes: (value: Uint8Array | undefined) => value };
+    found = await parquetReadObjects({ ...rows, compressors, parsers });
+    if (found.length !== Number(num_rows)) throw new Error(`it has ${found.length} of ${num_rows} rows`);
+  } catch (cause) {
+    throw new Gpt2Error(`${place} cannot be read: ${(cause as Error).message}; download or write it again`, { cause });
+  }
+  return found.map((values, row) => {
+    const text = values[column];
+    if (text instanceof Uint8Array && isUtf8(text)) return text;
+    const what = text instanceof Uint8Array ? 'is not UTF-8' : 'has no text';
+    throw new Gpt2Error(`row ${row} of ${place} ${what} in the column "${column}": leave such rows out of the file`);
+  });
+}
+
+function* inParts(texts: readonly Uint8Array[], write: Write): Generator<Uint8Array> {
+  let part = Buffer.allocUnsafe(partBytes);
+  let filled = 0;
+  for (const { buffer, byteOffset, byteLength } of texts) {
+    const written = write(Buffer.from(buffer, byteOffset, byteLength).toString('latin1'));
+    if (filled + written.length > part.length) {
+      yield part.subarray(0, filled);
+      filled = 0;
+      if (written.length > part.length) part = Buffer.allocUnsafe(written.length);
+    }
+    filled += part.write(written, filled, 'latin1');
+  }
+  if (filled > 0) yield part.subarray(0, filled);
+}

@@ -1,0 +1,50 @@
+// A live page beside a run: the server on a thread of its own (thread.ts), so that neither the steps wait for viewers nor the
+// viewers for steps, and so that nothing that happens there ends the run.
+import { Worker } from 'node:worker_threads';
+import { Gpt2Error } from '../errors.ts';
+import { isLoopback } from './guard.ts';
+import type { Followed, ServeOptions } from './server.ts';
+
+/** What the thread says once: where the page is, or why there is none. */
+export type Opened = { readonly url: string } | { readonly failure: string };
+
+/** What the thread is told. */
+export type Order = { readonly follow: Followed } | 'close';
+
+/** Of the thread, in MiB: viewers cost it a message each, the page's references less than a megabyte. */
+const mostMemory = 128;
+
+/** A page that waits for a run, or shows one. */
+export interface LivePage {
+  readonly url: string;
+  /** Shows a run from here on. */
+  follow(followed: Followed): void;
+  /** Lets the thread send what is left to be sent; it ends by itself, within a second. */
+  close(): void;
+}
+
+/**
+ * Opens the port, and says where the page is.
+ * @param notice told of the address and, once, if the page ends before it is closed
+ * @throws Gpt2Error naming the port or the address that cannot be had
+ */
+export async function openLivePage(options: ServeOptions, notice: (text: string) => void): Promise<LivePage> {
+  const source = import.meta.url.endsWith('.ts');
+  const module = new URL(`./thread.${source ? 'ts' : 'js'}`, import.meta.url);
+  // A thread of Node 20 takes no loader from its parent.
+  const entry = source ? new URL('../native/typescript-thread.mjs', import.meta.url) : module;
+  const worker = new Worker(entry, {
+    workerData: { module: module.href, options },
+    resourceLimits: { maxOldGenerationSizeMb: mostMemory },
+  });
+  const opened = await new Promise<Opened>((resolve, reject) => {
+    worker.once('message', resolve);
+    worker.once('error', (cause) => reject(new Gpt2Error(`cannot serve the live page: ${cause.message}`, { cause })));
+  });
+  if ('failure' in opened) throw new Gpt2Error(opened.failure);
+  worker.on('error', ({ message }) => notice(`the live page has ended: ${message}; the run goes on`));
+  const others = isLoopback(options.host) ? '' : ' (whoever can reach this address can read the run)';
+  notice(`live page: ${opened.url}${others}`);
+  const tell = (order: Order) => worker.postMessage(order);
+  return { url: opened.url, follow: (followed) => tell({ follow: followed }), close: () => tell('close') };
+}

@@ -1,0 +1,124 @@
+// Follows a run's log while it is written, cut by a resume or begun anew: its newest start, and the lines that follow a
+// position in it. Who is sent what is left to event-stream.ts.
+import { createHash } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { logPath } from '../runs/paths.ts';
+import { parseEvent, type RunEvent } from '../runs/schema.ts';
+
+/** A line end in a log. `mark` stands for what lies before it: a log that was cut and grew again has another one there. */
+export interface Position {
+  readonly offset: number;
+  readonly mark: string;
+}
+
+/** Whole lines without their last line break, and where they end. */
+export interface Lines {
+  readonly text: string;
+  readonly end: Position;
+}
+
+/** The line that says how a run was started. */
+export type RunStart = Extract<RunEvent, { event: 'run' }>;
+
+/** What is read at once. A line that is longer goes in pieces, which are nobody's events: ours have some kilobytes at most. */
+const windowBytes = 64 * 1024;
+/** Bytes that a mark is made of. Each step's line has its time to all digits: two logs do not share as many by chance. */
+const markedBytes = 4096;
+
+const markOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+
+/** Where every log begins. */
+export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
+
+export class LogTail {
+  readonly #path: string;
+  #end = beginning;
+  #version = '';
+  #start: RunStart | undefined;
+  #written = 0;
+
+  /** @param run the run's folder; its log need not be there yet */
+  constructor(run: string) {
+    this.#path = logPath(run);
+  }
+
+  /** The newest line that says how the run was started. */
+  get start(): RunStart | undefined {
+    return this.#start;
+  }
+
+  /** When something was written last, in milliseconds since 1970; 0: never. */
+  get written(): number {
+    return this.#written;
+  }
+
+  /** Looks at the file again. @returns whether it is another than before */
+  look(): boolean {
+    return this.#open(false, (file) => {
+      const { size, mtimeMs, ino } = fstatSync(file);
+      const version = `${size} ${mtimeMs} ${ino}`;
+      if (version === this.#version) return false;
+      this.#version = version;
+      this.#written = mtimeMs;
+      for (let lines = read(file, this.#end); lines; lines = read(file, this.#end)) {
+        if (lines === 'cut') {
+          this.#end = beginning;
+          this.#start = undefined;
+        } else {
+          this.#end = lines.end;
+          this.#start = lastStart(lines.text) ?? this.#start;
+        }
+      }
+      return true;
+    });
+  }
+
+  /** Some of the whole lines that follow a position; 'cut' where the log no longer has what it had up to there. */
+  after(position: Position): Lines | 'cut' | undefined {
+    return this.#open(undefined, (file) => read(file, position));
+  }
+
+  /** A log that cannot be read now (not there yet, a disk that went away) may be later. */
+  #open<R>(otherwise: R, use: (file: number) => R): R {
+    let file: number | undefined;
+    try {
+      file = openSync(this.#path, 'r');
+      return use(file);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+      return otherwise;
+    } finally {
+      if (file !== undefined) closeSync(file);
+    }
+  }
+}
+
+function read(file: number, { offset, mark }: Position): Lines | 'cut' | undefined {
+  if (markAt(file, offset) !== mark) return 'cut';
+  const window = Buffer.allocUnsafe(windowBytes);
+  const length = readSync(file, window, 0, windowBytes, offset);
+  if (length === 0) return undefined;
+  const lineBreak = window.lastIndexOf('\n', length - 1);
+  if (lineBreak < 0 && length < windowBytes) return undefined;
+  const [textBytes, bytes] = lineBreak < 0 ? [length, length] : [lineBreak, lineBreak + 1];
+  const end = { offset: offset + bytes, mark: markAt(file, offset + bytes) };
+  return { text: window.toString('utf8', 0, textBytes), end };
+}
+
+/** The mark of an offset; of a file that is shorter, one that no position has. */
+function markAt(file: number, offset: number): string {
+  const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
+  const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
+  return length < bytes.length ? '' : markOf(bytes);
+}
+
+function lastStart(text: string): RunStart | undefined {
+  // To read every line of a long log as JSON would take seconds.
+  const line = text.split('\n').findLast((one) => one.startsWith('{"event":"run",'));
+  if (line === undefined) return undefined;
+  try {
+    return parseEvent(line) as RunStart;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,75 @@
+// What the machine that trains feels of it: the process's memory and, from the tool that comes with NVIDIA's driver, the GPU's
+// memory, temperature, load and power. Without the tool there is no GPU to be seen, and nothing is said of it.
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+
+/** What is known of the machine at a moment; sizes in bytes. */
+export interface MachineReading {
+  readonly processMemory: number;
+  readonly gpu?: GpuReading;
+}
+
+export interface GpuReading {
+  readonly memoryUsed?: number;
+  readonly memoryTotal?: number;
+  /** Degrees Celsius. */
+  readonly temperature?: number;
+  /** Share of the time in which a kernel ran, 0 to 1. */
+  readonly load?: number;
+  /** Watts. */
+  readonly power?: number;
+}
+
+const everySeconds = 2;
+const fields = 'memory.used,memory.total,temperature.gpu,utilization.gpu,power.draw';
+
+/**
+ * Reads every two seconds until the returned function is called.
+ * @param gpu the GPU as CUDA counts them; undefined: none is used
+ */
+export function watchMachine(gpu: number | undefined, tell: (reading: MachineReading) => void): () => void {
+  let latest: GpuReading | undefined;
+  const stopGpu = gpu === undefined ? () => {} : watchGpu(toolsName(gpu), (reading) => (latest = reading));
+  const read = () => tell({ processMemory: process.memoryUsage.rss(), ...(latest ? { gpu: latest } : {}) });
+  read();
+  const timer = setInterval(read, everySeconds * 1000);
+  return () => {
+    clearInterval(timer);
+    stopGpu();
+  };
+}
+
+function watchGpu(name: string, tell: (reading: GpuReading) => void): () => void {
+  const tool = spawn(
+    'nvidia-smi',
+    ['-i', name, `--query-gpu=${fields}`, '--format=csv,noheader,nounits', '-l', String(everySeconds)],
+    { stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  // There is no such tool here.
+  tool.on('error', () => {});
+  createInterface(tool.stdout).on('line', (line) => tell(parseGpuLine(line)));
+  return () => tool.kill();
+}
+
+/**
+ * CUDA sees the GPUs that CUDA_VISIBLE_DEVICES lists, counted anew; the tool sees all, and takes the list's own words (numbers,
+ * UUIDs).
+ */
+export const toolsName = (gpu: number, visible = process.env.CUDA_VISIBLE_DEVICES): string =>
+  visible?.split(',')[gpu]?.trim() || String(gpu);
+
+/** "24680, 81559, 61, 100, 696.42"; what a GPU does not tell is a word in brackets. */
+export function parseGpuLine(line: string): GpuReading {
+  const [used, total, temperature, load, power] = line.split(',').map((text) => {
+    const value = Number.parseFloat(text);
+    return Number.isFinite(value) ? value : undefined;
+  });
+  const mebibytes = (value: number | undefined) => (value === undefined ? undefined : value * 2 ** 20);
+  return {
+    memoryUsed: mebibytes(used),
+    memoryTotal: mebibytes(total),
+    temperature,
+    load: load === undefined ? undefined : load / 100,
+    power,
+  };
+}

@@ -1,0 +1,173 @@
+// The live page's server: one page, one stream of events, read-only. It opens no file but the log of the run it was given, and
+// holds every client to limits. Which requests it answers is in guard.ts, what is streamed in event-stream.ts.
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Gpt2Error } from '../errors.ts';
+import { livePage } from '../report/live-page.ts';
+import { aboutRun } from './about.ts';
+import { EventStream } from './event-stream.ts';
+import { type Refusal, refusalOf } from './guard.ts';
+import { LogTail } from './log-tail.ts';
+import { watchMachine } from './machine.ts';
+
+/** What the page shows. */
+export interface Followed {
+  /** The run's folder. */
+  readonly run: string;
+  /** The machine is the one that trains: say what it feels. `gpu` is the GPU it trains on, as CUDA counts them. */
+  readonly machine?: { readonly gpu: number | undefined };
+}
+
+export interface ServeOptions {
+  /** 0: any that is free. */
+  readonly port: number;
+  /** The address to listen at; only at a loopback address nobody else can come. */
+  readonly host: string;
+}
+
+/** Viewers of the stream at once; a browser has one for each open page. */
+const mostViewers = 200;
+/** Connections beyond these are closed unheard. */
+const mostConnections = mostViewers + 56;
+/** In bytes, the request line among them: a browser sends less than one kilobyte. */
+const mostHeaderBytes = 8192;
+/** A request has to be complete after this: a client that says nothing keeps no connection. */
+const requestMilliseconds = 5000;
+
+export class LiveServer {
+  readonly #server: Server;
+  readonly #stream = new EventStream();
+  readonly #host: string;
+  readonly #page: Buffer;
+  readonly #headers: Readonly<Record<string, string>>;
+  #followed: Followed | undefined;
+  #stopWatching: (() => void) | undefined;
+
+  private constructor(host: string) {
+    const { html, policy } = livePage();
+    this.#page = Buffer.from(html);
+    this.#headers = securityHeaders(policy);
+    this.#host = host;
+    this.#server = createServer(
+      {
+        maxHeaderSize: mostHeaderBytes,
+        headersTimeout: requestMilliseconds,
+        requestTimeout: requestMilliseconds,
+        keepAliveTimeout: requestMilliseconds,
+        connectionsCheckingInterval: 1000,
+        // What a client that is gone has left: the operating system asks after it.
+        keepAlive: true,
+      },
+      (request, response) => this.#answer(request, response),
+    );
+    this.#server.maxConnections = mostConnections;
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
+      // The other side may never close its end.
+      if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`, () => socket.destroy());
+      else socket.destroy();
+    });
+  }
+
+  /** @throws Gpt2Error naming the port or the address that cannot be had */
+  static async open({ port, host }: ServeOptions): Promise<LiveServer> {
+    const live = new LiveServer(host);
+    await new Promise<void>((resolve, reject) => {
+      live.#server.once('error', (error: NodeJS.ErrnoException) => {
+        live.#stream.close();
+        reject(cannotListen(error, { port, host }));
+      });
+      live.#server.listen({ port, host, exclusive: true }, resolve);
+    });
+    // What can still come (too many open files) concerns a client, not the server.
+    live.#server.removeAllListeners('error').on('error', () => {});
+    return live;
+  }
+
+  /** Where the page is. */
+  get url(): string {
+    const { port } = this.#server.address() as AddressInfo;
+    return `http://${this.#host.includes(':') ? `[${this.#host}]` : this.#host}:${port}/`;
+  }
+
+  /** Shows a run from here on. */
+  follow(followed: Followed): void {
+    const { run } = followed;
+    this.#followed = followed;
+    this.#stream.follow(new LogTail(run), (start) => aboutRun(run, start));
+    this.#watch();
+  }
+
+  /** Sends viewers what is left to be sent, and ends within a second. */
+  async close(): Promise<void> {
+    this.#stopWatching?.();
+    this.#stream.close();
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.#server.closeIdleConnections();
+    const last = setTimeout(() => this.#server.closeAllConnections(), 1000);
+    await closed;
+    clearTimeout(last);
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    for (const [name, value] of Object.entries(this.#headers)) response.setHeader(name, value);
+    const refusal = refusalOf(request, this.#host, ['/', '/events']) ?? this.#fullness(request);
+    if (refusal) {
+      // Whatever else the client sends is not waited for.
+      response.setHeader('Connection', 'close');
+      if (refusal.status === 405) response.setHeader('Allow', 'GET, HEAD');
+      const body = Buffer.from(`${refusal.text}\n`);
+      const headers = { 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': body.length };
+      response.writeHead(refusal.status, headers).end(body);
+    } else if (request.url === '/') {
+      response.writeHead(200, { 'Content-Type': 'text/html; charset=utf-8', 'Content-Length': this.#page.length });
+      response.end(request.method === 'HEAD' ? undefined : this.#page);
+    } else {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' });
+      if (request.method === 'HEAD') response.end();
+      else this.#view(response, request.headers['last-event-id'] as string | undefined);
+    }
+  }
+
+  #view(response: ServerResponse, lastEventId: string | undefined): void {
+    this.#stream.add(response, lastEventId);
+    response.on('close', () => this.#watch());
+    this.#watch();
+  }
+
+  /** The driver is asked about the GPU only while somebody looks. */
+  #watch(): void {
+    const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
+    if (machine) {
+      this.#stopWatching ??= watchMachine(machine.gpu, (reading) => this.#stream.tellMachine(reading));
+    } else {
+      this.#stopWatching?.();
+      this.#stopWatching = undefined;
+    }
+  }
+
+  #fullness({ url }: IncomingMessage): Refusal | undefined {
+    if (url !== '/events' || this.#stream.viewers < mostViewers) return undefined;
+    return { status: 503, text: 'too many viewers' };
+  }
+}
+
+const securityHeaders = (policy: string) => ({
+  'Content-Security-Policy': `${policy}; frame-ancestors 'none'`,
+  'X-Content-Type-Options': 'nosniff',
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cache-Control': 'no-store',
+});
+
+function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions): Gpt2Error {
+  const reasons: Record<string, string> = {
+    EADDRINUSE: `port ${port} is in use: name another, or 0 for any that is free (--serve PORT of train, --port of report)`,
+    EACCES: `port ${port} is not for everybody: name one from 1024 on (--serve PORT of train, --port of report)`,
+    EADDRNOTAVAIL: `${host} is no address of this machine: name one with --serve-host`,
+    ENOTFOUND: `${host} is no address of this machine: name one with --serve-host`,
+  };
+  return new Gpt2Error(`cannot serve the live page: ${reasons[cause.code ?? ''] ?? cause.message}`, { cause });
+}

@@ -1,0 +1,21 @@
+// The thread that serves a live page: opens its server, says where it is, and takes orders from live-page.ts.
+import { parentPort, workerData } from 'node:worker_threads';
+import { Gpt2Error } from '../errors.ts';
+import type { Opened, Order } from './live-page.ts';
+import { LiveServer } from './server.ts';
+
+const port = parentPort!;
+const answer = (opened: Opened) => port.postMessage(opened);
+
+try {
+  const server = await LiveServer.open(workerData.options);
+  port.on('message', async (order: Order) => {
+    if (order !== 'close') return server.follow(order.follow);
+    await server.close();
+    port.close();
+  });
+  answer({ url: server.url });
+} catch (error) {
+  if (!(error instanceof Gpt2Error)) throw error;
+  answer({ failure: error.message });
+}

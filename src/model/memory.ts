@@ -1,0 +1,51 @@
+// Device memory before it is taken: what a device may give, and what a model that is only run takes of it. What training takes
+// is in train/memory.ts.
+import type { Device } from '../native/device.ts';
+import { activationBytes } from './activations.ts';
+import type { ModelConfig } from './config.ts';
+import { modelScratch } from './model.ts';
+import { parameterBytes } from './parameters.ts';
+
+/** What a GPU keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
+const reserve = 384 * 2 ** 20;
+
+/** Tokens in a batch beyond which a GPU is no faster. */
+export const enoughTokens = 65536;
+
+/** Device memory that may be taken: what is free, or less if a user says so. */
+export interface MemoryLimit {
+  readonly bytes: number;
+  /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows no more" */
+  readonly text: string;
+}
+
+/** @param maxMemory GiB; undefined: all that is free. On the CPU nothing limits but that: its own figures call used what is not. */
+export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit | undefined {
+  const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
+  if (device.description.library !== 'cuda') {
+    return maxMemory === undefined ? undefined : { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
+  }
+  const { available, total } = device.memory();
+  if (allowed < available) return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
+  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free` };
+}
+
+export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+
+/** Bytes of device memory by the name they are allocated under. */
+export type MemoryPlan = ReadonlyMap<string, number>;
+
+export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
+
+/** Bytes that have to be free for a plan. */
+export const neededFor = (device: Device, plan: MemoryPlan): number =>
+  totalOf(plan) + (device.description.library === 'cuda' ? reserve : 0);
+
+/** What `createModel` takes for inference. */
+export const inferencePlan = (device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): MemoryPlan =>
+  new Map([
+    ['weights', parameterBytes(config, device.elementType, device.elementType)],
+    ...(device.elementType === 'fp32' ? [] : [['master weights', parameterBytes(config, 'fp32', 'fp32')] as const]),
+    ...activationBytes(device, config, { B, T, purpose: 'inference' }),
+    ['workspace', modelScratch(device, config, { B, T })],
+  ]);

@@ -1,0 +1,81 @@
+// One record of TensorBoard's event files: an Event message of tensorflow/core/util/event.proto (fields: wall_time 1, step 2,
+// file_version 3, summary 5, session_log 7; a summary's values hold tag 1 and simple_value 2) in the framing of TFRecord files
+// (length, its checksum, data, its checksum; see tensorflow/core/lib/io/record_writer.h). Which events there are is left to
+// scalar-file.ts.
+
+/** What an event can say here. */
+export type EventContent =
+  | { readonly fileVersion: string }
+  /** A process begins at the event's step: what earlier files have from that step on is void. */
+  | { readonly start: true }
+  | { readonly scalars: Readonly<Record<string, number>> };
+
+/** An event as it lies in a file. `seconds` since 1970. */
+export function eventRecord(seconds: number, step: number, content: EventContent): Buffer {
+  const data = Buffer.concat([field(1, float64(seconds)), field(2, varint(step)), contentField(content)]);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(data.length));
+  return Buffer.concat([length, maskedChecksum(length), data, maskedChecksum(data)]);
+}
+
+function contentField(content: EventContent): Buffer {
+  if ('fileVersion' in content) return field(3, bytes(Buffer.from(content.fileVersion)));
+  // SessionLog: status 1; START is 1.
+  if ('start' in content) return field(7, bytes(field(1, varint(1))));
+  const values = Object.entries(content.scalars).map(([tag, value]) =>
+    field(1, bytes(Buffer.concat([field(1, bytes(Buffer.from(tag))), field(2, float32(value))]))),
+  );
+  return field(5, bytes(Buffer.concat(values)));
+}
+
+/** A value as a protocol buffer has it, with the number of its wire type. */
+interface Encoded {
+  readonly wire: 0 | 1 | 2 | 5;
+  readonly data: Buffer;
+}
+
+const field = (number: number, { wire, data }: Encoded): Buffer => Buffer.from([(number << 3) | wire, ...data]);
+
+/** Seven bits a byte, the lowest first; not negative. */
+function varint(value: number): Encoded {
+  const data: number[] = [];
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) data.push((rest % 128) | 128);
+  return { wire: 0, data: Buffer.from([...data, rest]) };
+}
+
+function float64(value: number): Encoded {
+  const data = Buffer.alloc(8);
+  data.writeDoubleLE(value);
+  return { wire: 1, data };
+}
+
+function float32(value: number): Encoded {
+  const data = Buffer.alloc(4);
+  data.writeFloatLE(value);
+  return { wire: 5, data };
+}
+
+const bytes = (data: Buffer): Encoded => ({ wire: 2, data: Buffer.concat([varint(data.length).data, data]) });
+
+/** CRC-32C (Castagnoli), the polynomial's bits reversed: for each byte what it makes of the sum. */
+const table = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let sum = byte;
+  for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
+  return sum;
+});
+
+/** CRC-32C of some bytes. */
+export function crc32c(data: Buffer): number {
+  let sum = 0xffffffff;
+  for (const byte of data) sum = (sum >>> 8) ^ table[(sum ^ byte) & 0xff]!;
+  return ~sum >>> 0;
+}
+
+/** Turned and shifted, so that a checksum of data that holds checksums is none of its own parts. */
+function maskedChecksum(data: Buffer): Buffer {
+  const sum = crc32c(data);
+  const masked = Buffer.alloc(4);
+  masked.writeUInt32LE((((sum >>> 15) | (sum << 17)) + 0xa282ead8) >>> 0);
+  return masked;
+}

@@ -1,0 +1,189 @@
+// Each command as README, docs and --help print it: it parses, and what needs neither network nor GPU nor time runs, on
+// little data and small models, in a folder that has what the examples name.
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+import { type Command, CommanderError } from 'commander';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { program } from '../../src/commands/program.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+import { argumentsOf, documentedCommands } from '../support/documented.ts';
+import { randomQuestions } from '../support/questions.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+const noRun = () => new AbortController().signal;
+const allCommands = (command: Command): Command[] => [command, ...command.commands.flatMap(allCommands)];
+
+/** What --help prints. */
+function helpOf(command: Command): string {
+  let text = '';
+  command.configureOutput({ writeOut: (part) => (text += part) });
+  command.outputHelp();
+  return text;
+}
+
+const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
+const sources: [string, string[]][] = [
+  ...pages.map((page) => [page, documentedCommands(read(page))] as [string, string[]]),
+  ...allCommands(program(noRun)).map(
+    (command) => [`${command.name()} --help`, documentedCommands(helpOf(command))] as [string, string[]],
+  ),
+];
+/** Each once, where it is first shown; what has an ellipsis in it stands for others. */
+const all = [...new Set(sources.flatMap(([, commands]) => commands))].filter((command) => !/…|\.\.\./.test(command));
+
+it('are found', () => {
+  const count = (source: string) => sources.find(([name]) => name === source)![1].length;
+  expect(count('README.md')).toBeGreaterThan(20);
+  for (const { name, commands } of allCommands(program(noRun)).map((command) => ({
+    name: command.name(),
+    commands: count(`${command.name()} --help`),
+  })))
+    expect(commands, `examples in ${name} --help`).toBeGreaterThan(0);
+});
+
+describe('parses', () => {
+  it.each(all)('%s', async (command) => {
+    const given = program(noRun);
+    let ran = false;
+    for (const each of allCommands(given)) {
+      each.configureOutput({ writeOut: () => {}, writeErr: () => {} });
+      each.action(() => {
+        ran = true;
+      });
+    }
+    try {
+      await given.parseAsync(argumentsOf(command), { from: 'user' });
+    } catch (error) {
+      // --help is thrown, too.
+      if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
+      ran = true;
+    }
+    expect(ran).toBe(true);
+  });
+});
+
+/** Flags that make it small; a text: why it is not run here. */
+const smaller: Record<string, (args: string[]) => string[] | string> = {
+  train: (args) => {
+    if (args.includes('--resume')) return [];
+    if (args.includes('--dry-run')) return ['--device', 'cpu'];
+    if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
+    const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
+    const served = args.includes('--serve') ? ['--serve', '0'] : [];
+    return [...tinyModel, ...sizes, ...served, '--out', 'runs/made', '--overwrite'];
+  },
+  prepro: (args) => {
+    if (args.includes('--help')) return [];
+    if (['tinyshakespeare', 'fineweb'].includes(args[1]!) && !args.includes('--from')) return 'it needs the network';
+    if (args[1] === 'own-source' || args[1] === 'tinyshakespeare') return ['--out', 'data/made'];
+    if (args[1] === 'fineweb') return ['--shard-tokens', '100', '--workers', '1'];
+    return ['text', 'tinystories'].includes(args[1]!) ? ['--workers', '1'] : [];
+  },
+  sample: (args) => (args.includes('-') ? 'it reads standard input' : ['--device', 'cpu', '--tokens', '3']),
+  eval: (args) => ['--device', 'cpu', '--batch', '1', ...(args.includes('--seq') ? ['--seq', '16'] : [])],
+  compare: (args) => (args.some((word) => word.startsWith('llmc-')) ? "it needs the reference's own data" : []),
+  report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
+  bench: () => {
+    const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
+    return ['--device', 'cpu', ...sizes, '--no-ops', '--no-start'];
+  },
+};
+
+describe('runs', () => {
+  let place: Workplace;
+  const before = process.cwd();
+  beforeAll(() => {
+    place = new Workplace();
+    furnish(place);
+    process.chdir(place.folder);
+    vi.stubEnv('GPT2_DATASETS', place.path('sets'));
+  }, 120_000);
+  afterAll(() => {
+    vi.unstubAllEnvs();
+    process.chdir(before);
+    place[Symbol.dispose]();
+  });
+
+  for (const command of all) {
+    const args = argumentsOf(command);
+    const more = smaller[args[0]!]?.(args) ?? [];
+    if (typeof more === 'string') it.skip(`${command}: ${more}`, () => {});
+    else it(command, { timeout: 60_000 }, () => runHere([...args, ...more]));
+  }
+});
+
+/** Runs the program in this process, which takes a tenth of the time, and drops what it prints. */
+async function runHere(args: string[]): Promise<void> {
+  const streams = [process.stdout, process.stderr].map((stream) => vi.spyOn(stream, 'write').mockReturnValue(true));
+  try {
+    await program(noRun).parseAsync(args, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error;
+  } finally {
+    for (const stream of streams) stream.mockRestore();
+  }
+}
+
+/** Files, data sets and runs under the names that the examples use. */
+function furnish(place: Workplace): void {
+  const lines = Array.from({ length: 400 }, (_, index) => `${index} lines of little text with ${index % 9} words`);
+  const text = lines.join('\n\n');
+  const json = lines.map((line) => JSON.stringify({ text: line })).join('\n');
+  const story = lines.join('\n<|endoftext|>\n');
+  const files: Record<string, string | Uint8Array> = {
+    'input.txt': text.repeat(40),
+    'book.txt': text.repeat(20),
+    'corpus.txt': text,
+    'notes/a.txt': text,
+    'notes/b.txt': text.repeat(4),
+    'дневник.txt': text.repeat(4),
+    'dump.jsonl.gz': gzipSync(json),
+    'fineweb-edu/000.jsonl': json,
+    'table.parquet': new Uint8Array(
+      parquetWriteBuffer({ columnData: [{ name: 'text', data: lines, type: 'STRING' }] }),
+    ),
+    'stories/TinyStories-train.txt': story,
+    'stories/TinyStories-valid.txt': story,
+    'sets/tinystories/TinyStoriesV2-GPT4-train.txt': story,
+    'sets/tinystories/TinyStoriesV2-GPT4-valid.txt': story,
+    'hellaswag_val.jsonl': JSON.stringify({ ctx: 'a b', endings: ['c', 'd', 'e', 'f'], label: 1 }),
+    'benchmarks/.keep': '',
+  };
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(dirname(place.path(name)), { recursive: true });
+    writeFileSync(place.path(name), content);
+  }
+  const run = (...args: string[]) => {
+    const { code, stderr } = place.run(args);
+    expect(code, stderr).toBe(0);
+  };
+  for (const name of ['tiny_shakespeare', 'own-source']) {
+    run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
+  }
+  renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
+  mkdirSync(place.path('data/hellaswag'));
+  writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
+  const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];
+  run(...train, '--save-every', '1', '--out', 'runs/d6');
+  for (const name of ['quickstart', 'd12', 'a', 'b', 'c', 'x']) {
+    cpSync(place.path('runs/d6'), place.path('runs', name), { recursive: true });
+  }
+  renameSync(place.path('runs/d6/checkpoints/step-00000001'), place.path('runs/d6/checkpoints/step-00000400'));
+  const { series } = readRun(place.path('runs/d6'));
+  const source = { program: 'gpt2.ts', version: '', hardware: '', precision: '', command: '' };
+  const recorded = { name: 'recorded', source, configuration: {}, series, limits: [] };
+  writeFileSync(place.path('recorded.json'), JSON.stringify(recorded));
+  run('export', '--model', 'runs/a', '--format', 'llmc', '--out', 'gpt2_124M.bin');
+  // At such a rate the second step's loss is not finite, and captured.
+  expect(place.run([...train, '--lr', '1e38', '--out', 'runs/wild']).code).toBe(1);
+  const [capture] = readdirSync(place.path('runs/wild/captures'));
+  mkdirSync(place.path('runs/d12/captures'));
+  renameSync(place.path('runs/wild/captures', capture!), place.path('runs/d12/captures/step-00000120'));
+}

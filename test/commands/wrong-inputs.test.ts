@@ -1,0 +1,265 @@
+// Wrong inputs of every command, as a user types them: each is answered in one line with what, where and what to do, and
+// leaves nothing behind. What takes several steps to go wrong is in bad-input.test.ts.
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { tinyModel, Workplace } from '../support/cli.ts';
+import { expectRefusal, type Refusal } from '../support/refusal.ts';
+
+let place: Workplace;
+let before: string[];
+const everything = () => readdirSync(place.folder, { recursive: true, encoding: 'utf8' }).sort();
+
+beforeAll(() => {
+  place = new Workplace();
+  place.data();
+  place.data({ name: 'small', vocabulary: 100 });
+  place.data({ name: 'short', train: 200 });
+  const options = ['--steps', '1', '--seq', '32', '--val-every', '0', '--sample-every', '0'];
+  const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
+  expect(code, stderr).toBe(0);
+  mkdirSync(place.path('empty'));
+  mkdirSync(place.path('sets', 'tinyshakespeare'), { recursive: true });
+  const files: Record<string, string | Uint8Array> = {
+    'sets/tinyshakespeare/input.txt': 'another text',
+    'notes.txt': 'a few words',
+    'notes.bin': 'notes',
+    'blank.txt': ' \n\t',
+    'latin1.txt': Buffer.from('abc é', 'latin1'),
+    'lines.jsonl': '{"other": "a"}\n',
+    'broken.jsonl': '{"text": "a"\n',
+    'not.gz': 'plain',
+    'no-table.parquet': 'plain',
+    file: '',
+    'options.json': '{"bach": 2}',
+    'array.json': '[]',
+    'torn.json': '{',
+  };
+  for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
+  before = everything();
+});
+afterAll(() => place[Symbol.dispose]());
+
+const cpu = ['--device', 'cpu'];
+const train = (...args: string[]) => ['train', '--data', 'data', '--out', 'new', '--steps', '1', ...tinyModel, ...args];
+const text = (...args: string[]) => ['prepro', 'text', ...args, '--workers', '1'];
+
+/** Code, arguments, what it says is wrong, what it has to name. */
+type Row = [code: 1 | 2, args: string[], what: string | RegExp, where: string[], more?: { notices: number }];
+
+const rows: Record<string, Row[]> = {
+  gpt2: [
+    [2, ['trian'], "unknown command 'trian'", ['Did you mean train?', 'gpt2 -- --help']],
+    [2, ['--version'], "unknown option '--version'", ['--help']],
+  ],
+  train: [
+    [2, train('--batchsize', '4'), "unknown option '--batchsize'", ['train --help']],
+    [2, train('--step', '4'), "unknown option '--step'", ['Did you mean --steps?']],
+    [2, train('surplus'), /too many arguments for 'train'/, ['train --help']],
+    [2, train('--lr'), /option '--lr <X>' argument missing/, ['train --help']],
+    [2, train('--lr', 'abc'), 'not "abc"', ['--lr takes a number of at least 0']],
+    [2, train('--lr', '-1'), 'not "-1"', ['--lr takes a number of at least 0']],
+    [2, train('--batch', '0'), 'not "0"', ['--batch takes a whole number from 1 to 65536 or auto']],
+    [2, train('--batch', '2.5'), 'not "2.5"', ['--batch']],
+    [2, train('--batch', '0x10'), 'not "0x10"', ['--batch']],
+    [2, train('--seed', '4294967296'), 'not "4294967296"', ['--seed takes a whole number from 0 to 4294967295']],
+    [2, train('--schedule', 'cosin'), 'not "cosin"', ['--schedule takes one of cosine, linear, constant, wsd']],
+    [2, train('--dtype', 'fp16'), 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16']],
+    [2, train('--device', 'tpu'), 'not "tpu"', ['--device takes auto, cpu, cuda or cuda:N']],
+    [2, train('--seq', '65'), "--seq 65 is over the model's context of 64 positions", ['--seq']],
+    [2, ['train', '--model', 'd6', '--seq', '1025'], "--seq 1025 is over the model's context of 1024", ['--seq']],
+    [2, train('--total-batch', '300'), 'is not a multiple of', ['--total-batch 300', '--batch 4', '--seq 64']],
+    [2, train('--heads', '3'), 'channels 32 are not divisible by heads 3', ['--heads', '--channels']],
+    [2, train('--warmup', '5'), '--warmup 5 is over --steps 1', ['--warmup']],
+    [2, train('--model', 'd7'), 'there is no d7', ['--model takes d6']],
+    [2, ['train', '--model', 'custom', '--layers', '2'], 'has the sizes that are given', ['--channels', '--heads']],
+    [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
+    [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
+    [2, train('--keep-every', '2'), 'says what stays besides the newest', ['--keep-every', '--keep']],
+    [2, train('--config', 'options.json'), 'there is no option "bach"', ['options.json']],
+    [1, train('--config', 'torn.json'), 'cannot be read', ['torn.json', '--config']],
+    [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
+    [1, train('--config', 'none.json'), 'cannot be read: ENOENT', ['none.json', '--config']],
+    [1, train('--data', 'none'), 'there is no data in none', ['prepro tinyshakespeare', '--data']],
+    [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
+    [1, train('--data', 'notes.bin'), 'cannot be read as a folder', ['notes.bin', '--data']],
+    [
+      1,
+      train('--data', 'short'),
+      'too few for 4 sequences of 64',
+      ['random_train.bin', 'largest --batch that fits is 3'],
+    ],
+    [1, train('--out', 'file/run'), 'cannot write the run folder', ['file/run', '--out']],
+    [1, train('--out', 'run'), 'run already holds a run', ['--resume', '--overwrite', '--out']],
+    [1, train('--model', 'empty'), 'neither a checkpoint nor a run', ['empty']],
+    [1, train('--model', 'notes.bin'), 'is not a model file of llm.c', ['notes.bin']],
+    [1, train('--model', 'run', '--layers', '2'), 'is of another model: layers 1 instead of 2', ['run/checkpoints']],
+    [1, ['train', '--out', 'none', '--resume'], 'there is no run to resume in none', ['--resume']],
+    [
+      1,
+      ['train', '--out', 'run', '--resume', '--layers', '2'],
+      'it was trained with 1',
+      ['cannot resume run', '--layers 2'],
+    ],
+    [1, train('--dtype', 'bf16'), 'has no bf16', ['--dtype']],
+    [
+      1,
+      train('--hellaswag-every', '1', '--hellaswag', 'none.bin'),
+      'there are no questions in none.bin',
+      ['--hellaswag'],
+    ],
+    [
+      1,
+      train('--batch', '64', '--seq', '64', '--max-memory', '0.1', '--model', 'd12'),
+      /needs \d.* GiB/,
+      ['--batch 64', '--max-memory 0.1', '--seq'],
+    ],
+  ],
+  prepro: [
+    [2, ['prepro'], 'no data set is named', ['tinyshakespeare, own-source, hellaswag, text']],
+    [2, ['prepro', 'tinyshakespear'], 'there is no data set "tinyshakespear"', ['tinyshakespeare']],
+    [
+      2,
+      ['prepro', 'own-source', '--from', 'notes.txt'],
+      'own-source takes no --from',
+      ['its files come with the package'],
+    ],
+    [1, ['prepro', 'tinyshakespeare', '--from', 'none.txt'], 'none.txt cannot be read', ['--from']],
+    [1, ['prepro', 'tinyshakespeare', '--from', 'blank.txt'], 'blank.txt is empty', ['--from']],
+    [1, ['prepro', 'tinyshakespeare', '--from', 'notes.txt'], 'is too short', ['notes.txt', '--from'], { notices: 1 }],
+    [1, ['prepro', 'own-source', '--out', 'file/x'], 'cannot write to file/x', ['--out']],
+    [1, ['prepro', 'tinyshakespeare'], /has sha256 [0-9a-f]{64}, not/, ['tinyshakespeare/input.txt', '--from']],
+    [1, ['prepro', 'hellaswag'], 'the questions are not there', ['hellaswag_val.jsonl', '--from']],
+    [1, ['prepro', 'hellaswag', '--from', 'none'], 'the questions none cannot be read', ['--from']],
+    [1, ['prepro', 'hellaswag', '--from', 'lines.jsonl'], /no question .* at ctx/, ['line 1 of lines.jsonl', '--from']],
+    [2, ['prepro', 'text'], "missing required argument 'file'", ['prepro text --help']],
+    [2, text('notes.txt', '--val-fraction', '2'), 'not "2"', ['--val-fraction takes']],
+    [2, text('notes.txt', '--tokenizer', 'gpt4'), 'not "gpt4"', ['--tokenizer takes one of gpt2, bytes']],
+    [2, text('notes.txt', '--separator', ''), 'a file is a document', ['--separator takes some text']],
+    [2, text('notes.txt', '--field', 'a', '--separator', 'b'), 'exclude each other', ['--field', '--separator']],
+    [1, text('none.txt'), 'cannot be read: it is not there', ['none.txt']],
+    [1, text('empty'), 'empty has no file in it', ['name files']],
+    [1, text('blank.txt'), 'there is no text in what was given', ['name files']],
+    [1, text('notes.txt'), 'too short to be divided', ['--separator']],
+    [1, text('latin1.txt'), 'is not UTF-8 at byte 4 (0xe9)', ['latin1.txt', 'iconv -f LATIN1']],
+    [1, text('not.gz'), 'incorrect header check', ['not.gz']],
+    [1, text('no-table.parquet'), 'no-table.parquet is a table', ['--field']],
+    [1, text('no-table.parquet', '--field', 'text'), 'is not a whole Parquet file', ['no-table.parquet']],
+    [1, text('lines.jsonl', '--field', 'text'), 'has no text in the field "text"', ['lines.jsonl: the line at byte 0']],
+    [1, text('broken.jsonl', '--field', 'text'), 'is not JSON', ['broken.jsonl: the line at byte 0', '--field']],
+    [1, text('notes.txt', '--out', 'file'), 'cannot write to file', ['--out']],
+    [1, text('notes.txt', '--out', 'data'), 'data holds random_train.bin', ['--out']],
+    [1, ['prepro', 'tinystories', '--from', 'none'], 'the text none cannot be read', ['none']],
+    [1, ['prepro', 'tinystories', '--from', 'empty'], 'empty has no file .txt', ['name files']],
+    [2, ['prepro', 'fineweb', '--version', '100B'], 'not "100B"', ['--version takes one of 10B, edu']],
+    [2, ['prepro', 'fineweb', '--shards', '0'], 'not "0"', ['--shards takes a whole number']],
+    [2, ['prepro', 'fineweb', '--tokenizer', 'bytes'], '--tokenizer bytes needs the text', ['--from']],
+    [1, ['prepro', 'fineweb', '--from', 'lines.jsonl'], 'has no text in the field "text"', ['lines.jsonl', '--field']],
+    [2, ['prepro', 'inspect'], "missing required argument 'shard'", ['prepro inspect --help']],
+    [2, ['prepro', 'inspect', 'data', '--at', '-1'], 'not "-1"', ['--at takes a whole number']],
+    [1, ['prepro', 'inspect', 'none.bin'], 'cannot be opened: ENOENT', ['none.bin', 'prepro']],
+    [1, ['prepro', 'inspect', 'notes.bin'], 'is not a token shard: it has 5 bytes', ['notes.bin', 'prepro']],
+    [
+      1,
+      ['prepro', 'inspect', 'data/random_val.bin', '--at', '2000'],
+      'has 2000 tokens, none at 2000',
+      ['random_val.bin', '--at'],
+    ],
+  ],
+  sample: [
+    [2, ['sample', '--temperature', 'hot'], 'not "hot"', ['--temperature takes a number']],
+    [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
+    [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
+    [1, ['sample', ...cpu], 'there is no trained model in runs/', ['npm run train', '--model']],
+    [1, ['sample', ...cpu, '--model', 'none'], 'there is no none', ['name a run or a checkpoint']],
+    [
+      1,
+      ['sample', ...cpu, '--model', 'data'],
+      'data is neither a checkpoint nor a run',
+      ['name a folder that train wrote'],
+    ],
+  ],
+  eval: [
+    [2, ['eval'], "required option '--model <PATH>' not specified", ['eval --help']],
+    [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number from 1']],
+    [2, ['eval', '--model', 'run', '--role', 'test'], "argument 'test' is invalid", ['--role', 'val, train']],
+    [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
+    [2, ['eval', ...cpu, '--model', 'run', '--seq', '65'], 'is over the model', ['--seq 65']],
+    [1, ['eval', ...cpu, '--model', 'run', '--data', 'none'], 'there is no data in none', ['--data']],
+    [
+      1,
+      ['eval', ...cpu, '--model', 'run', '--data', 'small'],
+      'small has a vocabulary of 100 tokens',
+      ['run/checkpoints'],
+    ],
+    [1, ['eval', ...cpu, '--model', 'run', '--hellaswag', 'none'], 'there are no questions in none', ['--hellaswag']],
+    [
+      1,
+      ['eval', ...cpu, '--model', 'run', '--hellaswag', 'notes.bin'],
+      'is not a file of multiple-choice',
+      ['notes.bin'],
+    ],
+  ],
+  compare: [
+    [2, ['compare'], "missing required argument 'run'", ['compare --help']],
+    [2, ['compare', 'run', '--tolerance', 'x'], 'not "x"', ['--tolerance takes a number']],
+    [2, ['compare', 'run', '--out', 'x.gif'], 'not "x.gif"', ['--out takes a file that ends in .svg or .png']],
+    [1, ['compare', 'none'], 'none is not a run folder', ['none/log.jsonl', 'train']],
+    [1, ['compare', 'run', '--reference', 'none'], 'there is no reference none', ['llmc-d6-fp32-b4-t64']],
+    [1, ['compare', 'run', '--reference', 'notes.txt'], 'is not a reference curve', ['notes.txt']],
+    [1, ['compare', 'run', '--reference', 'run'], 'cannot be laid over itself', ['run']],
+    [
+      1,
+      ['compare', 'run', '--reference', 'llmc-d6-fp32-b4-t64'],
+      /is not configured as .*layers 1 instead of 6/,
+      ['--reference'],
+    ],
+    [1, ['compare', 'run', '--out', 'file/x.svg'], 'cannot write the plot file/x.svg', ['--out']],
+  ],
+  export: [
+    [2, ['export', '--format', 'hf', '--out', 'x'], "required option '--model <DIR>' not specified", ['export --help']],
+    [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], "argument 'pt' is invalid", ['hf, llmc, gguf']],
+    [
+      2,
+      ['export', '--model', 'run', '--format', 'hf', '--dtype', 'bf16', '--out', 'x'],
+      'writes fp32',
+      ['--dtype', '--format'],
+    ],
+    [1, ['export', '--model', 'notes.bin', '--format', 'hf', '--out', 'x'], 'neither a checkpoint nor', ['notes.bin']],
+    [
+      1,
+      ['export', '--model', 'run', '--format', 'gguf', '--out', 'notes.bin'],
+      'notes.bin is already there',
+      ['--out'],
+    ],
+    [1, ['export', '--model', 'run', '--format', 'hf', '--out', 'file/x'], 'cannot write file/x', ['--out']],
+  ],
+  bench: [
+    [2, ['bench', '--batch', '0'], 'not "0"', ['--batch takes a whole number']],
+    [2, ['bench', ...cpu, '--model', 'runs/x'], 'not runs/x', ['--model takes d6']],
+    [1, ['bench', ...cpu, '--out', 'none/x.json'], 'lies in a folder that is not there', ['--out none/x.json']],
+    [1, ['bench', ...cpu, '--data', 'none'], 'there is no data in none', ['--data']],
+  ],
+  doctor: [
+    [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['Did you mean --json?']],
+    [2, ['doctor', 'extra'], "too many arguments for 'doctor'", ['doctor --help']],
+  ],
+  replay: [
+    [2, ['replay'], "missing required argument 'CAPTURE'", ['replay --help']],
+    [2, ['replay', 'none', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
+    [1, ['replay', 'none'], 'none is not a capture', ['<run>/captures/step-']],
+    [1, ['replay', 'run'], 'run is not a capture', ['<run>/captures/step-']],
+  ],
+};
+
+describe.concurrent.each(Object.entries(rows))('%s', (_, refusals) => {
+  it.each(refusals)('exit %d: gpt2 %j', async (code, args, what, where, more) => {
+    const wanted: Refusal = { code, what, where, ...more };
+    expectRefusal(await place.finished(args, { GPT2_DATASETS: place.path('sets') }), wanted);
+  });
+});
+
+describe('after all of them', () => {
+  it('nothing is left behind', () => {
+    expect(everything()).toEqual(before);
+  });
+});

@@ -1,0 +1,130 @@
+// train --serve and report as commands: what they say, that viewers change nothing about the run, and that the run ends when it
+// ends.
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { readRun } from '../../src/runs/reader.ts';
+import { StreamViewer } from '../live/streams.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+let taken: Server;
+let port: number;
+beforeAll(async () => {
+  place = new Workplace();
+  place.data({ vocabulary: 128 });
+  taken = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => taken.on('listening', resolve));
+  port = (taken.address() as { port: number }).port;
+});
+afterAll(() => {
+  taken.close();
+  place[Symbol.dispose]();
+});
+
+const train = (out: string, steps: number, ...more: string[]) => [
+  ...['train', '--data', 'data', '--out', out, ...tinyModel, '--seq', '32', '--steps', String(steps)],
+  ...['--val-every', '10', '--val-steps', '1', '--threads', '1', ...more],
+];
+const weights = (out: string) =>
+  readRun(place.path(out)).events.flatMap((event) => (event.event === 'done' ? event.weights : []));
+
+describe('a page that cannot be', () => {
+  it.each([
+    ['a port in use', () => ['--serve', String(port)], /^cannot serve the live page: port \d+ is in use: name another/],
+    [
+      'no address of this machine',
+      () => ['--serve', '0', '--serve-host', '192.0.2.1'],
+      /192\.0\.2\.1 is no address of this machine/,
+    ],
+    [
+      'no name',
+      () => ['--serve', '0', '--serve-host', 'nowhere.invalid'],
+      /nowhere\.invalid is no address of this machine/,
+    ],
+  ])('%s: one line, before anything is trained', (_, flags, line) => {
+    const { code, stdout, stderr } = place.run(train('refused', 10, ...flags()));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(line);
+    expect(stderr.trimEnd()).not.toContain('\n');
+    expect(stdout).not.toContain('step');
+    expect(existsSync(place.path('refused'))).toBe(false);
+  });
+
+  it.each([['-1'], ['65536'], ['x'], ['1.5']])('--serve %s is no port', (text) => {
+    const { code, stderr } = place.run(train('refused', 10, `--serve=${text}`));
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^--serve takes a whole number from 0 to 65535/);
+  });
+});
+
+it('viewers change nothing about the run, and see all of it', { timeout: 60_000 }, async () => {
+  expect(place.run(train('alone', 300)).code).toBe(0);
+  const child = place.start(train('watched', 300, '--serve', '0'));
+  const ended = new Promise<number | null>((resolve) => child.on('exit', resolve));
+  let said = '';
+  child.stdout.on('data', (part: Buffer) => {
+    said += part;
+  });
+  const url = await vi.waitFor(() => /^live page: (\S+)$/m.exec(said)![1]!, { timeout: 20_000 });
+  const viewers = Array.from({ length: 20 }, () => new StreamViewer(url));
+  // Some leave in the middle.
+  await vi.waitFor(() => expect(viewers[0]!.lines.length).toBeGreaterThan(20), { timeout: 20_000 });
+  for (const viewer of viewers.slice(0, 10)) viewer.close();
+  expect(await ended).toBe(0);
+  const lines = readFileSync(place.path('watched', 'log.jsonl'), 'utf8').trimEnd().split('\n');
+  for (const viewer of viewers.slice(10)) {
+    await vi.waitFor(() => expect(viewer.isClosed).toBe(true));
+    expect(viewer.lines).toEqual(lines);
+    expect(viewer.told.at(-1)).toBe('closed');
+    expect(viewer.data.machine).toMatchObject({ processMemory: expect.any(Number) });
+  }
+  expect(weights('watched')).toEqual(weights('alone'));
+  expect(JSON.parse(lines[0]!).configuration).not.toHaveProperty('serve');
+});
+
+it('goes with --json, whose output is events alone, and with --resume', { timeout: 60_000 }, () => {
+  const first = place.run(train('json', 20, '--stop-after', '10', '--json', '--serve', '0'));
+  expect(first.code).toBe(0);
+  expect(first.stderr).toMatch(/^live page: http:\/\/127\.0\.0\.1:\d+\/$/m);
+  for (const line of first.stdout.trimEnd().split('\n')) expect(JSON.parse(line)).toHaveProperty('event');
+  const second = place.run(['train', '--out', 'json', '--resume', '--serve', '0']);
+  expect(second.code).toBe(0);
+  expect(second.stdout).toMatch(/^live page: /m);
+  expect(second.stdout).not.toContain('--serve');
+});
+
+it('says what an address for others means', { timeout: 60_000 }, () => {
+  const { stdout } = place.run(train('open', 2, '--serve', '0', '--serve-host', '0.0.0.0'));
+  expect(stdout).toMatch(/^live page: http:\/\/0\.0\.0\.0:\d+\/ \(whoever can reach this address can read the run\)$/m);
+});
+
+describe('report', () => {
+  it('writes one file', () => {
+    place.run(train('reported', 5));
+    const { code, stdout } = place.run(['report', 'reported']);
+    expect([code, stdout]).toEqual([0, 'report: reported/report.html\n']);
+    expect(readFileSync(place.path('reported', 'report.html'), 'utf8')).toContain('<title>reported</title>');
+    expect(place.run(['report', 'reported', '--html', 'nowhere/x.html']).stderr).toMatch(
+      /^cannot write the report nowhere\/x\.html: .*--html$/m,
+    );
+  });
+
+  it.each([
+    [['report', 'nothing'], 1, /^nothing is not a run folder/],
+    [['report', 'nothing', '--serve'], 1, /^nothing is not a run folder/],
+    [['report', 'alone', '--port', '0'], 2, /^--port goes with --serve/],
+    [['report', 'alone', '--serve', '--html', 'x'], 2, /^--html writes a file, --serve serves it/],
+    [['report', 'alone', '--serve', '--port', '70000'], 2, /^--port takes a whole number from 0 to 65535/],
+  ])('%j', (args, code, line) => {
+    const finished = place.run(args);
+    expect(finished.code).toBe(code);
+    expect(finished.stderr).toMatch(line);
+  });
+
+  it('a port in use', () => {
+    const { code, stderr } = place.run(['report', 'alone', '--serve', '--port', String(port)]);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^cannot serve the live page: port \d+ is in use/);
+  });
+});

@@ -1,0 +1,286 @@
+// What a stranger may send: nothing of it is answered with more than a refusal, and none of it keeps others waiting. As bytes on
+// a socket, because no client would send most of it.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { hostname, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { LiveServer } from '../../src/live/server.ts';
+import { runEvent } from '../runs/run-log.ts';
+import { WrittenLog } from './streams.ts';
+
+let folder: string;
+let server: LiveServer;
+let port: number;
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'gpt2-live-'));
+  writeFileSync(join(folder, 'secret'), 'a secret');
+  const log = new WrittenLog(join(folder, 'run'));
+  log.write(runEvent());
+  server = await LiveServer.open({ port: 0, host: '127.0.0.1' });
+  server.follow({ run: log.run });
+  port = Number(new URL(server.url).port);
+});
+afterAll(async () => {
+  await server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Answer {
+  /** 0: the connection was closed without one. */
+  readonly status: number;
+  readonly text: string;
+  /** Whether the server closed the connection by itself. */
+  readonly isEnded: boolean;
+}
+
+/** Sends bytes and takes what comes until the server closes, or for a while. */
+function send(bytes: string | Buffer, milliseconds = 400, to = port): Promise<Answer> {
+  return new Promise((resolve) => {
+    let text = '';
+    const socket: Socket = connect(to, '127.0.0.1', () => socket.write(bytes));
+    const answer = (isEnded: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      resolve({ status: Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1] ?? 0), text, isEnded });
+    };
+    const timer = setTimeout(() => answer(false), milliseconds);
+    socket.setEncoding('latin1').on('data', (part: string) => {
+      text += part;
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => answer(true));
+  });
+}
+
+const request = (line: string, headers: Record<string, string> = {}) =>
+  `${line} HTTP/1.1\r\n${Object.entries({ Host: `localhost:${port}`, ...headers })
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`;
+
+const stillServes = async () => expect((await send(request('GET /'))).status).toBe(200);
+
+describe('there are two URLs and no files', () => {
+  it.each([
+    '/../secret',
+    '/run/log.jsonl',
+    '/log.jsonl',
+    '/..%2fsecret',
+    '/%2e%2e/secret',
+    '/%252e%252e%252fsecret',
+    '/..\\secret',
+    '/....//secret',
+    '//etc/passwd',
+    '/etc/passwd',
+    '/file:///etc/passwd',
+    'file:///etc/passwd',
+    'http://localhost/',
+    'http://evil.example/events',
+    '/events/',
+    '/events/../',
+    '/events%00',
+    '/EVENTS',
+    '/?',
+    '/?file=secret',
+    '/events?run=/etc',
+    '/#',
+    '/.',
+    '/%',
+    '*',
+    '/__proto__',
+    '/constructor',
+    '/live.js',
+    '/favicon.ico',
+  ])('GET %s', async (url) => {
+    const { status, text, isEnded } = await send(request(`GET ${url}`));
+    expect(status).toBe(404);
+    expect(isEnded).toBe(true);
+    expect(text.split('\r\n\r\n')[1]).toBe('there is nothing here\n');
+  });
+
+  it('the page and the stream', async () => {
+    expect((await send(request('GET /'))).text).toContain('<!doctype html>');
+    expect((await send(request('GET /events'))).text).toContain('text/event-stream');
+    const head = await send(request('HEAD /'));
+    expect(head.status).toBe(200);
+    expect(head.text).not.toContain('<!doctype');
+    expect((await send(request('HEAD /events', { Connection: 'close' }))).isEnded).toBe(true);
+  });
+
+  it.each(['/', '/events', '/nothing'])('%s is sent with the policy that keeps it to itself', async (url) => {
+    const { text } = await send(request(`GET ${url}`));
+    expect(text).toMatch(/\r\nContent-Security-Policy: default-src 'none'; .*frame-ancestors 'none'\r\n/);
+    expect(text).toContain('\r\nX-Content-Type-Options: nosniff\r\n');
+    expect(text).toContain('\r\nCache-Control: no-store\r\n');
+    expect(text).not.toMatch(/access-control-allow/i);
+  });
+});
+
+describe('it can only be read', () => {
+  it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE'])(
+    '%s',
+    async (method) => {
+      for (const url of ['/', '/events', '/nothing']) {
+        const { status, text, isEnded } = await send(request(`${method} ${url}`, { 'Content-Length': '1000000000' }));
+        expect(status).toBe(405);
+        expect(text).toContain('\r\nAllow: GET, HEAD\r\n');
+        expect(isEnded).toBe(true);
+      }
+    },
+  );
+
+  it('CONNECT, and a switch to another protocol', async () => {
+    expect((await send(request('CONNECT evil.example:443'))).text).toBe('');
+    const { status } = await send(request('GET /', { Connection: 'Upgrade', Upgrade: 'websocket' }));
+    expect(status).toBe(200);
+  });
+});
+
+describe('who asks', () => {
+  it.each([
+    ['localhost', 200],
+    ['LOCALHOST:9000', 200],
+    ['127.0.0.1', 200],
+    ['[::1]:8042', 200],
+    ['evil.example', 421],
+    ['evil.example:8042', 421],
+    ['localhost.evil.example', 421],
+    ['127.0.0.1.evil.example', 421],
+    ['127.0.0.1@evil.example', 421],
+    ['10.0.0.1', 421],
+    ['[::2]', 421],
+    ['localhost:1:2', 421],
+    ['localhost:', 421],
+    ['', 421],
+    ['localhost, evil.example', 421],
+    [hostname().toLowerCase() === 'localhost' ? 'x' : hostname(), 421],
+  ])('Host: %s is %d', async (host, status) => {
+    for (const url of ['/', '/events']) expect((await send(request(`GET ${url}`, { Host: host }))).status).toBe(status);
+  });
+
+  it('no Host at all', async () => {
+    expect((await send('GET / HTTP/1.1\r\n\r\n')).status).toBe(400);
+    expect((await send('GET / HTTP/1.0\r\n\r\n')).status).toBe(421);
+  });
+
+  it.each([
+    ['http://evil.example', 403],
+    ['null', 403],
+    ['http://localhost.evil.example', 403],
+    ['http://localhost', 403],
+    ['file://', 403],
+    ['', 403],
+    ['self', 200],
+  ])('Origin: %s is %d', async (origin, status) => {
+    const headers = { Origin: origin === 'self' ? `http://localhost:${port}` : origin };
+    for (const url of ['/', '/events']) expect((await send(request(`GET ${url}`, headers))).status).toBe(status);
+  });
+
+  it('an element of a foreign page is refused, a link to the page is followed', async () => {
+    const element = { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'no-cors' };
+    expect((await send(request('GET /events', element))).status).toBe(403);
+    expect((await send(request('GET /', { ...element, 'Sec-Fetch-Site': 'same-site' }))).status).toBe(403);
+    const link = { 'Sec-Fetch-Site': 'cross-site', 'Sec-Fetch-Mode': 'navigate' };
+    expect((await send(request('GET /', link))).status).toBe(200);
+    const own = { 'Sec-Fetch-Site': 'same-origin', 'Sec-Fetch-Mode': 'cors' };
+    expect((await send(request('GET /events', own))).status).toBe(200);
+  });
+
+  it('at an address for others: its numbers and the machine by its name, no other names', async () => {
+    const open = await LiveServer.open({ port: 0, host: '0.0.0.0' });
+    const status = async (host: string) =>
+      (await send(request('GET /', { Host: host }), 400, Number(new URL(open.url).port))).status;
+    expect(await status('10.1.2.3:8042')).toBe(200);
+    expect(await status('[fe80::1]:8042')).toBe(200);
+    expect(await status(hostname())).toBe(200);
+    expect(await status('evil.example')).toBe(421);
+    await open.close();
+  });
+});
+
+describe('what is too large, or no HTTP', () => {
+  it.each([
+    ['a long URL', () => request(`GET /${'a'.repeat(2000)}`), 414],
+    ['a URL of a megabyte', () => request(`GET /${'a'.repeat(1 << 20)}`), 431],
+    ['a header of 9 KB', () => request('GET /', { Cookie: 'a'.repeat(9000) }), 431],
+    [
+      'two thousand headers',
+      () => request('GET /', Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`X-${i}`, '1']))),
+      431,
+    ],
+    ['no method', () => 'nonsense\r\n\r\n', 400],
+    ['TLS', () => Buffer.from('16030100c8010000c40303', 'hex'), 400],
+    ['HTTP/2', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
+    ['zeros', () => Buffer.alloc(100), 400],
+    ['two lengths', () => request('GET /', { 'Content-Length': '1\r\nContent-Length: 2' }), 400],
+    ['a length and chunks', () => request('GET /', { 'Content-Length': '5', 'Transfer-Encoding': 'chunked' }), 400],
+    ['a control character in a header', () => request('GET /', { 'X-A': 'a\u0000b' }), 400],
+    ['a space before the colon', () => `GET / HTTP/1.1\r\nHost : localhost\r\n\r\n`, 400],
+  ])('%s', async (_, bytes, status) => {
+    const answer = await send(bytes(), 2000);
+    // Where bytes are still under way the connection may break before the answer is read.
+    expect([status, 0]).toContain(answer.status);
+    expect(answer.isEnded).toBe(true);
+    await stillServes();
+  });
+
+  it('a second request behind a refused one is not read', async () => {
+    const { text } = await send(request('GET /nothing') + request('GET /'));
+    expect(text.match(/HTTP\/1\.1/g)).toHaveLength(1);
+  });
+});
+
+describe('who says nothing, or leaves', () => {
+  it('a connection without a request is closed, and so is one with half of one', { timeout: 30_000 }, async () => {
+    const [silent, half, dripping] = await Promise.all([
+      send('', 12_000),
+      send('GET / HTTP/1.1\r\nHost: local', 12_000),
+      drip(12_000),
+    ]);
+    expect([silent.isEnded, half.isEnded, dripping]).toEqual([true, true, true]);
+    await stillServes();
+  });
+
+  it('clients that break off in the middle disturb nothing', async () => {
+    for (let index = 0; index < 50; index++) {
+      await new Promise<void>((resolve) => {
+        const socket = connect(port, '127.0.0.1', () => {
+          socket.write(request(index % 2 === 0 ? 'GET /events' : 'GET /'));
+          setTimeout(() => socket.resetAndDestroy(), index % 5);
+        });
+        socket.on('error', () => {});
+        socket.on('close', () => resolve());
+      });
+    }
+    await stillServes();
+  });
+
+  it('connections by the hundred are refused beyond a number, and room is made again', {
+    timeout: 30_000,
+  }, async () => {
+    const sockets = Array.from({ length: 400 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(sockets.filter(({ destroyed, readableEnded }) => destroyed || readableEnded).length).toBeGreaterThan(100);
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    await stillServes();
+  });
+});
+
+/** A header that comes byte by byte for as long as it may. @returns whether the server ended it */
+function drip(milliseconds: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write('GET / HTTP/1.1\r\nX-A: '));
+    const timer = setInterval(() => socket.write('a'), 200);
+    const end = setTimeout(() => done(false), milliseconds);
+    const done = (isEnded: boolean) => {
+      clearInterval(timer);
+      clearTimeout(end);
+      socket.destroy();
+      resolve(isEnded);
+    };
+    socket.resume();
+    socket.on('error', () => {});
+    socket.on('close', () => done(true));
+  });
+}

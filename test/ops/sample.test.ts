@@ -1,0 +1,223 @@
+// The choice of a token, against the formula of cuda/gpt2.h written out in whole numbers, and against what it is for: the
+// likeliest, the softmax's probabilities, the cuts of top-k and top-p.
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Device } from '../../src/native/device.ts';
+import { type Choice, sample, sampleScratch } from '../../src/ops/sample.ts';
+import { describeBackends } from '../support/backends.ts';
+import { held, Random, TensorBench, writeNumbers } from '../support/tensors.ts';
+
+const plain: Choice = { temperature: 1, topK: 0, topP: 1 };
+
+/** The number of SplitMix64 seeded with 0 at a place. */
+function splitmix(place: bigint): bigint {
+  const word = (value: bigint) => BigInt.asUintN(64, value);
+  let mixed = word((place + 1n) * 0x9e3779b97f4a7c15n);
+  mixed = word((mixed ^ (mixed >> 30n)) * 0xbf58476d1ce4e5b9n);
+  mixed = word((mixed ^ (mixed >> 27n)) * 0x94d049bb133111ebn);
+  return mixed ^ (mixed >> 31n);
+}
+
+/** The weights that are kept; 0 where one is not. */
+function keptWeights(logits: ArrayLike<number>, { temperature, topK, topP }: Choice): number[] {
+  const largest = Math.max(...Array.from(logits));
+  const weights = Array.from(logits, (logit) =>
+    Math.round(2 ** 31 * Math.fround(Math.exp(Math.fround(Math.fround(logit - largest) / Math.fround(temperature))))),
+  );
+  const order = weights.map((_, index) => index).sort((a, b) => weights[b]! - weights[a]! || a - b);
+  let kept = topK > 0 ? order.slice(0, topK) : order;
+  if (topP < 1) {
+    const target = Math.max(1, Math.ceil(Math.fround(topP) * kept.reduce((sum, index) => sum + weights[index]!, 0)));
+    let sum = 0;
+    kept = kept.filter((index) => {
+      const isNeeded = sum < target;
+      sum += weights[index]!;
+      return isNeeded;
+    });
+  }
+  const isKept = new Set(kept);
+  return weights.map((weight, index) => (isKept.has(index) ? weight : 0));
+}
+
+/** The index that a number of 64 bits chooses, and how far that number lies inside its share, of all. */
+function chosen(kept: readonly number[], chance: bigint): { index: number; inside: number } {
+  const total = kept.reduce((sum, weight) => sum + weight, 0);
+  const place = Number((chance * BigInt(total)) >> 64n);
+  let running = 0;
+  const index = kept.findIndex((weight) => {
+    running += weight;
+    return running > place;
+  });
+  return { index, inside: Math.min(running - 1 - place, place - (running - kept[index]!)) / total };
+}
+
+describeBackends(
+  'sample',
+  (device) => {
+    let bench: TensorBench;
+    beforeEach(() => {
+      bench = new TensorBench(device());
+    });
+    afterEach(() => {
+      bench.checkGuards();
+      bench.close();
+    });
+
+    /** Choices for each of `rows`, `times` times in a row from `position` on: [rows][times]. */
+    function draw(rows: readonly ArrayLike<number>[], choice: Partial<Choice>, times = 1, position = 0): number[][] {
+      const [B, V, S] = [rows.length, rows[0]!.length, position + times];
+      const Vp = Math.ceil(V / 64) * 64;
+      const values = new Float32Array(B * Vp).fill(Number.NaN);
+      for (const [row, logits] of rows.entries()) values.set(logits, row * Vp);
+      const logits = bench.tensor('logits', [B, Vp], values);
+      const tokens = bench.tensor('tokens', [B, S + 1], undefined, 'int32');
+      const positions = bench.tensor('positions', [B], new Int32Array(B).fill(position), 'int32');
+      const seeds = bench.tensor('seeds', [B], seedsOf(B), 'int32');
+      reserve(device(), B, V);
+      for (let time = 0; time < times; time++) {
+        sample(device(), { tokens, positions, logits, seeds, vocabulary: V, ...plain, ...choice });
+      }
+      expect([...(positions.read() as Int32Array)]).toEqual(new Array(B).fill(position + times));
+      const out = tokens.read() as Int32Array;
+      return rows.map((__, row) => [...out.slice(row * (S + 1) + position + 1, (row + 1) * (S + 1))]);
+    }
+
+    const logitsOf = (...probabilities: number[]): Float32Array =>
+      held(device().elementType, probabilities.map(Math.log));
+
+    /** How often each index was chosen in 40,000 draws, as a part of one. */
+    function frequencies(logits: ArrayLike<number>, choice: Partial<Choice>): number[] {
+      const parts = new Array<number>(logits.length).fill(0);
+      for (const index of draw(new Array(1000).fill(logits), choice, 40).flat()) parts[index]! += 1 / 40_000;
+      return parts;
+    }
+
+    /** The standard deviation of a part is at most 0.0025; four of them. */
+    function expectParts(parts: readonly number[], wanted: readonly number[]): void {
+      for (const [index, part] of parts.entries()) expect(Math.abs(part - wanted[index]!)).toBeLessThan(0.01);
+    }
+    const softmax = (logits: ArrayLike<number>, temperature = 1) => {
+      const shares = Array.from(logits, (logit) => Math.exp(logit / temperature));
+      const total = shares.reduce((sum, share) => sum + share, 0);
+      return shares.map((share) => share / total);
+    };
+
+    it('takes the largest logit at temperature 0, of equals the first', () => {
+      const random = new Random(5);
+      const rows = [3, 100, 1000, 50257].map((count) => held(device().elementType, random.normals(count, 3)));
+      for (const row of rows) expect(draw([row], { temperature: 0 })).toEqual([[row.indexOf(Math.max(...row))]]);
+      expect(draw([[1, 5, 5, 2]], { temperature: 0 })).toEqual([[1]]);
+      expect(draw([[-3, -1, -2, -1]], { temperature: 0 })).toEqual([[1]]);
+      expect(draw([[0, -0, 0]], { temperature: 0 })).toEqual([[0]]);
+    });
+
+    it('has the probabilities of the softmax, at any temperature', () => {
+      const logits = logitsOf(0.5, 0.25, 0.125, 0.125);
+      expectParts(frequencies(logits, {}), softmax(logits));
+      expectParts(frequencies(logits, { temperature: 2 }), softmax(logits, 2));
+      expectParts(frequencies(logits, { temperature: 0.5 }), softmax(logits, 0.5));
+      expectParts(frequencies(logits, { temperature: 1e-30 }), [1, 0, 0, 0]);
+    });
+
+    it('keeps the k likeliest, of equals the first', () => {
+      const parts = frequencies(logitsOf(0.1, 0.4, 0.2, 0.3), { topK: 2 });
+      expectParts(parts, [0, 4 / 7, 0, 3 / 7]);
+      expect(parts[0]! + parts[2]!).toBe(0);
+      const equals = frequencies([0, 1, 0, 1, 0, 1], { topK: 4 });
+      expect(equals.map((part) => part > 0)).toEqual([true, true, false, true, false, true]);
+      expect(frequencies(new Float32Array(9), { topK: 1 })[0]).toBeCloseTo(1, 9);
+    });
+
+    it('keeps the fewest that together have the probability p', () => {
+      const logits = logitsOf(0.1, 0.5, 0.15, 0.25);
+      expect(frequencies(logits, { topP: 0.7 }).map((part) => part > 0)).toEqual([false, true, false, true]);
+      expect(frequencies(logits, { topP: 0.77 }).map((part) => part > 0)).toEqual([false, true, true, true]);
+      expect(frequencies(logits, { topP: 0 })[1]).toBeCloseTo(1, 9);
+      // p counts among those that top-k has left: 0.5 of 0.75 is two thirds.
+      expect(frequencies(logits, { topK: 2, topP: 0.65 })[1]).toBeCloseTo(1, 9);
+    });
+
+    describe.each([
+      ['few', 7, 60],
+      ['some', 1003, 30],
+      ["GPT-2's", 50257, 8],
+    ])('of %s tokens', (_name, V, count) => {
+      it.each([
+        plain,
+        { ...plain, temperature: 0.7 },
+        { ...plain, topK: 5 },
+        { ...plain, topK: 40, topP: 0.9 },
+        { ...plain, topP: 0.95, temperature: 1.3 },
+        // Flat: most weights have the same upper bytes.
+        { ...plain, topP: 0.5, temperature: 50 },
+        { ...plain, topK: 3, temperature: 0.01 },
+      ])('is what the formula says: %j', (choice) => {
+        const random = new Random(V);
+        const rows = Array.from({ length: count }, () => held(device().elementType, random.normals(V, 3)));
+        // Some equal, as the logits of a poor model are.
+        for (const row of rows) for (let index = 3; index < V; index += 4) row[index] = row[index - 1]!;
+        const position = 11;
+        const seeds = seedsOf(count);
+        for (const [row, [index]] of draw(rows, choice, 1, position).entries()) {
+          const kept = keptWeights(rows[row]!, choice);
+          const chance = splitmix((BigInt.asUintN(32, BigInt(seeds[row]!)) << 32n) + BigInt(position));
+          const wanted = chosen(kept, chance);
+          expect(kept[index!], `row ${row}`).toBeGreaterThan(0);
+          // exp rounds differently here: a number within a few roundings of a boundary may fall to the neighbour.
+          if (wanted.inside > 1e-6) expect(index, `row ${row}`).toBe(wanted.index);
+        }
+      });
+    });
+
+    it('takes no chance from where a text stands among others, nor from how often it was asked', () => {
+      const random = new Random(1);
+      const rows = Array.from({ length: 5 }, () => held(device().elementType, random.normals(300, 2)));
+      const whole = draw(rows, {}, 6);
+      expect(draw(rows.slice(0, 2), {}, 6)).toEqual(whole.slice(0, 2));
+      expect(new Set(whole.flat()).size).toBeGreaterThan(10);
+    });
+
+    it('says -1 where a logit is no number, and lets a text that is full be', () => {
+      for (const bad of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]) {
+        expect(draw([[1, bad, 2]], {})).toEqual([[-1]]);
+        expect(draw([[1, bad, 2]], { temperature: 0 })).toEqual([[-1]]);
+      }
+      const logits = bench.tensor('logits', [3, 64], new Float32Array(3 * 64));
+      const tokens = bench.tensor('tokens', [3, 5], new Int32Array(15).fill(7), 'int32');
+      const positions = bench.tensor('positions', [3], [4, -1, 3], 'int32');
+      const seeds = bench.tensor('seeds', [3], [1, 2, 3], 'int32');
+      reserve(device(), 3, 60);
+      sample(device(), { tokens, positions, logits, seeds, vocabulary: 60, ...plain, temperature: 0 });
+      expect([...(positions.read() as Int32Array)]).toEqual([4, -1, 4]);
+      expect([...(tokens.read() as Int32Array)]).toEqual([...new Array(14).fill(7), 0]);
+    });
+
+    it('large logits do not overflow', () => {
+      const index = draw([[3e38, -3e38, 3e38]], {}, 50).flat();
+      expect(new Set(index)).toEqual(new Set([0, 2]));
+    });
+
+    it('refuses what cannot be, by name', () => {
+      const logits = bench.tensor('logits', [1, 64], new Float32Array(64));
+      const of = (name: string, shape: number[]) => {
+        const tensor = bench.tensor(name, shape, undefined, 'int32');
+        writeNumbers(tensor, new Int32Array(tensor.count));
+        return tensor;
+      };
+      const given = { tokens: of('tokens', [1, 5]), positions: of('positions', [1]), seeds: of('seeds', [1]), logits };
+      const run = (choice: Partial<Choice>, vocabulary = 60) =>
+        sample(device(), { ...given, vocabulary, ...plain, ...choice });
+      expect(() => run({ temperature: -1 })).toThrow('expected a temperature of at least 0, got -1');
+      expect(() => run({ topK: -1 })).toThrow('expected top_k of at least 0, got -1');
+      expect(() => run({ topP: 1.5 })).toThrow('expected top_p from 0 to 1, got 1.5');
+      expect(() => run({}, 65)).toThrow('sample: V = 65 is over the 64 columns of logits');
+    });
+  },
+  { dtypes: ['fp32', 'bf16'] },
+);
+
+const seedsOf = (count: number): Int32Array =>
+  Int32Array.from({ length: count }, (_, index) => Math.imul(index - 3, 0x9e3779b1));
+
+function reserve(device: Device, B: number, V: number): void {
+  device.reserveWorkspace(sampleScratch(device, { B, V }));
+}

@@ -1,0 +1,216 @@
+// The live page in a browser: a run that goes on, a reload, a server that goes away and comes back, a resume that cut the log.
+// Where there is no Chromium the tests are skipped and say so; CHROMIUM names another than /usr/bin/chromium.
+import { existsSync } from 'node:fs';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { readReference } from '../../src/compare/reference.ts';
+import { LiveServer } from '../../src/live/server.ts';
+import { StreamViewer, WrittenLog } from '../live/streams.ts';
+import { runEvent, trainEvent } from '../runs/run-log.ts';
+import { Workplace } from '../support/cli.ts';
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
+
+const d6 = readReference('llmc-d6-fp32-b4-t64');
+const hostile = '</script><img src=x onerror=alert(1)>';
+
+describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
+  let browser: Browser;
+  let place: Workplace;
+  let log: WrittenLog;
+  let server: LiveServer;
+  let page: Page;
+  /** What the page asked of whom, and what went wrong in it. */
+  let requests: string[] = [];
+  let troubles: string[] = [];
+
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+  });
+  afterAll(() => browser?.close());
+  beforeEach(async () => {
+    [requests, troubles] = [[], []];
+    place = new Workplace();
+    log = new WrittenLog(place.path('run'));
+    log.write(runEvent());
+    server = await serve();
+  });
+  afterEach(async () => {
+    await page.close();
+    await server.close();
+    place[Symbol.dispose]();
+    // That the server is away while it is away is no trouble.
+    expect(troubles.filter((text) => !/net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING)/.test(text))).toEqual(
+      [],
+    );
+    const foreign = requests.filter(
+      (url) => !url.startsWith('data:') && !['/', '/events'].includes(new URL(url).pathname),
+    );
+    expect(foreign).toEqual([]);
+  });
+
+  async function serve(port = 0): Promise<LiveServer> {
+    const live = await LiveServer.open({ port, host: '127.0.0.1' });
+    live.follow({ run: log.run, machine: { gpu: undefined } });
+    return live;
+  }
+
+  /** The command, as a process of its own. */
+  async function reportServe(port: number): Promise<{ url: string; kill: () => void }> {
+    const child = place.start(['report', 'run', '--serve', '--port', String(port)]);
+    const url = await new Promise<string>((resolve, reject) => {
+      let said = '';
+      child.stdout.on('data', (part: Buffer) => {
+        said += part;
+        const found = /^live page: (http:\S+)$/m.exec(said)?.[1];
+        if (found) resolve(found);
+      });
+      child.on('exit', (code) => reject(new Error(`ended with ${code}: ${said}`)));
+    });
+    return { url, kill: () => child.kill('SIGKILL') };
+  }
+
+  async function open(url = server.url, colorScheme: 'light' | 'dark' = 'light'): Promise<void> {
+    page = await browser.newPage({ viewport: { width: 1280, height: 1400 }, colorScheme });
+    page.on('request', (request) => requests.push(request.url()));
+    page.on('pageerror', (error) => troubles.push(error.message));
+    page.on('console', (message) => {
+      if (message.type() === 'error') troubles.push(message.text());
+    });
+    await page.goto(url);
+  }
+
+  const steps = (from: number, to: number) =>
+    d6.series.train.slice(from, to).map(([step, loss]) => ({ ...trainEvent(step, loss), ms: 100 }));
+  const text = (id: string) => page.locator(id).innerText();
+  const described = () => page.locator('#chart').getAttribute('aria-label');
+  const until = (check: () => Promise<void>) => vi.waitFor(check, { timeout: 15_000, interval: 100 });
+  const untilState = (wanted: string) => until(async () => expect(await text('#state')).toBe(wanted));
+
+  it('shows the run as it goes: curve, figures, samples, log', async () => {
+    log.write({ event: 'val', step: 0, loss: 10.9 }, ...steps(0, 40));
+    await open();
+    await untilState('training after 40 of 400 steps');
+    expect(await text('h1')).toBe('run over llmc-d6-fp32-b4-t64');
+    expect(await described()).toBe('training loss (nats per token), steps 0 to 39');
+    expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
+    expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
+    expect(await text('#tiles')).toMatch(/Process memory\s+\d/);
+    expect(await page.locator('#progress').getAttribute('aria-valuenow')).toBe('40');
+    expect(await text('#tables')).toContain('Configuration');
+
+    log.write(...steps(40, 60), { event: 'sample', step: 60, text: `${hostile}\nROMEO:` });
+    await untilState('training after 60 of 400 steps');
+    expect(await described()).toMatch(/steps 0 to 59$/);
+    expect(await text('#sample')).toBe(`${hostile}\nROMEO:`);
+    expect(await page.locator('img').count()).toBe(0);
+    expect((await text('#log-tail')).split('\n').at(-1)).toMatch(/^step 59 {2}loss \d\.\d{4} {2}norm 1\.50/);
+    expect(await page.title()).toBe('60/400 run over llmc-d6-fp32-b4-t64');
+  });
+
+  it('a view that was chosen stays while the run goes on; the whole run stays the whole run', async () => {
+    log.write(...steps(0, 100));
+    await open();
+    await untilState('training after 100 of 400 steps');
+    await page.keyboard.press('+');
+    await until(async () => expect(await described()).toMatch(/steps 25 to 74$/));
+    await page.keyboard.press('5');
+    log.write(...steps(100, 150));
+    await untilState('training after 150 of 400 steps');
+    expect(await described()).toBe('throughput (tokens per second), steps 25 to 74');
+    await page.keyboard.press('0');
+    await until(async () => expect(await described()).toMatch(/steps 0 to 149$/));
+    await page.keyboard.press('1');
+    await page.keyboard.press('d');
+    await until(async () => expect(await described()).toContain(`− ${d6.name}`));
+    await page.locator('#chart').focus();
+    await page.keyboard.press('End');
+    expect(await text('#tooltip')).toMatch(/step 149[\s\S]*0\.0000/);
+  });
+
+  it('a reload, and a second viewer, see the same', async () => {
+    log.write(...steps(0, 300), { event: 'sample', step: 300, text: 'once' });
+    await open();
+    await untilState('training after 300 of 400 steps');
+    const before = await text('#log-tail');
+    await page.reload();
+    await untilState('training after 300 of 400 steps');
+    expect(await text('#log-tail')).toBe(before);
+    const other = new StreamViewer(server.url);
+    await vi.waitFor(() => expect(other.lines).toEqual(log.lines));
+    other.close();
+  });
+
+  it('a run that ends says so, and goes on where it was when it is resumed', { timeout: 60_000 }, async () => {
+    log.write(...steps(0, 20));
+    const saved = log.bytes;
+    log.write(...steps(20, 50));
+    await open();
+    await untilState('training after 50 of 400 steps');
+    const port = Number(new URL(server.url).port);
+    await server.close();
+    await untilState('stopped after 50 of 400 steps; goes on here when the run does');
+    // What a resume does: cuts the log to the checkpoint, and writes on.
+    log.cut(saved);
+    log.write({ ...runEvent(), resumedFrom: 20, time: '2026-01-02T00:00:00Z' }, ...steps(20, 22));
+    server = await serve(port);
+    await untilState('training after 22 of 400 steps');
+    expect((await text('#log-tail')).match(/step 21 /g)).toHaveLength(1);
+    expect(await text('#log-tail')).not.toContain('step 30 ');
+    expect(await described()).toMatch(/steps 0 to 21$/);
+    log.write(...steps(22, 400), { event: 'done', steps: 400, seconds: 40, weights: 'x' });
+    await untilState('finished after 400 of 400 steps');
+    await server.close();
+    await page.waitForTimeout(500);
+    expect(await text('#state')).toBe('finished after 400 of 400 steps');
+  });
+
+  it('a server that is killed is no connection, until there is another', { timeout: 60_000 }, async () => {
+    log.write(...steps(0, 20));
+    const first = await reportServe(0);
+    await open(first.url);
+    await untilState('training after 20 of 400 steps');
+    first.kill();
+    await untilState('no connection: the run may have ended; trying again');
+    log.write(...steps(20, 30));
+    const second = await reportServe(Number(new URL(first.url).port));
+    await untilState('training after 30 of 400 steps');
+    expect((await text('#log-tail')).match(/step 19 /g)).toHaveLength(1);
+    expect(await text('#tiles')).not.toContain('Process memory');
+    second.kill();
+  });
+
+  it('dark and light, by the system and by key', async () => {
+    log.write(...steps(0, 20));
+    await open(server.url, 'dark');
+    const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
+    expect(await ground()).toBe('rgb(15, 19, 24)');
+    await page.keyboard.press('t');
+    expect(await ground()).toBe('rgb(255, 255, 255)');
+    expect(await text('#theme')).toBe('Dark');
+  });
+
+  it('an older sample can be looked at while newer ones come', async () => {
+    log.write(
+      ...steps(0, 20),
+      { event: 'sample', step: 10, text: 'ten' },
+      { event: 'sample', step: 20, text: 'twenty' },
+    );
+    await open();
+    await until(async () => expect(await text('#sample')).toBe('twenty'));
+    await page.locator('#sample-step').selectOption('10');
+    log.write({ event: 'sample', step: 30, text: 'thirty' }, ...steps(20, 31));
+    await untilState('training after 31 of 400 steps');
+    expect(await text('#sample')).toBe('ten');
+    expect(await page.locator('#sample-step').inputValue()).toBe('10');
+  });
+
+  it('a long run is there within seconds', async () => {
+    log.write(...Array.from({ length: 100_000 }, (_, step) => trainEvent(step, 3 + Math.sin(step))));
+    const start = performance.now();
+    await open();
+    await untilState('training after 100,000 of 400 steps');
+    expect(performance.now() - start).toBeLessThan(15_000);
+  });
+});

@@ -1,0 +1,146 @@
+// What the live page makes of a log: the same curves as the reader of src/runs, the state it says the run is in, its figures.
+import { describe, expect, it } from 'vitest';
+import { aboutRun } from '../../src/live/about.ts';
+import { LiveRun, stateOf } from '../../src/report/page/live-run.js';
+import { tilesOf } from '../../src/report/page/live-tiles.js';
+import { readRun } from '../../src/runs/reader.ts';
+import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { WrittenLog } from '../live/streams.ts';
+import { runEvent, trainEvent } from '../runs/run-log.ts';
+import { Workplace } from '../support/cli.ts';
+
+const runOf = (...events: RunEvent[]) => {
+  const run = new LiveRun();
+  run.add(events.map(formatEvent).join('').trimEnd());
+  return run;
+};
+const val = (step: number, loss: number) => ({ event: 'val', step, loss }) as const;
+const sample = (step: number, text: string) => ({ event: 'sample', step, text }) as const;
+const done = { event: 'done', steps: 3, seconds: 65, weights: 'x' } as const;
+
+describe('curves', () => {
+  it.each([
+    [
+      'a run',
+      [runEvent(), val(0, 11), trainEvent(0, 10), trainEvent(1, Number.NaN), trainEvent(2, Number.POSITIVE_INFINITY)],
+    ],
+    [
+      'a resumed one whose log was not cut',
+      [
+        ...[runEvent(), val(0, 11), trainEvent(0, 10), trainEvent(1, 9), val(2, 8), trainEvent(2, 7), val(3, 6)],
+        ...[{ ...runEvent(), resumedFrom: 2 }, trainEvent(2, 7.5)],
+      ],
+    ],
+    [
+      'one that began anew',
+      [runEvent(), val(0, 11), trainEvent(0, 10), trainEvent(1, 9), runEvent(), trainEvent(0, 8)],
+    ],
+    ['a step told twice', [runEvent(), trainEvent(0, 10), trainEvent(1, 9), trainEvent(1, 8)]],
+  ])('%s: as the reader of logs has them', (_, events) => {
+    using place = new Workplace();
+    const log = new WrittenLog(place.path('run'));
+    log.write(...events);
+    const { train, val, norm, lr } = runOf(...events).series;
+    const pairs = ({ steps, values }: { steps: number[]; values: number[] }) =>
+      steps.map((step, at) => [step, values[at]]);
+    expect({ train: pairs(train), val: pairs(val), norm: pairs(norm), lr: pairs(lr) }).toEqual(readRun(log.run).series);
+  });
+
+  it('what is no event is passed over', () => {
+    const run = new LiveRun();
+    run.add(
+      `x\n{\nnull\n[]\n"a"\n5\n{"event":5}\n{"event":"later"}\n{"event":"val","step":"1","loss":1}\n${formatEvent(trainEvent(0, 2))}`,
+    );
+    expect(run.series.train).toEqual({ steps: [0], values: [2] });
+    expect(run.series.val.steps).toEqual([]);
+  });
+
+  it('keeps the end of a long log and its last samples', () => {
+    const run = runOf(
+      runEvent(),
+      ...Array.from({ length: 5000 }, (_, step) => [trainEvent(step, 1), sample(step, `${step}`)]).flat(),
+    );
+    expect(run.lines.length).toBeLessThanOrEqual(600);
+    expect(run.lines.at(-1)).toMatch(/^step 4999 {2}loss 1\.0000/);
+    expect(run.samples).toHaveLength(100);
+    expect(run.series.train.steps).toHaveLength(5000);
+  });
+});
+
+describe('the state', () => {
+  const open = { connection: 'open', quiet: 1, steps: 400 } as const;
+  const going = () => runOf(runEvent(), trainEvent(0, 10), trainEvent(1, 9));
+  it.each([
+    ['waiting', new LiveRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
+    ['training', going(), open, 'training after 2 of 400 steps'],
+    ['quiet', going(), { ...open, quiet: 185 }, 'stopped after 2 of 400 steps, or stuck: nothing new for 3m05s'],
+    [
+      'closed',
+      going(),
+      { ...open, connection: 'closed' as const },
+      'stopped after 2 of 400 steps; goes on here when the run does',
+    ],
+    ['lost', going(), { ...open, connection: 'lost' as const }, 'no connection: the run may have ended; trying again'],
+    [
+      'finished',
+      runOf(runEvent(), trainEvent(0, 1), done),
+      { ...open, connection: 'closed' as const },
+      'finished after 1 of 400 steps',
+    ],
+  ])('%s', (state, run, seen, text) => {
+    expect(stateOf(run, seen)).toEqual({ state, text });
+  });
+
+  it('a run that was stopped by its numbers says where, until it is resumed', () => {
+    const bad = { event: 'nonFinite', step: 1, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' } as const;
+    const run = runOf(runEvent(), trainEvent(0, 10), bad);
+    expect(stateOf(run, open)).toEqual({ state: 'closed', text: 'stopped after 1 of 400 steps: NaN in layer 3' });
+    run.add(formatEvent({ ...runEvent(), resumedFrom: 0 }));
+    expect(stateOf(run, open).state).toBe('training');
+  });
+
+  it('slow steps are not silence', () => {
+    const run = runOf(runEvent(), { ...trainEvent(0, 10), ms: 20_000 });
+    expect(stateOf(run, { ...open, quiet: 300 }).state).toBe('training');
+  });
+});
+
+describe('the figures', () => {
+  const tiles = (device: string, dtype: string, machine?: Parameters<typeof tilesOf>[2]) => {
+    const start = {
+      ...runEvent({ batch: 64, sequence: 1024, totalBatch: 65_536, layers: 12, channels: 768 }),
+      device,
+      dtype,
+    };
+    const run = runOf(start, ...[0, 1, 2].map((step) => ({ ...trainEvent(step, 3), ms: 103.3 })));
+    return Object.fromEntries(
+      tilesOf(run, aboutRun('run', start), machine).map(({ label, value, note }) => [label, `${value} ${note}`]),
+    );
+  };
+
+  it('MFU is relative to the data sheet, as bench has it', () => {
+    // 634,424 tokens/s of 797.8 MFLOP each.
+    expect(tiles('NVIDIA H100 80GB HBM3', 'bf16')).toMatchObject({
+      Throughput: '634,424 tokens/s 103 ms a step',
+      MFU: "51.2% 506 of the data sheet's 989 TFLOP/s",
+      Left: '41s and validations',
+    });
+  });
+
+  it('without a data sheet there is a rate and no MFU', () => {
+    expect(tiles('CPU', 'fp32')).toMatchObject({ Rate: "506 TFLOP/s the device's peak is unknown" });
+    expect(tiles('NVIDIA H100 80GB HBM3', 'fp32')).not.toHaveProperty('MFU');
+  });
+
+  it('the machine, as far as it is known', () => {
+    expect(tiles('CPU', 'fp32')).not.toHaveProperty('Process memory');
+    const cpu = tiles('CPU', 'fp32', { processMemory: 2 ** 30 });
+    expect(cpu).toHaveProperty('Process memory', '1.00 GiB undefined');
+    expect(cpu).not.toHaveProperty('GPU memory');
+    const gpu = { memoryUsed: 24.1 * 2 ** 30, memoryTotal: 79.6 * 2 ** 30, temperature: 61, load: 1, power: 696.42 };
+    expect(tiles('NVIDIA H100', 'bf16', { processMemory: 2 ** 30, gpu })).toMatchObject({
+      'GPU memory': '24.1 GiB of 79.6 GiB',
+      'GPU temperature': '61 °C 100% busy, 696 W',
+    });
+  });
+});

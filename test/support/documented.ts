@@ -1,0 +1,30 @@
+// The commands that a page or a --help text shows, as the words that reach the program.
+
+const start = /npm run (?:--silent )?(?:prepro|train|sample|eval|compare|bench|gpt2)(?![\w:-])|npx gpt2 |^ {2}gpt2 /;
+/** What follows in its line: a comment, in words after two spaces or a #; the end of a code span or of brackets; a pipe. */
+const end = / {2}|\s#|`|\)|\s[|<>]\s/;
+
+/** Every command in a text, once, as it stands there. */
+export function documentedCommands(text: string): string[] {
+  const found = text
+    .replaceAll(/\\\n\s*/g, '')
+    .split('\n')
+    .flatMap((line) => [...line.matchAll(new RegExp(start, 'g'))].map(({ index }) => line.slice(index).trimStart()))
+    .map((command) => command.split(end)[0]!.trimEnd());
+  return [...new Set(found)];
+}
+
+/**
+ * What the program is given when the command is typed. npm keeps flags before a lone -- to itself.
+ * @throws Error for a command whose flags would not reach the program
+ */
+export function argumentsOf(command: string): string[] {
+  const words = [...command.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map((match) => match[1] ?? match[2] ?? match[3]!);
+  if (words[0] !== 'npm') return words.slice(words.indexOf('gpt2') + 1);
+  const [script, ...rest] = words.slice(2).filter((word, index) => !(index === 0 && word === '--silent'));
+  const lone = rest.indexOf('--');
+  const before = lone < 0 ? rest : rest.slice(0, lone);
+  const kept = before.find((word) => word.startsWith('-'));
+  if (kept !== undefined) throw new Error(`${command}: npm keeps ${kept} to itself without a -- before it`);
+  return [...(script === 'gpt2' ? [] : [script!]), ...before, ...(lone < 0 ? [] : rest.slice(lone + 1))];
+}

@@ -1,0 +1,31 @@
+// What a refusal has to be, whatever was wrong: one line that says what, where and what to do, and a code that says whether
+// the command line alone was wrong.
+import { expect } from 'vitest';
+import type { Finished } from './cli.ts';
+
+/** A refusal ends in what to do, which takes one of these words: a verb that tells, or what there is to choose from. */
+const advice =
+  /\b(takes?|name|give|make|run|start|see|download|leave|remove|replace|continue|train|must be|it needs|convert|fits|Did you mean|Allowed choices are)\b/;
+
+export interface Refusal {
+  readonly code: 1 | 2;
+  /** What is wrong, in its words. */
+  readonly what: string | RegExp;
+  /** The flags, files and folders that it has to name. */
+  readonly where: readonly string[];
+  /** Lines before it, of what was found on the way. */
+  readonly notices?: number;
+}
+
+export function expectRefusal({ code, stderr }: Finished, wanted: Refusal): void {
+  const lines = stderr.trimEnd().split('\n');
+  const message = lines.at(-1)!;
+  expect(message).toMatch(wanted.what);
+  for (const name of wanted.where) expect(message).toContain(name);
+  // What is wrong may be said with a word of advice in it: it counts only besides.
+  expect(message.replace(wanted.what, ''), `what to do is missing: ${message}`).toMatch(advice);
+  expect(lines.length, stderr).toBe(1 + (wanted.notices ?? 0));
+  expect(message.length, message).toBeLessThan(500);
+  expect(stderr).not.toMatch(/^ {4}at |defect/m);
+  expect(code, stderr).toBe(wanted.code);
+}

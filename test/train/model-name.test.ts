@@ -1,0 +1,64 @@
+// What a run says its model is: a preset's name only where the sizes are the preset's. Its configuration makes the same run
+// again, resumes, and is the same model to compare.
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { configurationDifferences } from '../../src/compare/pairs.ts';
+import { mismatches, readReference } from '../../src/compare/reference.ts';
+import { modelName, presetConfig } from '../../src/model/config.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import type { TrainOptions } from '../../src/train/option-table.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+let options: TrainOptions;
+const sizes = { layers: 1, channels: 32, heads: 2, context: 64 };
+beforeAll(() => {
+  place = new Workplace();
+  const data = place.data({ vocabulary: 200 });
+  options = { device: 'cpu', data, ...sizes, sequence: 16, steps: 4, valEvery: 0, sampleEvery: 0 };
+});
+afterAll(() => place[Symbol.dispose]());
+
+it('names a preset by its sizes, whatever was asked for, and keeps paths', () => {
+  const [d6, d12] = [presetConfig('d6')!, presetConfig('d12')!];
+  expect(modelName('d6', d6)).toBe('d6');
+  expect(modelName('gpt2', d12)).toBe('gpt2');
+  expect(modelName('d6', d12)).toBe('d12');
+  expect(modelName('d6', { ...d6, layers: 7 })).toBe('custom');
+  expect(modelName('d12', { ...d12, context: 64, vocabularySize: 257 })).toBe('d12');
+  expect(modelName('custom', d12)).toBe('d12');
+  expect(modelName('runs/d6', { ...d6, layers: 7 })).toBe('runs/d6');
+});
+
+it('says custom of a model of sizes; its config.json makes the same run, with or without its name', async () => {
+  const [first, again, named] = ['first', 'again', 'named'].map((name) => place.path(name)) as [string, string, string];
+  await train({ ...options, out: first });
+  const { configuration, series } = readRun(first);
+  expect(configuration).toMatchObject({ model: 'custom', ...sizes });
+  await train({ config: join(first, 'config.json'), out: again });
+  expect(readRun(again)).toMatchObject({ configuration, series: { train: series.train } });
+  await train({ ...options, model: 'custom', out: named });
+  expect(readRun(named)).toMatchObject({ configuration, series: { train: series.train } });
+});
+
+it.each([undefined, 'd6', 'custom'])('resumes as it was started, with --model %s', async (model) => {
+  const out = place.path(`resumed-${model}`);
+  await train({ ...options, model, out, stopAfter: 2 });
+  const notices: string[] = [];
+  await train({ ...options, model, out, resume: true }, { onNotice: (text) => notices.push(text) });
+  expect(notices).toEqual([]);
+  expect(readRun(out).configuration.model).toBe('custom');
+  await expect(train({ ...options, model: 'd6', layers: 2, out, resume: true })).rejects.toThrow(
+    /cannot resume .* with --(model d6|layers 2): it was trained with/,
+  );
+});
+
+it('compares by sizes: a reference is told apart by them, not by the name', () => {
+  const reference = readReference('llmc-d6-fp32-b4-t64');
+  const { configuration } = readRun(place.path('first'));
+  const fields = mismatches(configuration, reference).map(({ field }) => field);
+  expect(fields).toEqual(expect.arrayContaining(['layers', 'channels', 'heads']));
+  expect(fields).not.toContain('model');
+  expect(configurationDifferences(configuration, readRun(place.path('again')).configuration)).toEqual([]);
+});
