@@ -16,6 +16,7 @@ import {
   type TrainOptions,
 } from '../index.ts';
 import { formatBytes } from './progress.ts';
+import { strictNumber } from './strict-number.ts';
 
 /** Options of train that mean the same here. */
 const shared = ['model', 'data', 'batch', 'sequence', 'totalBatch', 'device', 'dtype', 'threads'] as const;
@@ -35,10 +36,9 @@ Examples:
     const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
     command.addOption(new Option(`${row.flag} <${row.argument}>`, help).argParser((text) => readOption(name, text)));
   }
-  const count = (text: string) => readOption('steps', text) as number;
   command
-    .addOption(new Option('--steps <N>', 'steps that are measured').argParser(count).default(50))
-    .addOption(new Option('--warmup-seconds <S>', 'seconds of steps before').argParser(count).default(10))
+    .option('--steps <N>', 'steps that are measured', strictNumber('--steps', 1, 1_000_000, 'whole'), 50)
+    .option('--warmup-seconds <S>', 'seconds of steps before', strictNumber('--warmup-seconds', 0, 3600, 'any'), 10)
     .option('--no-ops', 'leave out the times of single ops')
     .option('--no-start', 'leave out the time from the start of the program to its first step')
     .option('--out <file>', 'write everything measured as JSON');
