@@ -1,5 +1,6 @@
 // Gradient norm and clip factor. A fixed grid, each thread a fixed set of elements: a thread's squares (some hundreds for 124M
 // parameters, 6,000 for 1.5B) are summed in fp32, threads and blocks in double, so the result depends on the gradients alone.
+#include "collectives.h"
 #include "common/device.cuh"
 #include "runtime/ops.h"
 
@@ -41,6 +42,23 @@ __global__ void __launch_bounds__(threads) norm_kernel(float *step, const double
   step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
 }
 
+__global__ void __launch_bounds__(threads) sum_kernel(double *total, const double *partial, int count) {
+  double sum = 0;
+  for (int i = threadIdx.x; i < count; i += threads) sum += partial[i];
+  sum = block_sum<threads>(sum);
+  if (threadIdx.x == 0) *total = sum;
+}
+
+// The squares of the matrices in partial [blocks], of the vectors in the `blocks` after them.
+void launch_square_sums(CudaContext &own, double *partial, const void *matrices, const float *vectors,
+                        int64_t matrix_count, int64_t vector_count) {
+  with_gradient_type(own, [&](auto element) {
+    using T = decltype(element);
+    square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<const T *>(matrices), matrix_count);
+  });
+  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
+}
+
 }  // namespace
 
 int64_t ops::global_norm_scratch(const gpt2_context &, int64_t, int64_t) {
@@ -53,13 +71,24 @@ int ops::global_norm(gpt2_context &context, float *step, const void *matrices, c
                      int64_t matrix_count, int64_t vector_count, float max_norm) {
   CudaContext &own = cuda(context);
   double *partial = Scratch(own.workspace).take<double>(2 * blocks);
-  with_gradient_type(own, [&](auto element) {
-    using T = decltype(element);
-    square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<const T *>(matrices), matrix_count);
-  });
-  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
+  launch_square_sums(own, partial, matrices, vectors, matrix_count, vector_count);
   norm_kernel<<<1, threads, 0, own.stream>>>(step, partial, 2 * blocks, max_norm);
   return GPT2_LAUNCHED(context, "gpt2_global_norm");
+}
+
+int ops::global_norm_of_ranks(gpt2_context &context, float *step, const void *matrices, const float *vectors,
+                              gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count,
+                              float max_norm) {
+  const char *function = "gpt2_global_norm_of_ranks";
+  CudaContext &own = cuda(context);
+  double *partial = Scratch(own.workspace).take<double>(2 * blocks);
+  launch_square_sums(own, partial, matrices, vectors, matrix_count, vector_count);
+  // The matrices' sum takes the place of its last part, before the vectors' parts.
+  double *total = partial + blocks - 1;
+  sum_kernel<<<1, threads, 0, own.stream>>>(total, partial, blocks);
+  if (const int status = sum_over_ranks(context, total, communicator, function)) return status;
+  norm_kernel<<<1, threads, 0, own.stream>>>(step, total, 1 + blocks, max_norm);
+  return GPT2_LAUNCHED(context, function);
 }
 
 }  // namespace gpt2

@@ -33,14 +33,15 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 5
+#define GPT2_ABI_VERSION 6
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
   GPT2_INVALID_ARGUMENT = 1, /* a size, pointer or value the function cannot take */
   GPT2_UNSUPPORTED = 2,      /* right in itself, but this library or device lacks it */
   GPT2_OUT_OF_MEMORY = 3,
-  GPT2_DEVICE_ERROR = 4 /* the device or its driver failed; its own words are in the text */
+  GPT2_DEVICE_ERROR = 4, /* the device or its driver failed; its own words are in the text */
+  GPT2_RANK_ERROR = 5    /* another rank is gone, silent, or does something else; or what joins the ranks failed */
 };
 
 /* The dtype of a context. What each kind of tensor then holds:
@@ -62,6 +63,7 @@ enum GPT2_STEP {
   GPT2_STEP_LOSS_LIMIT = 3,       /* finite; a loss over it, or that is no number, changes no weight */
   GPT2_STEP_NORM_LIMIT = 4,       /* the same of the norm */
   GPT2_STEP_AFTER_UPDATE = 5,     /* not 0: nor does a step that follows one without an update */
+  GPT2_STEP_STOP = 15,            /* not 0: this rank was asked to stop; after the step, how many were */
   GPT2_STEP_LOSS = 16,            /* mean loss over the micro-batches */
   GPT2_STEP_NORM = 17,            /* gradient norm before clipping */
   GPT2_STEP_CLIP = 18,            /* what the gradients are multiplied by */
@@ -69,10 +71,11 @@ enum GPT2_STEP {
   GPT2_STEP_SIZE = 64
 };
 
-typedef struct gpt2_context gpt2_context;     /* device, stream, dtype, workspace, last error */
-typedef struct gpt2_event gpt2_event;         /* a point in the context's stream */
-typedef struct gpt2_graph gpt2_graph;         /* a recorded step */
-typedef struct gpt2_generator gpt2_generator; /* MT19937, seeded as PyTorch's CPU generator */
+typedef struct gpt2_context gpt2_context;           /* device, stream, dtype, workspace, last error */
+typedef struct gpt2_event gpt2_event;               /* a point in the context's stream */
+typedef struct gpt2_graph gpt2_graph;               /* a recorded step */
+typedef struct gpt2_generator gpt2_generator;       /* MT19937, seeded as PyTorch's CPU generator */
+typedef struct gpt2_communicator gpt2_communicator; /* what joins the ranks of a job */
 
 /* ---------------------------------------------------------------- runtime */
 
@@ -362,5 +365,59 @@ GPT2_API int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positi
                          const int32_t *seeds, int32_t B, int32_t S, int32_t V, int32_t Vp, float temperature,
                          int32_t top_k, float top_p);
 GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t B, int32_t V);
+
+/* ---------------------------------------------------------------- collectives: processes that train together
+ *
+ * Each of R ranks is a process with a context of its own; a communicator joins them. All ranks issue the same
+ * collectives in the same order. A collective runs behind what was issued before it and beside what is issued after it
+ * (on CUDA on a stream of its own): its tensors may be touched again behind gpt2_collectives_join. Sums are taken in an
+ * order that depends on the ranks alone, so that every run gives the same bits, and every rank gets the same. `dtype`
+ * is GPT2_FP32 or GPT2_BF16, whatever the context's. */
+
+enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 128 };
+
+/* What tells a communicator from all others: rank 0 asks for it, and hands it to every rank.
+ *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes */
+GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id);
+
+/* Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its
+ * loopback; CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
+ *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
+ *   timeout_milliseconds  how long to wait for a rank: here, and in the CPU library's collectives */
+GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
+                                      GPT2_HOST const void *id, int32_t rank, int32_t ranks,
+                                      int32_t timeout_milliseconds);
+
+/* Leaves. With `abandon` not 0, collectives under way are ended without their result: they may be waiting for a rank
+ * that is gone. Graphs with its collectives must be freed before. */
+GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
+
+/* GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
+GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
+
+/* data = the sum of every rank's.
+ *   data = [count] */
+GPT2_API int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count,
+                             int32_t dtype);
+
+/* out = this rank's part of the sum of every rank's `in`.
+ *   out = [count] (may be in[rank]), in [R,count] */
+GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
+                                 int64_t count, int32_t dtype);
+
+/* out[r] = rank r's `in`.
+ *   out = [R,count], in [count] (may be out[rank]) */
+GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
+                             int64_t count, int32_t dtype);
+
+/* What is issued from now on runs behind the collectives issued so far. */
+GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
+
+/* gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
+ * matrices, and the vectors, which are the same everywhere. It joins.
+ *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32 */
+GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, const void *matrices, const float *vectors,
+                                       gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
+                                       float max_norm);
 
 #endif

@@ -3,7 +3,7 @@
 // commands/program.ts.
 import { CommanderError } from 'commander';
 import { program } from './commands/program.ts';
-import { Gpt2Error } from './errors.ts';
+import { Gpt2Error, ToldError } from './errors.ts';
 import { asTyped } from './package-root.ts';
 
 /** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
@@ -15,7 +15,7 @@ const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, EPIPE: 141 } as cons
 let running: AbortController | undefined;
 
 /** The returned signal is aborted, its reason the exit code, when the run shall stop; a second demand exits at once. */
-function interruption(): AbortSignal {
+function interruption(how?: 'quiet'): AbortSignal {
   const controller = new AbortController();
   running = controller;
   let first: number | undefined;
@@ -25,7 +25,7 @@ function interruption(): AbortSignal {
       if (first === undefined) {
         first = now;
         controller.abort(exitCodes[name]);
-        process.stderr.write('\nstopping after this step (again: at once, unsaved)\n');
+        if (how !== 'quiet') process.stderr.write('\nstopping after this step (again: at once, unsaved)\n');
       } else if (now - first > sameSignalMilliseconds) {
         process.exit(exitCodes[name]);
       }
@@ -37,6 +37,7 @@ function interruption(): AbortSignal {
 /** The exit code for what a command threw; prints its one line (commander has already printed its own). */
 function report(error: unknown, verbose: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  if (error instanceof ToldError) return error.exitCode;
   if (error instanceof Gpt2Error) {
     process.stderr.write(`${verbose ? error.stack : asTyped(error.message)}\n`);
     return error.exitCode;

@@ -27,6 +27,17 @@ export class UsageError extends Gpt2Error {
   override readonly name = 'UsageError';
 }
 
+/** Ends the program with a code; what is wrong was already said, by another process. */
+export class ToldError extends Gpt2Error {
+  override readonly exitCode: number;
+  override readonly name = 'ToldError';
+
+  constructor(exitCode: number) {
+    super(`ended with ${exitCode}`);
+    this.exitCode = exitCode;
+  }
+}
+
 /** A tensor whose shape or dtype does not fit the op it is given to; the message names the dimension. */
 export class ShapeError extends Gpt2Error {
   override readonly name = 'ShapeError';

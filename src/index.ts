@@ -5,6 +5,7 @@ export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
 export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoint/weights.ts';
+export { weightsHash } from './checkpoint/weights-hash.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
 export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
 export { describeMismatches, type NamedRun, type Pair, type Pairing, pairRuns } from './compare/pairs.ts';
@@ -18,7 +19,7 @@ export { type PreparedText, prepareText, shardPrefix, type TextOptions } from '.
 export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
-export { Gpt2Error, NativeError, ShapeError, UsageError } from './errors.ts';
+export { Gpt2Error, NativeError, ShapeError, ToldError, UsageError } from './errors.ts';
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
 export { checkInferenceMemory, chooseInferenceBatch } from './evaluate/fit.ts';
 export {
@@ -40,6 +41,10 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
 export { selectDevice } from './native/select-device.ts';
+export { agree } from './ranks/agree.ts';
+export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
+export { type Place, placeFromEnvironment, threadsOf } from './ranks/place.ts';
+export { Ranks } from './ranks/ranks.ts';
 export {
   type Compared,
   describeComparison,
@@ -75,6 +80,7 @@ export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';
 export type { RunDescription } from './train/run.ts';
 export { learningRateAt } from './train/schedule.ts';
+export { wantedRanks } from './train/settle.ts';
 export { StoppedError, type TrainHooks, type TrainResult, train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 export { Trainer } from './train/trainer.ts';

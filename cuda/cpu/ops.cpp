@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "../runtime/checks.h"
+#include "collectives.h"
 #include "context.h"
 
 namespace gpt2::ops {
@@ -155,10 +156,9 @@ int loss_sum(gpt2_context &, float *step, const float *losses, int N, float scal
   return GPT2_OK;
 }
 
-int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
-                int64_t vector_count, float max_norm) {
-  const double squares = kernels_of(context).square_sum(task_of(context), floats(matrices), matrix_count) +
-                         kernels_of(context).square_sum(task_of(context), vectors, vector_count);
+namespace {
+
+int norm_of(float *step, double squares, float max_norm) {
   const double norm = std::sqrt(squares);
   step[GPT2_STEP_NORM] = static_cast<float>(norm);
   step[GPT2_STEP_CLIP] = max_norm > 0 && norm > max_norm ? static_cast<float>(max_norm / norm) : 1.0f;
@@ -167,6 +167,23 @@ int global_norm(gpt2_context &context, float *step, const void *matrices, const 
                        (step[GPT2_STEP_AFTER_UPDATE] == 0 || step[GPT2_STEP_UPDATED] != 0);
   step[GPT2_STEP_UPDATED] = updates ? 1.0f : 0.0f;
   return GPT2_OK;
+}
+
+}  // namespace
+
+int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
+                int64_t vector_count, float max_norm) {
+  const double squares = kernels_of(context).square_sum(task_of(context), floats(matrices), matrix_count) +
+                         kernels_of(context).square_sum(task_of(context), vectors, vector_count);
+  return norm_of(step, squares, max_norm);
+}
+
+int global_norm_of_ranks(gpt2_context &context, float *step, const void *matrices, const float *vectors,
+                         gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, float max_norm) {
+  double squares = kernels_of(context).square_sum(task_of(context), floats(matrices), matrix_count);
+  if (const int status = sum_over_ranks(context, squares, communicator)) return status;
+  squares += kernels_of(context).square_sum(task_of(context), vectors, vector_count);
+  return norm_of(step, squares, max_norm);
 }
 
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count) {

@@ -352,3 +352,51 @@ int gpt2_sample_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_
   *bytes = ops::sample_scratch(*context, B, V);
   return GPT2_OK;
 }
+
+namespace {
+
+// What every collective asks for.
+Check collective_check(gpt2_context *context, const char *function, gpt2_communicator *communicator, int64_t count,
+                       int32_t dtype, std::initializer_list<std::pair<const char *, const void *>> tensors) {
+  Check check(context, function);
+  check.sizes({{"count", count}})
+      .tensors(tensors)
+      .that(communicator != nullptr, "a communicator, got NULL")
+      .that(dtype == GPT2_FP32 || dtype == GPT2_BF16, "dtype fp32 or bf16, got " + std::to_string(dtype));
+  return check;
+}
+
+}  // namespace
+
+int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count, int32_t dtype) {
+  const Check check = collective_check(context, __func__, communicator, count, dtype, {{"data", data}});
+  if (check.failed()) return check.status();
+  return ops::all_reduce(*context, data, *communicator, count, dtype);
+}
+
+int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
+                        int64_t count, int32_t dtype) {
+  const Check check = collective_check(context, __func__, communicator, count, dtype, {{"out", out}, {"in", in}});
+  if (check.failed()) return check.status();
+  return ops::reduce_scatter(*context, out, in, *communicator, count, dtype);
+}
+
+int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator, int64_t count,
+                    int32_t dtype) {
+  const Check check = collective_check(context, __func__, communicator, count, dtype, {{"out", out}, {"in", in}});
+  if (check.failed()) return check.status();
+  return ops::all_gather(*context, out, in, *communicator, count, dtype);
+}
+
+int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, const void *matrices, const float *vectors,
+                              gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
+                              float max_norm) {
+  Check check(context, __func__);
+  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}})
+      .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
+      .that(communicator != nullptr, "a communicator, got NULL");
+  if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
+  if (check.failed()) return check.status();
+  return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count,
+                                   max_norm);
+}

@@ -36,6 +36,8 @@ export interface Loader extends Disposable {
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
+  /** Puts it where it is when rank 0's is at a position. @throws likewise */
+  seekAsRoot(position: Position): void;
   close(): void;
 }
 
@@ -61,8 +63,16 @@ export function openLoader(options: LoaderOptions): Loader {
     throw error;
   }
   const shardTokens = shards.map(({ tokens }) => tokens);
-  const sizes = { shardTokens, batch, sequence, rank, ranks, seed, shuffle: orderName !== 'file' };
-  const order: Order = orderName === 'sequence' ? new SequenceOrder(sizes) : new SampleOrder(sizes);
+  const sizes = { shardTokens, batch, sequence, ranks, seed, shuffle: orderName !== 'file' };
+  const orderOf = (rank: number): Order =>
+    orderName === 'sequence' ? new SequenceOrder({ ...sizes, rank }) : new SampleOrder({ ...sizes, rank });
+  const order = orderOf(rank);
+  const check = (order: Order, { epoch, shard, sample }: Position) => {
+    if (order.holds({ epoch, shard, sample })) return;
+    throw new Gpt2Error(
+      `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: it is not the data that the position is from`,
+    );
+  };
   const inputs = new Int32Array(batch * sequence);
   const targets = new Int32Array(batch * sequence);
   let position = startPosition;
@@ -84,12 +94,12 @@ export function openLoader(options: LoaderOptions): Loader {
       return { inputs, targets };
     },
     seek({ epoch, shard, sample }) {
-      if (!order.holds({ epoch, shard, sample })) {
-        throw new Gpt2Error(
-          `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: it is not the data that the position is from`,
-        );
-      }
+      check(order, { epoch, shard, sample });
       position = { epoch, shard, sample };
+    },
+    seekAsRoot({ epoch, shard, sample }) {
+      check(orderOf(0), { epoch, shard, sample });
+      position = order.whenRootIsAt({ epoch, shard, sample });
     },
     close,
     [Symbol.dispose]: close,
@@ -105,21 +115,25 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
 }
 
 export interface ValidationPlan {
-  /** Sequences in a validation batch; 0: the set is too small for one, validation is off. */
+  /** Sequences in a validation batch, of each rank; 0: the set is too small for one, validation is off. */
   readonly batch: number;
+  /** Ranks that a batch is spread over; 1: every rank reads the same. */
+  readonly ranks: number;
   /** What to tell the user if it is not what was asked for. */
   readonly notice?: string;
 }
 
-/** The largest batch, up to `batch`, that every validation shard holds. */
+/** The largest batch, up to `batch` sequences a rank, that every validation shard holds. */
 export function planValidation({
   shards,
   batch,
   sequence,
+  ranks = 1,
 }: {
   shards: readonly string[];
   batch: number;
   sequence: number;
+  ranks?: number;
 }): ValidationPlan {
   let least = Number.POSITIVE_INFINITY;
   for (const path of shards) {
@@ -127,10 +141,15 @@ export function planValidation({
     least = Math.min(least, shard.tokens);
   }
   const fits = Math.max(0, Math.floor((least - 1) / sequence));
-  if (fits >= batch) return { batch };
-  if (fits === 0) return { batch: 0, notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}` };
+  if (fits >= batch * ranks) return { batch, ranks };
+  if (fits === 0) {
+    return { batch: 0, ranks, notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}` };
+  }
+  const together = fits < ranks ? 1 : ranks;
+  const each = Math.min(batch, Math.floor(fits / together));
   return {
-    batch: fits,
-    notice: `validation uses batches of ${fits}: its ${least} tokens hold no ${batch} sequences of ${sequence}`,
+    batch: each,
+    ranks: together,
+    notice: `validation uses batches of ${each * together}: its ${least} tokens hold no ${batch * ranks} sequences of ${sequence}`,
   };
 }

@@ -37,6 +37,8 @@ export interface Order {
   next(position: Position): Position;
   /** Whether `extents` has an answer for it. */
   holds(position: Position): boolean;
+  /** This rank's position when rank 0 is at `position`. */
+  whenRootIsAt(position: Position): Position;
 }
 
 /** Passes are drawn one after the other; more than this many are no run's, and would take hours. */
@@ -82,6 +84,20 @@ export class SampleOrder implements Order {
     if (epoch > mostEpochs || shard >= this.#samples.length) return false;
     this.#moveTo(epoch, shard);
     return sample < this.#samplesOfShard.length;
+  }
+
+  /** Ranks shuffle the shards each in its own way, so that after as many samples they are at other places. */
+  whenRootIsAt(position: Position): Position {
+    if (this.#sizes.rank === 0) return position;
+    const { epoch, shard, sample } = position;
+    const root = new SampleOrder({ ...this.#sizes, rank: 0 });
+    root.#moveTo(epoch, shard);
+    let left = sample;
+    for (const before of root.#shards.subarray(0, shard)) left += this.#samples[before]!;
+    this.#moveTo(epoch, 0);
+    let own = 0;
+    for (; left >= this.#samples[this.#shards[own]!]!; own++) left -= this.#samples[this.#shards[own]!]!;
+    return { epoch, shard: own, sample: left };
   }
 
   /** Draws forward to a shard of a pass; from the start if it lies behind. */
@@ -144,6 +160,10 @@ export class SequenceOrder implements Order {
 
   holds({ epoch, shard, sample }: Position): boolean {
     return epoch <= mostEpochs && shard === 0 && sample < this.#firsts.at(-1)!;
+  }
+
+  whenRootIsAt(position: Position): Position {
+    return position;
   }
 
   #advance({ epoch, sample }: Position, by: number): Position {

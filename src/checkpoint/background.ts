@@ -4,9 +4,9 @@ import type { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
-import type { ParameterArena } from '../model/parameters.ts';
+import { arenaSizes, type ParameterCopy } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
-import type { PinnedBuffer, Tensor } from '../native/buffer.ts';
+import { bytesOf, type PinnedBuffer } from '../native/buffer.ts';
 import { startThread } from '../native/start-thread.ts';
 import type { CheckpointHead, Keeping, Moments, SaveResult, StateCopy } from './write.ts';
 
@@ -28,7 +28,7 @@ export class WriterError extends Gpt2Error {
 
 export class BackgroundWriter {
   readonly #model: Model;
-  readonly #arenas: Readonly<Record<StateCopy, ParameterArena>>;
+  readonly #copies: Readonly<Record<StateCopy, ParameterCopy>>;
   readonly #event: Pointer;
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
@@ -36,13 +36,14 @@ export class BackgroundWriter {
 
   constructor(model: Model, { m, v }: Moments) {
     this.#model = model;
-    this.#arenas = { weights: model.masters, m, v };
+    this.#copies = { weights: model.masters, m, v };
     this.#event = model.device.createEvent();
   }
 
   /** Bytes of host memory that a copy takes. */
   get copyBytes(): number {
-    return this.#tensors.reduce((sum, { bytes }) => sum + bytes, 0);
+    const { matrix, vector } = arenaSizes(this.#model.config);
+    return 3 * (matrix + vector) * bytesOf('fp32');
   }
 
   /**
@@ -61,31 +62,44 @@ export class BackgroundWriter {
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
-    const isHere = inPlace && device.description.library === 'cpu';
-    const addresses = isHere ? this.#addresses(({ pointer }) => pointer) : this.#copy();
+    const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharing;
+    const addresses = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
     return device.reached(this.#event).then(() => this.#ask({ head, config, addresses, keeping }));
   }
 
-  #copy(): StateAddresses {
-    this.prepare();
-    let next = 0;
-    return this.#addresses(({ device, pointer, bytes }) => {
-      const pinned = this.#memory!.at(next);
-      next += bytes;
-      device.call('copyToHostAsync', { pinned, source: pointer, bytes });
-      return pinned;
-    });
+  /** Gives rank 0, which writes it, this rank's part of the state. */
+  give(): void {
+    if (!this.#model.sharing) return;
+    for (const copy of Object.values(this.#copies)) for (const _ of copy.parts());
   }
 
-  #addresses(addressOf: (tensor: Tensor) => bigint): StateAddresses {
-    const of = ({ matrices, vectors }: ParameterArena) => ({ matrix: addressOf(matrices), vector: addressOf(vectors) });
-    const { weights, m, v } = this.#arenas;
+  #inPlace(): StateAddresses {
+    const of = ({ matrices, vectors }: ParameterCopy) => ({ matrix: matrices.pointer, vector: vectors.pointer });
+    const { weights, m, v } = this.#copies;
     return { weights: of(weights), m: of(m), v: of(v) };
   }
 
-  get #tensors(): Tensor[] {
-    return Object.values(this.#arenas).flatMap(({ matrices, vectors }) => [matrices, vectors]);
+  #copy(): StateAddresses {
+    this.prepare();
+    const { device, config } = this.#model;
+    const sizes = arenaSizes(config);
+    let next = 0;
+    const take = (count: number): bigint => {
+      const address = this.#memory!.at(next);
+      next += count * bytesOf('fp32');
+      return address;
+    };
+    const copyOf = (copy: ParameterCopy) => {
+      const addresses = { matrix: take(sizes.matrix), vector: take(sizes.vector) };
+      for (const { kind, start, tensor } of copy.parts()) {
+        const pinned = addresses[kind] + BigInt(start * bytesOf('fp32'));
+        device.call('copyToHostAsync', { pinned, source: tensor.pointer, bytes: tensor.bytes });
+      }
+      return addresses;
+    };
+    const { weights, m, v } = this.#copies;
+    return { weights: copyOf(weights), m: copyOf(m), v: copyOf(v) };
   }
 
   #thread(): Worker {

@@ -168,7 +168,8 @@ function checkSize(file: string, bytes: number): void {
   if (size !== bytes) throw new Gpt2Error(`${file} has ${size} bytes, not the ${bytes} of its manifest`);
 }
 
-function hashFile(path: string): string {
+/** sha256 over a file. @throws Gpt2Error if it cannot be read */
+export function hashFile(path: string): string {
   const hash = createHash('sha256');
   const buffer = Buffer.alloc(4 << 20);
   try {

@@ -1,7 +1,6 @@
 // Between our tensors and Hugging Face's: padding rows are not stored, linear weights are stored as [in, out]. Which
 // parameters there are, and what they are called in a file, is the table's (model/parameters.ts).
 import type { Parameter } from '../model/parameters.ts';
-import type { Tensor } from '../native/buffer.ts';
 
 /** The shape a parameter has in a file. */
 export function storedShape({ shape, rows, transposed }: Parameter): number[] {
@@ -9,26 +8,13 @@ export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   return transposed ? stored.reverse() : stored;
 }
 
-/** How many values of a parameter's tensor are stored: those of its real rows, which come first. */
-export const storedCount = ({ rows, shape }: Parameter): number =>
-  rows * shape.slice(1).reduce((product, size) => product * size, 1);
-
 /** A parameter's real rows, as they lie in its tensor, in the order of a file. */
 export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
   parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
 
-/** The inverse of `toStored`, into the tensor; padding rows become zero. */
-export function fromStored(parameter: Parameter, tensor: Tensor, stored: Float32Array): void {
-  const width = tensor.count / parameter.shape[0]!;
-  writeRows(tensor, parameter.transposed ? transpose(stored, width, parameter.rows) : stored);
-}
-
-/** Writes a parameter's real rows as they lie in its tensor; padding rows become zero. */
-export function writeRows(tensor: Tensor, values: Float32Array): void {
-  const padding = tensor.count - values.length;
-  if (padding > 0) tensor.write(new Float32Array(padding), values.length);
-  tensor.write(values);
-}
+/** The inverse of `toStored`. */
+export const fromStored = (parameter: Parameter, stored: Float32Array): Float32Array =>
+  parameter.transposed ? transpose(stored, stored.length / parameter.rows, parameter.rows) : stored;
 
 /** In blocks, so that what is read stays in cache while it is written in order. */
 function transpose(values: Float32Array, rows: number, columns: number): Float32Array {

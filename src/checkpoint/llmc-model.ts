@@ -3,8 +3,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
-import { type Parameter, parameterCount } from '../model/parameters.ts';
-import { storedCount } from './layout.ts';
+import { type Parameter, parameterCount, realCount } from '../model/parameters.ts';
 
 export const llmcMagic = 20240326;
 /** What the header's version says of the elements. */
@@ -92,7 +91,7 @@ function reader(path: string, file: number): LlmcModel {
       if (!open) throw new Gpt2Error(`${path} is closed`);
       const [, layer, name] = /^(?:h\.(\d+)\.)?(\w+)$/.exec(parameter.name)!;
       const { start, count } = starts.get(name!)!;
-      const wanted = storedCount(parameter);
+      const wanted = realCount(parameter);
       const values = elementBytes === 4 ? new Float32Array(wanted) : new Uint16Array(wanted);
       const position = start + Number(layer ?? 0) * count * elementBytes;
       readFully(path, file, new Uint8Array(values.buffer), position, parameter.name);

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
-import { type ParameterArena, parameterTable } from '../model/parameters.ts';
+import { type ParameterCopy, parameterTable, realCount } from '../model/parameters.ts';
 import type { FoundCheckpoint } from './directory.ts';
-import { fromStored, storedCount, storedShape } from './layout.ts';
+import { fromStored, storedShape } from './layout.ts';
 import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
@@ -43,7 +43,7 @@ export function loadMoments({ path, manifest }: FoundCheckpoint, { m, v }: Momen
 function loadArenas(
   path: string,
   config: ModelConfig,
-  arenas: readonly (readonly [string, ParameterArena])[],
+  arenas: readonly (readonly [string, ParameterCopy])[],
   context = config.context,
 ): void {
   const stored = parameterTable({ ...config, context });
@@ -58,7 +58,7 @@ function loadArenas(
   using file = openSafetensors(path);
   checkTensors(file, new Map(wanted.map(({ name, shape }) => [name, shape])));
   for (const { name, parameter, arena } of wanted) {
-    fromStored(parameter, arena.get(parameter.name), file.read(name).subarray(0, storedCount(parameter)));
+    arena.write(parameter, fromStored(parameter, file.read(name).subarray(0, realCount(parameter))));
   }
 }
 

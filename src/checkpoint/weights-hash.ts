@@ -7,10 +7,8 @@ import { parameterTable } from '../model/parameters.ts';
 /** sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. */
 export function weightsHash({ config, masters }: Model): string {
   const hash = createHash('sha256');
-  for (const { name, shape, rows } of parameterTable(config)) {
-    const tensor = masters.get(name);
-    const values = tensor.readInto(new Float32Array((tensor.count / shape[0]!) * rows));
-    hash.update(new Uint8Array(values.buffer));
+  for (const parameter of parameterTable(config)) {
+    hash.update(new Uint8Array(masters.read(parameter).buffer));
   }
   return hash.digest('hex');
 }

@@ -1,14 +1,15 @@
 // The weights that a path stands for, wherever a model is asked for: a checkpoint, a run's newest one, or a model file of
 // llm.c. Each format's own file reads it; what training keeps besides weights is in read.ts.
 import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import type { Dataset } from '../shards/find.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
-import { writeRows } from './layout.ts';
 import { openLlmcModel } from './llmc-model.ts';
+import { weightsFile } from './manifest.ts';
 import { checkModel, loadWeights } from './read.ts';
 
 /** Weights that were found and are whole. */
@@ -17,6 +18,8 @@ export interface Weights {
   readonly model: ModelConfig;
   /** The options of the run that made them; undefined for a file of another program. */
   readonly configuration: Readonly<Record<string, unknown>> | undefined;
+  /** The file that holds them. */
+  readonly file: string;
   /** Newer checkpoints that had to be skipped. */
   readonly damaged: readonly DamagedCheckpoint[];
   /**
@@ -37,6 +40,7 @@ export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   path: checkpoint.path,
   model: checkpoint.manifest.model,
   configuration: checkpoint.manifest.configuration,
+  file: join(checkpoint.path, weightsFile),
   damaged: [],
   load: (model) => loadWeights(checkpoint, model),
 });
@@ -47,12 +51,13 @@ function llmcWeights(path: string): Weights {
     path,
     model: file.model,
     configuration: undefined,
+    file: path,
     damaged: [],
     load(model) {
       using again = openLlmcModel(path);
       checkModel(path, again.model, model.config);
       for (const parameter of parameterTable(model.config)) {
-        writeRows(model.masters.get(parameter.name), again.read(parameter));
+        model.masters.write(parameter, again.read(parameter));
       }
       castWeights(model);
     },

@@ -5,10 +5,10 @@ import { dirname, join, resolve } from 'node:path';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
-import { type Parameter, type ParameterArena, parameterTable } from '../model/parameters.ts';
+import { type Parameter, type ParameterCopy, parameterTable } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { checkpointName } from './directory.ts';
-import { storedCount, storedShape, toStored } from './layout.ts';
+import { storedShape, toStored } from './layout.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
 import { clearLeftovers, putInPlace, syncFolder, temporaryName } from './replace.ts';
@@ -16,8 +16,8 @@ import { type WrittenFile, writeSafetensors } from './safetensors.ts';
 
 /** AdamW's state. */
 export interface Moments {
-  readonly m: ParameterArena;
-  readonly v: ParameterArena;
+  readonly m: ParameterCopy;
+  readonly v: ParameterCopy;
 }
 
 /** A copy of all parameters in a checkpoint: master weights, first and second moments. */
@@ -53,7 +53,7 @@ export const stateInDevice = (model: Model, moments: Moments): State => ({
   config: model.config,
   read: (copy, parameter) => {
     const arena = copy === 'weights' ? model.masters : moments[copy];
-    return arena.get(parameter.name).readInto(new Float32Array(storedCount(parameter)));
+    return arena.read(parameter);
   },
 });
 

@@ -1,8 +1,9 @@
 // `eval`: how good a trained model is, on any data set. The figures go to stdout, what is said besides to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
-import { UsageError } from '../errors.ts';
+import { ToldError, UsageError } from '../errors.ts';
 import {
+  agree,
   checkInferenceMemory,
   chooseInferenceBatch,
   createModel,
@@ -12,7 +13,10 @@ import {
   evaluate,
   findShards,
   type HellaswagScore,
+  launchRanks,
   optionTable,
+  placeFromEnvironment,
+  Ranks,
   type Role,
   readDataset,
   readHellaswag,
@@ -20,7 +24,9 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  threadsOf,
   type Weights,
+  weightsHash,
 } from '../index.ts';
 import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
@@ -45,6 +51,7 @@ interface Flags {
   readonly batch?: number | 'auto';
   readonly seq?: number;
   readonly steps?: number;
+  readonly gpus?: number;
   readonly maxMemory?: number;
   readonly device: string;
   readonly dtype?: Dtype;
@@ -75,14 +82,38 @@ export function evalCommand(): Command {
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype'))
     .addOption(tableOption('threads'))
+    .option(
+      '--gpus <N>',
+      'GPUs of this machine that share the work (default: 1)',
+      strictNumber('--gpus', 1, 65536, 'whole'),
+    )
     .option('--json', 'the figures as JSON on stdout')
     .addHelpText('after', examples)
-    .action((flags) => evaluateModel(flags as unknown as Flags));
+    .action((flags) => evaluateOnAll(flags as unknown as Flags));
 }
 
-async function evaluateModel(flags: Flags): Promise<void> {
-  const notice = (text: string) => process.stderr.write(`${text}\n`);
-  const target = selectDevice(flags.device ?? 'auto');
+/** Here, or in as many processes as are to share it. */
+async function evaluateOnAll(flags: Flags): Promise<void> {
+  const place = placeFromEnvironment();
+  if (place) {
+    await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks));
+    return;
+  }
+  if ((flags.gpus ?? 1) === 1) {
+    await evaluateModel(flags);
+    return;
+  }
+  const code = await launchRanks(flags.gpus!);
+  if (code !== 0) throw new ToldError(code);
+}
+
+const tell = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** Of several ranks, 0 says what comes of it. */
+async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
+  const isHeard = ranks === undefined || ranks.isRoot;
+  const notice = isHeard ? tell : () => {};
+  const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
   const weights = resolveWeights(flags.model);
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
@@ -99,7 +130,7 @@ async function evaluateModel(flags: Flags): Promise<void> {
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
-  using device = Device.open({ ...target, dtype, threads: flags.threads });
+  using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
   const { maxMemory } = flags;
   const asked = flags.batch ?? size(configuration.batch) ?? 4;
   const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
@@ -108,18 +139,30 @@ async function evaluateModel(flags: Flags): Promise<void> {
   const sizes = { batch, sequence };
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
   weights.load(model);
-  const on = `${device.description.library} ${device.description.codePath} ${dtype}`;
+  if (ranks) {
+    const { codePath } = device.description;
+    await agree(ranks, {
+      ...sizes,
+      dtype,
+      codePath,
+      role: flags.role,
+      steps: flags.steps,
+      weights: weightsHash(model),
+    });
+  }
+  const on = `${ranks ? `${ranks.count} x ` : ''}${device.description.library} ${device.description.codePath} ${dtype}`;
   notice(`${weights.path} on ${on}`);
 
-  const progress = new StatusLine();
+  const progress = new StatusLine(isHeard);
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
   if (data) {
-    const options = { ...sizes, ...data, batches: flags.steps, notice, progress: progress.show };
+    const options = { ...sizes, ...data, batches: flags.steps, notice, progress: progress.show, ranks };
     const evaluation = await evaluate(model, options);
     progress.clear();
     results.push({ data: data.folder, role: flags.role, ...evaluation });
-    if (!flags.json) process.stdout.write(lossLines(data.folder, flags.role, evaluation, performance.now() - begun));
+    if (isHeard && !flags.json)
+      process.stdout.write(lossLines(data.folder, flags.role, evaluation, performance.now() - begun));
   }
   if (hellaswag) {
     if (hellaswag.cut > 0) {
@@ -127,13 +170,13 @@ async function evaluateModel(flags: Flags): Promise<void> {
         `${hellaswag.cut} of ${hellaswag.rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`,
       );
     }
-    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress.show });
+    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress.show, ranks });
     progress.clear();
     results.push({ hellaswag: hellaswag.path, ...score, cut: hellaswag.cut });
-    if (!flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));
+    if (isHeard && !flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));
   }
   const seconds = (performance.now() - begun) / 1000;
-  if (flags.json) process.stdout.write(`${toJson(Object.assign({}, ...results, { seconds }))}\n`);
+  if (isHeard && flags.json) process.stdout.write(`${toJson(Object.assign({}, ...results, { seconds }))}\n`);
 }
 
 /** The shards to evaluate on. @throws Gpt2Error if there are none, or they are of another vocabulary */
@@ -164,7 +207,11 @@ function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, quest
 
 /** On a terminal, how far it is. */
 class StatusLine {
-  readonly #live = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+  readonly #live: boolean;
+
+  constructor(isHeard: boolean) {
+    this.#live = isHeard && process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+  }
 
   readonly show = (done: number, all: number): void => {
     if (this.#live) process.stderr.write(`\r${Math.floor((100 * done) / all)}%`);

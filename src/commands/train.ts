@@ -1,16 +1,20 @@
 // `train`: reads options from the command line, runs training, shows its progress.
 import { Command, Option } from 'commander';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, ToldError } from '../errors.ts';
 import {
+  launchRanks,
   type OptionName,
   type OptionRow,
   optionTable,
+  placeFromEnvironment,
   planRun,
   type RunDescription,
   readOption,
+  stopWithLauncher,
   type TrainingPlan,
   type TrainOptions,
   train,
+  wantedRanks,
 } from '../index.ts';
 import { formatBytes, Progress } from './progress.ts';
 
@@ -24,6 +28,7 @@ Examples:
                                                      no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
                                                      what it would take, and the micro-batch that fits
+  npm run train -- --gpus 2 --batch 64               on two GPUs, a process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
   npm run train -- --steps 400 --serve               the run as it goes, at http://127.0.0.1:8042/
@@ -31,8 +36,11 @@ Examples:
 Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from there, bit for bit.
 `;
 
-/** @param interruption called when the run starts; gives the signal that Ctrl-C and SIGTERM abort */
-export function trainCommand(interruption: () => AbortSignal): Command {
+/**
+ * @param interruption called when the run starts; gives the signal that Ctrl-C and SIGTERM abort. `quiet` leaves it to another
+ * process to say so
+ */
+export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
   // The table's texts say choices, with what they mean.
   command.configureHelp({ optionDescription: ({ description }) => description });
@@ -48,9 +56,23 @@ export function trainCommand(interruption: () => AbortSignal): Command {
     const options = optionsFromFlags(flags);
     const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
     if (options.dryRun) return tellPlan(planRun(options, onNotice), options.json === true);
+    const place = placeFromEnvironment();
+    const ranks = place ? place.ranks : wantedRanks(options);
+    if (!place && ranks > 1) {
+      const code = await launchRanks(ranks, interruption('quiet'));
+      if (code !== 0) throw new ToldError(code);
+      return;
+    }
+    stopWithLauncher();
+    // One voice is enough; the others have files of their own.
+    if (place && place.rank > 0) {
+      await train(options, { place, signal: interruption('quiet') });
+      return;
+    }
     let progress: Progress | undefined;
     try {
       await train(options, {
+        place,
         signal: interruption(),
         onStart: (run) => {
           if (options.json) return;
@@ -80,7 +102,8 @@ function describe(run: RunDescription): string {
 
 /** What --dry-run says. @throws Gpt2Error if the run would not fit */
 function tellPlan(plan: TrainingPlan, json: boolean): void {
-  const { model, parameters, device, batch, sequence, accumulation, recompute, memory, available, refusal } = plan;
+  const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available, refusal } =
+    plan;
   if (json) {
     process.stdout.write(`${JSON.stringify({ ...plan, memory: Object.fromEntries(memory) })}\n`);
     return;
@@ -97,7 +120,7 @@ function tellPlan(plan: TrainingPlan, json: boolean): void {
   process.stdout.write(
     [
       `${model}: ${number(parameters)} parameters, on ${device}`,
-      `${number(batch * sequence * accumulation)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks 1; recompute ${recompute}`,
+      `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
       ...table,
       '',
     ].join('\n'),

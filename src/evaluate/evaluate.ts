@@ -3,8 +3,9 @@
 import { openLoader, planValidation } from '../batches/loader.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
+import type { Ranks } from '../ranks/ranks.ts';
 import { byteLengths } from '../tokenizer/byte-lengths.ts';
-import { meanLoss } from './mean-loss.ts';
+import { summedLoss } from './mean-loss.ts';
 
 export interface EvaluateOptions {
   /** Paths of the shards, in order. */
@@ -20,6 +21,8 @@ export interface EvaluateOptions {
   readonly notice?: (text: string) => void;
   /** Told after each batch. */
   readonly progress?: (done: number, all: number) => void;
+  /** Ranks that run the batches in turn; each then has the figures of all. */
+  readonly ranks?: Ranks;
 }
 
 export interface Evaluation {
@@ -43,7 +46,7 @@ export interface Evaluation {
  * @throws Gpt2Error for shards that are damaged, hold a token the model lacks, or are too short for one sequence
  */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
-  const { shards, tokenizer, sequence, notice = () => {}, progress } = options;
+  const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
   const { context, vocabularySize } = model.config;
   if (sequence > context) {
     throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
@@ -63,15 +66,23 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
     const lengths = byteLengths(tokenizer, vocabularySize);
     if (!lengths) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
     let bytes = 0;
+    const { rank, count } = ranks ?? { rank: 0, count: 1 };
     let done = 0;
-    const loss = await meanLoss(model, { batch, sequence, batches }, () => {
-      if (done > 0) progress?.(done, batches);
+    const next = () => {
       done++;
-      const next = loader.next();
-      if (lengths) for (const token of next.targets) bytes += lengths[token]!;
-      return next;
+      const read = loader.next();
+      if (lengths) for (const token of read.targets) bytes += lengths[token]!;
+      return read;
+    };
+    const own = Math.ceil(Math.max(0, batches - rank) / count);
+    const summed = await summedLoss(model, { batch, sequence, batches: own }, () => {
+      if (done > 0) progress?.(done, batches);
+      while (done % count !== rank) next();
+      return next();
     });
+    while (done < batches) next();
     const tokens = batches * batch * sequence;
+    const loss = ((await ranks?.sum(summed)) ?? summed) / tokens;
     return {
       loss,
       perplexity: Math.exp(loss),

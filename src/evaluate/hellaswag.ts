@@ -8,6 +8,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
+import type { Ranks } from '../ranks/ranks.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
 
 /** Rows are padded to a multiple of it, or to the sequence. */
@@ -89,6 +90,8 @@ export interface ScoreOptions {
   readonly sequence: number;
   /** Told after each batch. */
   readonly progress?: (done: number, all: number) => void;
+  /** Ranks that run the rows in turn; each then has the score of all. */
+  readonly ranks?: Ranks;
 }
 
 /** @throws UsageError for a sequence over the model's context */
@@ -111,7 +114,7 @@ export async function scoreHellaswag(
 export async function completionLosses(
   model: Model,
   { questions, rows }: Hellaswag,
-  { batch, sequence, progress }: ScoreOptions,
+  { batch, sequence, progress, ranks }: ScoreOptions,
 ): Promise<Float64Array[]> {
   if (sequence > model.config.context) {
     throw new UsageError(
@@ -120,13 +123,15 @@ export async function completionLosses(
   }
   const sums = questions.map(({ completions }) => new Float64Array(completions.length));
   const losses = new Float32Array(batch * sequence);
-  for (let done = 0; done < rows.length; ) {
+  for (let done = 0, turn = 0; done < rows.length; turn++) {
     const { width } = rows[done]!;
     const most = Math.min(
       Math.floor((batch * sequence) / width),
       Math.floor((batch * upTo(workspaceStep, sequence)) / upTo(workspaceStep, width)),
     );
     const together = rows.slice(done, done + most).filter((row) => row.width === width);
+    done += together.length;
+    if (ranks && turn % ranks.count !== ranks.rank) continue;
     await runRows(model, together, width, losses);
     for (const [index, { question, completion, tokens, context }] of together.entries()) {
       // The loss at a position is that of the token behind it.
@@ -134,11 +139,16 @@ export async function completionLosses(
       const count = tokens.length - context;
       for (let at = first; at < first + count; at++) sums[question]![completion]! += losses[at]!;
     }
-    done += together.length;
     progress?.(done, rows.length);
   }
-  return sums;
+  // A row is one rank's: elsewhere it has left zero.
+  // JSON has no word for NaN.
+  const all = ranks && (await ranks.exchange(sums.map((each) => Array.from(each, String))));
+  return all ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
 }
+
+const sumOf = (all: readonly string[][][], question: number, completion: number): number =>
+  all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
 
 /** Leaves each position's loss in `losses`, row after row. */
 async function runRows(model: Model, rows: readonly Row[], width: number, losses: Float32Array): Promise<void> {

@@ -4,13 +4,23 @@ import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
 
-/**
- * Mean loss per token over `batches` batches of B x T tokens taken from `nextBatch`.
- * @param sizes B and T no larger than the model's activations were made for
- */
-export async function meanLoss(
+/** What a mean is over: B and T are no larger than the model's activations were made for. */
+interface Sizes {
+  readonly batch: number;
+  readonly sequence: number;
+  readonly batches: number;
+}
+
+/** Mean loss per token over `batches` batches of B x T tokens taken from `nextBatch`. */
+export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
+  const { batch, sequence, batches } = sizes;
+  return (await summedLoss(model, sizes, nextBatch)) / (batches * batch * sequence);
+}
+
+/** The sum of which `meanLoss` is the mean. In double it hardly rounds: in parts it comes to the same. */
+export async function summedLoss(
   model: Model,
-  { batch: B, sequence: T, batches }: { batch: number; sequence: number; batches: number },
+  { batch: B, sequence: T, batches }: Sizes,
   nextBatch: () => Batch,
 ): Promise<number> {
   const activations = model.activations.at(B, T);
@@ -26,7 +36,7 @@ export async function meanLoss(
     await model.device.finished();
     for (const loss of losses.readInto(values)) sum += loss;
   }
-  return sum / (batches * B * T);
+  return sum;
 }
 
 /**

@@ -11,13 +11,14 @@ import type { ParameterArena } from './parameters.ts';
 
 /**
  * From the head's gradient in `batch.backward.dbranch` (of lnf) to the gradient of every parameter. The head has already
- * written wte's gradient; all others are overwritten, or added to if `accumulate`.
+ * written wte's gradient; all others are overwritten, or added to if `accumulate`. `layerDone` is told when what comes next
+ * leaves a layer's gradients alone.
  */
 export function backward(
   model: Model,
   batch: ActivationSet,
   gradients: ParameterArena,
-  { accumulate }: { accumulate: boolean },
+  { accumulate, layerDone }: { accumulate: boolean; layerDone?: (layer: number) => void },
 ): void {
   const { device, config, weights } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
@@ -88,6 +89,7 @@ export function backward(
       rstd: layer.ln1Rstd,
       accumulate,
     });
+    layerDone?.(index);
   }
 
   embeddingBackward(device, {

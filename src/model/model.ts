@@ -8,7 +8,8 @@ import { layernormScratch } from '../ops/layernorm.ts';
 import { matmulScratch } from '../ops/matmul.ts';
 import { type ActivationSizes, Activations, headChunk } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
-import { ParameterArena } from './parameters.ts';
+import { ParameterArena, type ParameterCopy } from './parameters.ts';
+import { ParameterShards, type Sharing } from './shards.ts';
 
 export interface Model {
   readonly device: Device;
@@ -16,19 +17,27 @@ export interface Model {
   /** What forward and backward read, in the device's element type. */
   readonly weights: ParameterArena;
   /** fp32; the same memory as `weights` unless the device computes in bf16. */
-  readonly masters: ParameterArena;
+  readonly masters: ParameterCopy;
+  /** How ranks divide what the optimizer keeps; undefined: each keeps all of it. */
+  readonly sharing: Sharing | undefined;
   readonly activations: Activations;
 }
 
 /** Allocates a model, all weights zero; fill them with initializeWeights or from a checkpoint. Closes with its device. */
-export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes): Model {
-  const weights = new ParameterArena(device, config, 'weights', device.elementType, device.elementType);
-  const masters =
-    device.elementType === 'fp32' ? weights : new ParameterArena(device, config, 'master weights', 'fp32', 'fp32');
+export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharing?: Sharing): Model {
+  const { elementType } = device;
+  const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharing?.communicator.ranks);
+  const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharing);
   const activations = new Activations(device, config, sizes);
   device.reserveWorkspace(modelScratch(device, config, sizes));
-  return { device, config, weights, masters, activations };
+  return { device, config, weights, masters, sharing, activations };
 }
+
+/** Memory for a copy of all parameters in fp32, of which ranks that share have their parts only. */
+export const fp32Copy = (device: Device, config: ModelConfig, name: string, sharing?: Sharing): ParameterCopy =>
+  sharing
+    ? new ParameterShards(device, config, name, sharing)
+    : new ParameterArena(device, config, name, 'fp32', 'fp32');
 
 /** Bytes of workspace that the ops of forward and backward need: the largest of any. */
 export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
@@ -49,6 +58,10 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
 
 /** Rounds the master weights into the weights; nothing where they are the same. Call it after changing masters. */
 export function castWeights({ device, weights, masters }: Model): void {
+  if (masters instanceof ParameterShards) {
+    masters.castInto(weights);
+    return;
+  }
   for (const kind of ['matrices', 'vectors'] as const) {
     const weight = weights[kind];
     const master = masters[kind];

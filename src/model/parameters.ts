@@ -78,59 +78,164 @@ export function parameterCount({ layers, channels: C, context, vocabularySize }:
 // Every tensor of an arena starts on 64 bytes in fp32 and in bf16. The gaps are zero and stay so under every op.
 const alignment = 32;
 
-/** Elements of an arena of each kind. */
-export function arenaSizes(config: ModelConfig): Readonly<Record<ParameterKind, number>> {
-  const sizes = { matrix: 0, vector: 0 };
-  for (const { kind, shape } of parameterTable(config))
-    sizes[kind] += Math.ceil(elements(shape) / alignment) * alignment;
-  return sizes;
+const upTo = (step: number, count: number): number => Math.ceil(count / step) * step;
+
+/** A stretch of the matrices' arena whose gradients ranks exchange together: the embeddings, or a few layers. */
+export interface Bucket {
+  /** In elements, as `count`. */
+  readonly start: number;
+  /** With what makes it divisible into shares. */
+  readonly count: number;
+  /** Without. */
+  readonly used: number;
 }
 
-/** Where each parameter begins in its arena, in elements, by name. */
-export function arenaStarts(config: ModelConfig): ReadonlyMap<string, number> {
+/** Where everything lies in an arena, in elements. */
+export interface ArenaLayout {
+  /** Of each parameter, in the arena of its kind. */
+  readonly starts: ReadonlyMap<string, number>;
+  /** The embeddings, then the layers from the first: their matrices follow each other. */
+  readonly buckets: readonly Bucket[];
+  readonly sizes: Readonly<Record<ParameterKind, number>>;
+}
+
+/** @param shares parts of equal size, on whole alignments, that every bucket can be cut into */
+export function arenaLayout(config: ModelConfig, shares = 1): ArenaLayout {
   const next = { matrix: 0, vector: 0 };
   const starts = new Map<string, number>();
+  const opened: { start: number; end: number }[] = [];
   for (const { name, kind, shape } of parameterTable(config)) {
+    if (kind === 'matrix' && opened.length === bucketOf(config, name)) {
+      next.matrix = upTo(alignment * shares, next.matrix);
+      opened.push({ start: next.matrix, end: next.matrix });
+    }
     starts.set(name, next[kind]);
-    next[kind] += Math.ceil(elements(shape) / alignment) * alignment;
+    next[kind] += upTo(alignment, elements(shape));
+    if (kind === 'matrix') opened.at(-1)!.end = next.matrix;
   }
-  return starts;
+  const buckets = opened.map(({ start, end }) => {
+    const used = end - start;
+    return { start, count: upTo(alignment * shares, used), used };
+  });
+  return { starts, buckets, sizes: { ...next, matrix: upTo(alignment * shares, next.matrix) } };
 }
 
+/** An exchange of less than this many elements is mostly waiting. */
+const worthAnExchange = 12_000_000;
+
+/** Layers whose gradients are exchanged together; at least six times in a backward pass, so that only the last is waited for. */
+export const layersInBucket = ({ layers, channels }: Pick<ModelConfig, 'layers' | 'channels'>): number =>
+  Math.min(Math.ceil(layers / 6), Math.ceil(worthAnExchange / (12 * channels * channels)));
+
+/** Which bucket a parameter lies in. */
+export function bucketOf(config: ModelConfig, name: string): number {
+  const layer = /^h\.(\d+)\./.exec(name)?.[1];
+  return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket(config)) + 1;
+}
+
+/** Elements of an arena of each kind. */
+export const arenaSizes = (config: ModelConfig, shares = 1): Readonly<Record<ParameterKind, number>> =>
+  arenaLayout(config, shares).sizes;
+
 /** Bytes that one copy of all parameters takes. */
-export function parameterBytes(config: ModelConfig, matrixType: ElementType, vectorType: ElementType): number {
-  const { matrix, vector } = arenaSizes(config);
+export function parameterBytes(
+  config: ModelConfig,
+  matrixType: ElementType,
+  vectorType: ElementType,
+  shares = 1,
+): number {
+  const { matrix, vector } = arenaSizes(config, shares);
   return matrix * bytesOf(matrixType) + vector * bytesOf(vectorType);
 }
 
-/** One copy of all parameters (or of something with the same shapes) in device memory. */
-export class ParameterArena {
-  /** All matrices as one vector, [count]. */
+/** A piece of a copy of all parameters, and where it lies in the whole, in elements. */
+export interface ArenaPart {
+  readonly kind: ParameterKind;
+  readonly start: number;
+  readonly tensor: Tensor;
+}
+
+/** One copy of all parameters, or of something with the same shapes: whole in this device, or spread over ranks (shards.ts). */
+export interface ParameterCopy {
+  /** What of all matrices this device holds, as one vector, [count]. */
   readonly matrices: Tensor;
   /** All vectors as one, [count]. */
   readonly vectors: Tensor;
+  /** The tensor of a parameter by its name in the table. */
+  get(name: string): Tensor;
+  /** Fills a parameter's real rows; padding rows become zero. */
+  write(parameter: Parameter, values: Float32Array): void;
+  /** A parameter's real rows. Of a copy that is spread, all ranks read the same at the same time. */
+  read(parameter: Parameter): Float32Array;
+  /**
+   * The whole copy, as an arena without shares lays it out. A part is there until the next is asked for, behind what was
+   * issued before that.
+   */
+  parts(): Iterable<ArenaPart>;
+}
+
+/** How many values of a parameter's tensor are real: those of its real rows, which come first. */
+export const realCount = ({ rows, shape }: Parameter): number => rows * elements(shape.slice(1));
+
+/** A copy that is whole in one device's memory. */
+export class ParameterArena implements ParameterCopy {
+  readonly matrices: Tensor;
+  readonly vectors: Tensor;
+  readonly layout: ArenaLayout;
+  readonly #config: ModelConfig;
+  readonly #shares: number;
   readonly #tensors = new Map<string, Tensor>();
 
-  constructor(device: Device, config: ModelConfig, name: string, matrixType: ElementType, vectorType: ElementType) {
-    const table = parameterTable(config);
-    const sizes = arenaSizes(config);
+  constructor(
+    device: Device,
+    config: ModelConfig,
+    name: string,
+    matrixType: ElementType,
+    vectorType: ElementType,
+    shares = 1,
+  ) {
+    this.#config = config;
+    this.#shares = shares;
+    this.layout = arenaLayout(config, shares);
+    const { sizes, starts } = this.layout;
     const flat = (kind: ParameterKind, type: ElementType) =>
       new Tensor(device.allocate(sizes[kind] * bytesOf(type), name), `${name}.${kind}`, type, [sizes[kind]]);
     this.matrices = flat('matrix', matrixType);
     this.vectors = flat('vector', vectorType);
-    const starts = arenaStarts(config);
-    for (const parameter of table) {
+    for (const parameter of parameterTable(config)) {
       const arena = parameter.kind === 'matrix' ? this.matrices : this.vectors;
       const start = starts.get(parameter.name)!;
       this.#tensors.set(parameter.name, arena.view(parameter.shape, start, `${name}.${parameter.name}`));
     }
   }
 
-  /** The tensor of a parameter by its name in the table. */
   get(name: string): Tensor {
     const tensor = this.#tensors.get(name);
     if (!tensor) throw new Error(`no parameter is called ${name}`);
     return tensor;
+  }
+
+  write({ name }: Parameter, values: Float32Array): void {
+    const tensor = this.get(name);
+    const padding = tensor.count - values.length;
+    if (padding > 0) tensor.write(new Float32Array(padding), values.length);
+    tensor.write(values);
+  }
+
+  read(parameter: Parameter): Float32Array {
+    return this.get(parameter.name).readInto(new Float32Array(realCount(parameter)));
+  }
+
+  *parts(): Generator<ArenaPart> {
+    if (this.#shares === 1) {
+      yield { kind: 'matrix', start: 0, tensor: this.matrices };
+    } else {
+      const { buckets } = arenaLayout(this.#config);
+      for (const [index, { start, used }] of this.layout.buckets.entries()) {
+        yield { kind: 'matrix', start: buckets[index]!.start, tensor: this.matrices.view([used], start) };
+      }
+    }
+    yield { kind: 'vector', start: 0, tensor: this.vectors };
   }
 
   /** A layer's tensors by their short names: `layer(3).qkvw`. */

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 5;
+export const abiVersion = 6;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -17,6 +17,7 @@ export const GPT2_STATUS = {
   GPT2_UNSUPPORTED: 2,
   GPT2_OUT_OF_MEMORY: 3,
   GPT2_DEVICE_ERROR: 4,
+  GPT2_RANK_ERROR: 5,
 } as const;
 
 export const GPT2_DTYPE = {
@@ -32,11 +33,16 @@ export const GPT2_STEP = {
   GPT2_STEP_LOSS_LIMIT: 3,
   GPT2_STEP_NORM_LIMIT: 4,
   GPT2_STEP_AFTER_UPDATE: 5,
+  GPT2_STEP_STOP: 15,
   GPT2_STEP_LOSS: 16,
   GPT2_STEP_NORM: 17,
   GPT2_STEP_CLIP: 18,
   GPT2_STEP_UPDATED: 19,
   GPT2_STEP_SIZE: 64,
+} as const;
+
+export const GPT2_COMMUNICATOR = {
+  GPT2_COMMUNICATOR_ID_SIZE: 128,
 } as const;
 
 /** The library's functions, one each, arguments by name. A number result is a GPT2_STATUS unless its text says otherwise. */
@@ -293,6 +299,48 @@ export interface Bindings {
    */
   sample(args: { context: Pointer | null; tokens: Pointer | null; positions: Pointer | null; logits: Pointer | null; seeds: Pointer | null; B: Int32; S: Int32; V: Int32; Vp: Int32; temperature: Float; topK: Int32; topP: Float }): number;
   sampleScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; V: Int32 }): number;
+  /**
+   * What tells a communicator from all others: rank 0 asks for it, and hands it to every rank.
+   *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
+   */
+  communicatorId(args: { context: Pointer | null; id: HostMemory }): number;
+  /**
+   * Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its
+   * loopback; CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
+   *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
+   *   timeout_milliseconds  how long to wait for a rank: here, and in the CPU library's collectives
+   */
+  communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
+  /**
+   * Leaves. With `abandon` not 0, collectives under way are ended without their result: they may be waiting for a rank
+   * that is gone. Graphs with its collectives must be freed before.
+   */
+  communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
+  /** GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
+  communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  /**
+   * data = the sum of every rank's.
+   *   data = [count]
+   */
+  allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
+  /**
+   * out = this rank's part of the sum of every rank's `in`.
+   *   out = [count] (may be in[rank]), in [R,count]
+   */
+  reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
+  /**
+   * out[r] = rank r's `in`.
+   *   out = [R,count], in [count] (may be out[rank])
+   */
+  allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
+  /** What is issued from now on runs behind the collectives issued so far. */
+  collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  /**
+   * gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
+   * matrices, and the vectors, which are the same everywhere. It joins.
+   *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32
+   */
+  globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
 }
 
 /** What koffi needs to know of each function. */
@@ -363,4 +411,13 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
   sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },
   sampleScratch: { symbol: 'gpt2_sample_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'V'] },
+  communicatorId: { symbol: 'gpt2_communicator_id', result: 'int', types: ['void *', 'void *'], names: ['context', 'id'] },
+  communicatorCreate: { symbol: 'gpt2_communicator_create', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'communicator', 'id', 'rank', 'ranks', 'timeoutMilliseconds'] },
+  communicatorDestroy: { symbol: 'gpt2_communicator_destroy', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'communicator', 'abandon'] },
+  communicatorCheck: { symbol: 'gpt2_communicator_check', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  allReduce: { symbol: 'gpt2_all_reduce', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'data', 'communicator', 'count', 'dtype'] },
+  reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
+  allGather: { symbol: 'gpt2_all_gather', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
+  collectivesJoin: { symbol: 'gpt2_collectives_join', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'maxNorm'] },
 };

@@ -65,6 +65,7 @@ export class Device {
   readonly captures: boolean;
   readonly #bindings: Bindings;
   readonly #owned = new Set<{ close(): void }>();
+  readonly #programs: { close(): void }[] = [];
   #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
@@ -163,6 +164,11 @@ export class Device {
     return buffer;
   }
 
+  /** Has something closed with the device, before what is older. */
+  own(resource: { close(): void }): void {
+    this.#owned.add(resource);
+  }
+
   /** Bytes of device memory that are free, and in all. */
   memory(): { available: number; total: number } {
     const [available, total] = [new BigInt64Array(1), new BigInt64Array(1)];
@@ -205,17 +211,31 @@ export class Device {
       },
     };
     this.#owned.add(program);
+    this.#programs.push(program);
     return program;
+  }
+
+  /** Frees what programs have recorded, one that is running when it is done; the next run records anew. */
+  dropGraphs(): void {
+    for (const program of this.#programs) program.close();
   }
 
   #capture(issue: () => void): Pointer {
     const graph = new BigUint64Array(1);
     this.call('captureBegin', {});
+    let failure: unknown;
     try {
       issue();
-    } finally {
-      this.call('captureEnd', { graph });
+    } catch (error) {
+      failure = error;
     }
+    try {
+      this.call('captureEnd', { graph });
+    } catch (error) {
+      // A recording that broke off cannot be ended; why it did is what matters.
+      throw failure ?? error;
+    }
+    if (failure) throw failure;
     return graph[0]!;
   }
 
@@ -231,7 +251,7 @@ export class Device {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
     const event = out[0]!;
-    this.#owned.add({ close: () => this.call('eventDestroy', { event }) });
+    this.own({ close: () => this.call('eventDestroy', { event }) });
     return event;
   }
 

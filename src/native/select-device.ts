@@ -12,21 +12,22 @@ export interface DeviceChoice {
 
 /**
  * @param choice "auto", "cpu", "cuda" or "cuda:N"
+ * @param index the GPU to take where `choice` names none
  * @throws UsageError for anything else
  */
-export function selectDevice(choice: string): DeviceChoice {
-  if (choice === 'auto') return { kind: hasGpu() ? 'cuda' : 'cpu', index: 0 };
-  if (choice === 'cpu') return { kind: 'cpu', index: 0 };
+export function selectDevice(choice: string, index = 0): DeviceChoice {
+  if (choice === 'cpu' || (choice === 'auto' && !hasGpu(index))) return { kind: 'cpu', index: 0 };
+  if (choice === 'auto') return { kind: 'cuda', index };
   const cuda = /^cuda(?::(\d{1,3}))?$/.exec(choice);
   if (!cuda) throw new UsageError(`--device takes auto, cpu, cuda or cuda:N, not ${JSON.stringify(choice)}`);
-  return { kind: 'cuda', index: Number(cuda[1] ?? 0) };
+  return { kind: 'cuda', index: Number(cuda[1] ?? index) };
 }
 
-function hasGpu(): boolean {
+function hasGpu(index: number): boolean {
   if (!existsSync(libraryPath('cuda'))) return false;
   try {
     // GPT2_LIBRARY may name either library; what it opens as tells which.
-    using device = Device.open({ kind: 'cuda' });
+    using device = Device.open({ kind: 'cuda', index });
     return device.description.library === 'cuda';
   } catch (error) {
     if (error instanceof Gpt2Error) return false;

@@ -2,25 +2,37 @@
 
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
+import type { Communicator } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import { dimensions, expect } from './dimensions.ts';
 
-/** NORM = ‖(matrices, vectors)‖; CLIP = maxNorm / NORM where NORM > maxNorm > 0, else 1. */
+/**
+ * NORM = ‖(matrices, vectors)‖; CLIP = maxNorm / NORM where NORM > maxNorm > 0, else 1. With a communicator the matrices are
+ * this rank's part of them all.
+ */
 export function globalNorm(
   device: Device,
-  { step, matrices, vectors, maxNorm }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
+  {
+    step,
+    matrices,
+    vectors,
+    maxNorm,
+    communicator,
+  }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number; communicator?: Communicator },
 ): void {
   dimensions('global_norm', { matrices: [matrices, device.gradientType, 'N'], step: [step, 'fp32', 'T'] });
   dimensions('global_norm', { vectors: [vectors, 'fp32', 'N'] });
   expect('global_norm', step.count === GPT2_STEP.GPT2_STEP_SIZE, `step has ${step.count} elements`);
-  device.call('globalNorm', {
+  const args = {
     step: step.pointer,
     matrices: matrices.pointer,
     vectors: vectors.pointer,
     matrixCount: matrices.count,
     vectorCount: vectors.count,
     maxNorm,
-  });
+  };
+  if (communicator) device.call('globalNormOfRanks', { ...args, communicator: communicator.handle });
+  else device.call('globalNorm', args);
 }
 
 /** Bytes of workspace that globalNorm needs. */

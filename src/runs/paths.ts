@@ -6,6 +6,8 @@ import { join } from 'node:path';
 export const logPath = (run: string): string => join(run, 'log.jsonl');
 /** The configuration with every default settled; `--config` takes it. */
 export const configPath = (run: string): string => join(run, 'config.json');
+/** What one of several ranks has logged for itself; rank 0's is the run's. */
+export const rankLogPath = (run: string, rank: number): string => join(run, 'ranks', `rank-${rank}.jsonl`);
 /** One folder a step whose numbers were not finite: step-00000020. */
 export const capturesFolder = (run: string): string => join(run, 'captures');
 /** One folder a checkpoint: step-00000020. */

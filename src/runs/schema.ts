@@ -48,6 +48,8 @@ export const configurationSchema = z.looseObject({
   keepEvery: z.int().optional(),
   skipSpikes: z.number().optional(),
   recompute: z.enum(['none', 'gelu', 'block']).optional(),
+  ranks: z.int().optional(),
+  zero: z.int().optional(),
 });
 /** What a run was asked to do. */
 export type Configuration = z.infer<typeof configurationSchema>;
@@ -63,6 +65,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     dtype: z.string(),
     parameters: z.int(),
     resumedFrom: step.optional(),
+    /** The machine of each of several ranks. */
+    hosts: z.array(z.string()).optional(),
     time: z.string(),
   }),
   z.looseObject({

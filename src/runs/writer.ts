@@ -10,12 +10,14 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { checkpointsFolder, configPath, logPath } from './paths.ts';
+import { checkpointsFolder, configPath, logPath, rankLogPath } from './paths.ts';
 import { type Configuration, formatEvent, type RunEvent } from './schema.ts';
 
 /** @throws Gpt2Error if the folder already holds a run */
@@ -81,6 +83,18 @@ export class RunLog {
       return new RunLog(path, openSync(path, 'r+'), kept);
     } catch (cause) {
       throw new Gpt2Error(`cannot continue the log ${logPath(run)}: ${(cause as Error).message}`, { cause });
+    }
+  }
+
+  /** The log of one of several ranks but 0, behind what it has of before. @throws Gpt2Error if it cannot be written */
+  static ofRank(run: string, rank: number): RunLog {
+    const path = rankLogPath(run, rank);
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+      closeSync(openSync(path, 'a'));
+      return new RunLog(path, openSync(path, 'r+'), statSync(path).size);
+    } catch (cause) {
+      throw new Gpt2Error(`cannot write the log ${path}: ${(cause as Error).message}`, { cause });
     }
   }
 

@@ -27,12 +27,14 @@ export function chooseBatch(
     recompute,
     samples,
     maxMemory,
+    shares,
   }: {
     T: number;
     rows: number | undefined;
     recompute: Recompute | undefined;
     samples: boolean;
     maxMemory: number | undefined;
+    shares: number;
   },
 ): BatchChoice {
   const most = Math.max(1, Math.floor(enoughTokens / T));
@@ -51,7 +53,7 @@ export function chooseBatch(
     if (!limit) return [candidates.findLast((batch) => batch <= optionTable.batch.default)];
     const within = limit;
     return kinds.map((each) =>
-      largestBatch(opened, config, { T, recompute: each, samples, batches: candidates, limit: within }),
+      largestBatch(opened, config, { T, recompute: each, samples, shares, batches: candidates, limit: within }),
     );
   };
   // A step in one go takes less for its gradients, and is no smaller.

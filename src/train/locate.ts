@@ -51,7 +51,7 @@ export function describeFinding({ microBatch, layer, op, tensor, value }: Findin
 export async function locate(
   trainer: Trainer,
   nextBatch: () => Batch,
-): Promise<{ finding: Finding | undefined; result: Omit<StepResult, 'updated'> }> {
+): Promise<{ finding: Finding | undefined; result: Pick<StepResult, 'loss' | 'norm'> }> {
   const { model, gradients } = trainer;
   let finding = inWeights(model);
   let microBatch = 0;
@@ -92,9 +92,9 @@ export async function locate(
   return { finding, result };
 }
 
-function inWeights({ config, masters }: Model): Finding | undefined {
+function inWeights({ config, weights }: Model): Finding | undefined {
   for (const { name } of parameterTable(config)) {
-    const tensor = masters.get(name);
+    const tensor = weights.get(name);
     const value = firstNonFinite(tensor);
     if (value) return { layer: layerOf([tensor]), tensor: name, value };
   }

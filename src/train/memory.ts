@@ -7,6 +7,7 @@ import { cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
 import { gib, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import { modelScratch } from '../model/model.ts';
 import { arenaSizes, parameterBytes } from '../model/parameters.ts';
+import { gatheringBytes } from '../model/shards.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { bytesOf } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
@@ -21,23 +22,31 @@ export interface TrainingSizes {
   readonly recompute?: Recompute;
   /** Whether samples of text are taken, which have a cache of keys and values. Default false. */
   readonly samples?: boolean;
+  /** Ranks that share what the optimizer keeps. Default 1. */
+  readonly shares?: number;
 }
 
 /** Bytes of device memory that training takes, by the name they are allocated under. */
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, recompute, samples = false }: TrainingSizes,
+  { B, T, recompute, samples = false, shares = 1 }: TrainingSizes,
 ): ReadonlyMap<string, number> {
   const { elementType, gradientType } = device;
-  const fp32 = parameterBytes(config, 'fp32', 'fp32');
-  const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config);
+  const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config, shares);
+  const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
   const cache = { texts: 1, window: T };
   return new Map([
-    ['weights', parameterBytes(config, elementType, elementType)],
+    ['weights', parameterBytes(config, elementType, elementType, shares)],
     ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
-    ['gradients', parameterBytes(config, gradientType, 'fp32')],
+    ['gradients', parameterBytes(config, gradientType, 'fp32', shares)],
     ['moments', 2 * fp32],
+    ...(shares === 1
+      ? []
+      : [
+          ['gradient sums', (matrixCount / shares) * bytesOf(gradientType)] as const,
+          ['gathering', gatheringBytes(config, shares)] as const,
+        ]),
     ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
     [
       'workspace',
@@ -70,26 +79,26 @@ export const divisors = (rows: number): number[] =>
   Array.from({ length: rows }, (_, index) => index + 1).filter((batch) => rows % batch === 0);
 
 /**
- * @param sizes `rows`: sequences in a step; another batch has to divide them
+ * @param sizes `rows`: a rank's sequences in a step; another batch has to divide them
  * @throws Gpt2Error if there is too little memory: what is needed, what there is, and the flags that would fit
  */
 export function checkMemory(
   device: Device,
   config: ModelConfig,
-  sizes: TrainingSizes & { readonly rows?: number; readonly maxMemory?: number },
+  sizes: TrainingSizes & { readonly rows?: number; readonly ranks?: number; readonly maxMemory?: number },
 ): void {
-  const { B, T, recompute = 'none', samples, rows = B, maxMemory } = sizes;
+  const { B, T, recompute = 'none', samples, shares, rows = B, ranks = 1, maxMemory } = sizes;
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
   if (limit === undefined || needed <= limit.bytes) return;
   // A smaller micro-batch leaves the step as it is if it accumulates to the same.
-  const keeps = rows === B ? ` --total-batch ${rows * T}` : '';
+  const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
-  const fitting = largestBatch(device, config, { T, recompute, samples, batches: smaller, limit });
+  const fitting = largestBatch(device, config, { T, recompute, samples, shares, batches: smaller, limit });
   const stronger = recomputeNames
     .slice(recomputeNames.indexOf(recompute) + 1)
-    .find((each) => neededBytes(device, config, { B, T, recompute: each, samples }) <= limit.bytes);
-  const both = largestBatch(device, config, { T, recompute: 'block', samples, batches: smaller, limit });
+    .find((each) => neededBytes(device, config, { B, T, recompute: each, samples, shares }) <= limit.bytes);
+  const both = largestBatch(device, config, { T, recompute: 'block', samples, shares, batches: smaller, limit });
   const advice = [
     ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
     ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),

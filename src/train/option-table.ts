@@ -87,11 +87,25 @@ export const optionTable = {
     defaultText: '1024 on CUDA, 64 on CPU',
     help: 'tokens in a sequence',
   },
+  ranks: {
+    flag: '--gpus',
+    argument: 'N',
+    read: whole(1, 65536),
+    default: 1,
+    help: 'GPUs of this machine that train together, each by a process of its own (docs/ranks.md: on many machines)',
+  },
+  zero: {
+    flag: '--zero',
+    argument: '0|1',
+    read: whole(0, 1),
+    default: 1,
+    help: 'with several GPUs: 1 spreads moments and master weights over them, 0 keeps all of them in each',
+  },
   totalBatch: {
     flag: '--total-batch',
     argument: 'TOKENS',
     read: whole(1),
-    defaultText: 'batch x seq',
+    defaultText: 'batch x seq x gpus',
     help: 'tokens in a step; micro-batches accumulate up to it',
   },
   recompute: {

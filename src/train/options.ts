@@ -127,19 +127,24 @@ export function checkOptions(
     ...defaults,
     ...given,
   } as TrainOptions & { batch: number | 'auto'; sequence: number; model: string };
-  const { sequence, model } = merged;
+  const { sequence, model, ranks = 1 } = merged;
   // Before it is chosen; what is chosen divides the step.
   const batch = merged.batch === 'auto' ? 1 : merged.batch;
-  const totalBatch = merged.totalBatch ?? batch * sequence;
-  if (totalBatch % (batch * sequence) !== 0) {
+  const together = batch * sequence * ranks;
+  const totalBatch = merged.totalBatch ?? together;
+  if (totalBatch % together !== 0) {
+    const gpus = ranks > 1 ? ` x --gpus ${ranks}` : '';
     throw new UsageError(
-      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence} = ${batch * sequence} tokens; take one that is`,
+      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
     );
   }
   if (isCustom && (!merged.layers || !merged.channels || !merged.heads)) {
     throw new UsageError(
       `--model ${customModel} has the sizes that are given: it needs --layers, --channels and --heads`,
     );
+  }
+  if (ranks > 1 && /^cuda:/.test(merged.device ?? '')) {
+    throw new UsageError(`--device ${merged.device} is one GPU; with --gpus ${ranks} give --device cuda`);
   }
   const context = merged.context ?? presetConfig(model)?.context;
   if (context !== undefined && sequence > context) {
@@ -158,7 +163,7 @@ export function checkOptions(
     ...merged,
     batch,
     totalBatch,
-    accumulation: totalBatch / (batch * sequence),
+    accumulation: totalBatch / together,
   }) as SettledOptions;
 }
 

@@ -7,7 +7,7 @@ import { Device } from '../native/device.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
 import type { TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
-import { settle, takesSamples } from './settle.ts';
+import { settle, sharesOf, takesSamples } from './settle.ts';
 
 /** What --dry-run tells. */
 export interface TrainingPlan {
@@ -19,6 +19,7 @@ export interface TrainingPlan {
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
+  readonly ranks: number;
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
@@ -32,7 +33,7 @@ export interface TrainingPlan {
 export function planRun(given: TrainOptions, notice: (text: string) => void): TrainingPlan {
   const { options, deviceOptions, config } = settle(given, notice);
   using device = Device.open(deviceOptions);
-  const { batch, sequence, accumulation, recompute } = options;
+  const { batch, sequence, accumulation, ranks, recompute } = options;
   let refusal: string | undefined;
   try {
     checkMemory(device, config, memorySizes(options, config));
@@ -44,7 +45,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     model: modelLabel(config),
     parameters: parameterCount(config),
     device: describeDevice(device),
-    ...{ batch, sequence, accumulation, recompute },
+    ...{ batch, sequence, accumulation, ranks, recompute },
     memory: trainingPlan(device, config, memorySizes(options, config)),
     available: device.description.library === 'cuda' ? device.memory().available : undefined,
     refusal,
@@ -52,17 +53,19 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
 }
 
 /** What memory depends on, of a run's options. */
-export const memorySizes = (
-  { batch, sequence, totalBatch, recompute, maxMemory, sampleEvery }: SettledOptions,
-  config: ModelConfig,
-) => ({
-  B: batch,
-  T: sequence,
-  rows: totalBatch / sequence,
-  recompute,
-  maxMemory,
-  samples: takesSamples(sampleEvery, config),
-});
+export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
+  const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
+  return {
+    B: batch,
+    T: sequence,
+    rows: totalBatch / sequence / ranks,
+    ranks,
+    shares: sharesOf(options),
+    recompute,
+    maxMemory,
+    samples: takesSamples(sampleEvery, config),
+  };
+};
 
 /** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
 export function describeDevice({ description, dtype }: Device): string {

@@ -8,9 +8,9 @@ import { checkpointsFolder, configPath } from '../runs/paths.ts';
 import { type OptionName, type OptionRow, optionTable, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { readOptions, readOptionsFile } from './options.ts';
 
-/** Options that a resumed run cannot change; batch and seq only where the order does not depend on them. */
+/** Options that a resumed run cannot change; batch, seq and gpus only where the order does not depend on them. */
 const fixed: readonly OptionName[] = ['layers', 'channels', 'heads', 'context', 'order', 'seed', 'overfitBatch'];
-const fixedUnlessSequenceOrder: readonly OptionName[] = ['batch', 'sequence'];
+const fixedUnlessSequenceOrder: readonly OptionName[] = ['batch', 'sequence', 'ranks'];
 
 export interface Resumed {
   readonly options: TrainOptions;
@@ -40,7 +40,7 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
   for (const [name, value] of Object.entries(given) as [OptionName, unknown][]) {
     if (value === undefined) continue;
     options[name] = value;
-    if ((runOnlyOptions as readonly OptionName[]).includes(name) || value === before[name]) continue;
+    if ((runOnlyOptions as readonly OptionName[]).includes(name) || value === was(before, name)) continue;
     const { flag }: OptionRow = optionTable[name];
     const isFixed =
       fixed.includes(name) ||
@@ -50,12 +50,17 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
       const advice = fixedUnlessSequenceOrder.includes(name)
         ? '; only --order sequence can continue with another split'
         : '';
-      throw new Gpt2Error(`cannot resume ${out} with ${flag} ${value}: it was trained with ${before[name]}${advice}`);
+      throw new Gpt2Error(
+        `cannot resume ${out} with ${flag} ${value}: it was trained with ${was(before, name)}${advice}`,
+      );
     }
-    if (name !== 'model') notice(`${flag} ${value} in place of the run's ${before[name] ?? 'default'}`);
+    if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was(before, name) ?? 'default'}`);
   }
   return { options: options as TrainOptions, checkpoint };
 }
+
+/** Checkpoints of before say nothing of ranks: there was one. */
+const was = (before: TrainOptions, name: OptionName) => before[name] ?? (name === 'ranks' ? 1 : undefined);
 
 /** Whether a name, with the sizes given beside it, is the model that was trained. */
 function isSameModel(name: string, given: TrainOptions, before: TrainOptions): boolean {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { type FoundCheckpoint, hashFile } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
@@ -14,18 +14,22 @@ import { initializeWeights } from '../model/initialize.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
+import { Sharing } from '../model/shards.ts';
 import { Device } from '../native/device.ts';
 import { packageRoot } from '../package-root.ts';
+import { agree, codeHash } from '../ranks/agree.ts';
+import type { Ranks } from '../ranks/ranks.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
 import { RunLog, refuseExistingRun } from '../runs/writer.ts';
 import { openScalarFile, type ScalarFile } from '../tensorboard/scalar-file.ts';
+import { connectDevices } from './connect.ts';
 import { checkMemory } from './memory.ts';
 import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
 import { describeDevice, memorySizes } from './plan.ts';
 import { openHellaswag } from './questions.ts';
 import { changedShard, shardRecord } from './same-data.ts';
-import { settle, takesSamples } from './settle.ts';
+import { settle, sharesOf, takesSamples } from './settle.ts';
 import { Trainer } from './trainer.ts';
 
 /** What is said before step 0. */
@@ -44,6 +48,8 @@ export interface RunDescription {
 
 export interface Validation {
   readonly loader: Loader;
+  /** Ranks that each batch is spread over. */
+  readonly ranks: number;
   readonly batch: number;
   readonly sequence: number;
   readonly batches: number;
@@ -51,6 +57,8 @@ export interface Validation {
 
 /** An open run. `close()` frees the device and closes files. */
 export interface Run {
+  /** The ranks this is a run of; undefined: it is alone. */
+  readonly ranks: Ranks | undefined;
   readonly options: SettledOptions;
   readonly configuration: Configuration;
   readonly out: string;
@@ -77,8 +85,11 @@ export interface Run {
   close(): void;
 }
 
-/** @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting; nothing stays open then */
-export async function openRun(given: TrainOptions, notice: (text: string) => void): Promise<Run> {
+/**
+ * Of several ranks, each opens its own; rank 0's writes what the run leaves.
+ * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting; nothing stays open then
+ */
+export async function openRun(given: TrainOptions, notice: (text: string) => void, ranks?: Ranks): Promise<Run> {
   const open: { close(): void }[] = [];
   const keep = <R extends { close(): void }>(resource: R): R => {
     open.push(resource);
@@ -88,8 +99,13 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     for (const resource of open.splice(0).reverse()) resource.close();
   };
   try {
-    const { options, deviceOptions, config, checkpoint, start, trainShards, valShards } = settle(given, notice);
-    const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize));
+    const { options, deviceOptions, config, checkpoint, start, trainShards, valShards } = settle(
+      given,
+      notice,
+      ranks?.place,
+    );
+    const isRoot = ranks === undefined || ranks.isRoot;
+    const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize, ranks?.rank));
     if (checkpoint) seekTo(loader, checkpoint, options.data);
     const steps = options.steps ?? Math.floor(loader.tokens / options.totalBatch);
     if (steps < 1) {
@@ -98,7 +114,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       );
     }
     const validation =
-      options.valEvery > 0 ? openValidation(options, valShards, config.vocabularySize, notice) : undefined;
+      options.valEvery > 0 ? openValidation(options, valShards, config.vocabularySize, notice, ranks?.rank) : undefined;
     if (validation) keep(validation.loader);
     const hellaswag = openHellaswag(options, config, notice);
 
@@ -107,22 +123,46 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
     }
 
-    const out = options.out ?? defaultOut(options.data, modelLabel(config));
+    const ownOut = options.out ?? defaultOut(options.data, modelLabel(config));
+    const out = (await ranks?.fromRoot(ownOut)) ?? ownOut;
     const configuration = configurationOf(options, config, steps);
-    if (!checkpoint && !options.overwrite) refuseExistingRun(out);
+    if (isRoot && !checkpoint && !options.overwrite) refuseExistingRun(out);
 
     const { serve: port, serveHost: host } = options;
-    const page = port === undefined ? undefined : keep(await openLivePage({ port, host }, notice));
+    const page = port === undefined || !isRoot ? undefined : keep(await openLivePage({ port, host }, notice));
     const device = keep(Device.open(deviceOptions));
+    const program = programVersion();
+    if (ranks) {
+      const { step, files } = checkpoint?.manifest ?? {};
+      const { library, codePath } = device.description;
+      await agree(ranks, {
+        ...{ library, codePath, program, code: codeHash(library), checkpoint: { step, files } },
+        start: start && !checkpoint ? hashFile(start.file) : undefined,
+        // Where things lie, and with what they are computed, may differ between machines.
+        configuration: {
+          ...configuration,
+          data: undefined,
+          hellaswag: undefined,
+          device: undefined,
+          threads: undefined,
+        },
+        training: loader.shards.map(shardRecord),
+        validation: validation?.loader.shards.map(shardRecord),
+        questions: hellaswag?.questions.length,
+      });
+    }
     const { codePath: before } = checkpoint?.manifest ?? {};
     const { codePath: now } = device.description;
     if (before !== undefined && before !== now) {
       notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
     }
+    // What joins the ranks takes memory of its own, and is there first.
+    const communicator = ranks && (await connectDevices(ranks, device, notice));
     checkMemory(device, config, memorySizes(options, config));
     const { batch: B, sequence: T, recompute } = options;
-    const model = createModel(device, config, { B, T, purpose: 'training', recompute });
-    const trainer = new Trainer(model, options);
+    const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
+    const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
+    const trainer = new Trainer(model, options, communicator);
     const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);
@@ -130,19 +170,25 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
 
     const startStep = checkpoint?.manifest.step ?? 0;
     const { tensorboard: folder } = options;
-    const scalars = folder === undefined ? undefined : keep(openScalarFile(out, { folder, startStep, notice }));
-    // Last, so that a run that cannot start leaves no folder, and takes nothing from the one that it is to replace.
-    const log = keep(
-      checkpoint
+    const scalars =
+      folder === undefined || !isRoot ? undefined : keep(openScalarFile(out, { folder, startStep, notice }));
+    // Last, so that a run that cannot start leaves no folder, and takes nothing from the one that it is to replace. Rank
+    // 0's makes it.
+    const openLog = () => {
+      if (!isRoot) return RunLog.ofRank(out, ranks.rank);
+      return checkpoint
         ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
-        : RunLog.create(out, { configuration, overwrite: options.overwrite }),
-    );
+        : RunLog.create(out, { configuration, overwrite: options.overwrite });
+    };
+    if (!isRoot) await ranks.barrier();
+    const log = keep(openLog());
+    if (isRoot) await ranks?.barrier();
 
     page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
     const { codePath } = device.description;
     const parameters = parameterCount(config);
-    const program = programVersion();
     return {
+      ranks,
       options,
       configuration,
       out,
@@ -169,6 +215,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         dtype: options.dtype,
         parameters,
         ...(checkpoint ? { resumedFrom: startStep } : {}),
+        ...(ranks ? { hosts: [...ranks.hosts] } : {}),
         time: new Date().toISOString(),
       },
       description: {
@@ -178,7 +225,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
         steps,
         startStep,
         memoryBytes: [...device.allocated.values()].reduce((sum, bytes) => sum + bytes, 0),
-        device: describeDevice(device),
+        device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
         out,
       },
       close,
@@ -189,9 +236,9 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
   }
 }
 
-function openTrainLoader(options: SettledOptions, shards: string[], vocabularySize: number): Loader {
-  const { batch, sequence, order, seed } = options;
-  return openLoader({ shards, batch, sequence, order, seed, vocabularySize });
+function openTrainLoader(options: SettledOptions, shards: string[], vocabularySize: number, rank = 0): Loader {
+  const { batch, sequence, order, seed, ranks } = options;
+  return openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks });
 }
 
 /**
@@ -205,7 +252,7 @@ function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: strin
       `the data in ${data} is not what ${path} was trained on: ${changed}; put back what it was, or name another folder with --data to go on with that`,
     );
   }
-  loader.seek(manifest.position);
+  loader.seekAsRoot(manifest.position);
 }
 
 function openValidation(
@@ -213,14 +260,16 @@ function openValidation(
   shards: string[],
   vocabularySize: number,
   notice: (text: string) => void,
+  rank = 0,
 ): Validation | undefined {
   const { sequence, seed } = options;
-  const plan = planValidation({ shards, batch: options.batch, sequence });
+  const plan = planValidation({ shards, batch: options.batch, sequence, ranks: options.ranks });
   if (plan.notice) notice(plan.notice);
   if (!plan.batch) return undefined;
-  const { batch } = plan;
-  const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize });
-  return { loader, batch, sequence, batches: options.valSteps };
+  const { batch, ranks } = plan;
+  const part = { rank: ranks > 1 ? rank : 0, ranks };
+  const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, ...part });
+  return { loader, ranks, batch, sequence, batches: options.valSteps };
 }
 
 function defaultOut(data: string, model: string): string {

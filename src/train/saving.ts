@@ -25,19 +25,21 @@ export class Saving {
   constructor(run: Run, hooks: SavingHooks) {
     this.#run = run;
     this.#hooks = hooks;
-    if (run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+    const isRoot = run.ranks === undefined || run.ranks.isRoot;
+    if (isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
   }
 
   /**
    * Begins to save the state after `step` updates, and returns when the state may change: training is held up for the copy
    * from the device alone. A save before this one that is still being written is waited for. What the disk does not take is
-   * told and is no reason to stop.
+   * told and is no reason to stop. Of several ranks, 0 saves what all give it.
    * @param position of the micro-batch that comes next
    */
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
     const before = this.#writing;
-    await this.written();
+    await this.#ready();
+    if (this.#gives()) return;
     const waitedMs = performance.now() - due;
     if (before) {
       this.#hooks.notice(
@@ -64,9 +66,24 @@ export class Saving {
 
   /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
   async saveNow(step: number, position: Position): Promise<void> {
-    await this.written();
+    await this.#ready();
     const due = performance.now();
-    this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
+    if (!this.#gives()) this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
+    await this.#run.ranks?.barrier();
+  }
+
+  /** Nothing is being written, and all ranks are here: none waits in a collective for one that waits for its disk. */
+  async #ready(): Promise<void> {
+    await this.written();
+    await this.#run.ranks?.barrier();
+    this.#run.ranks?.rest();
+  }
+
+  /** Whether this rank gives its part to another, which saves. */
+  #gives(): boolean {
+    if (this.#run.ranks === undefined || this.#run.ranks.isRoot) return false;
+    this.#run.writer.give();
+    return true;
   }
 
   /** Waits until nothing is being written. @throws whatever keeps training from going on */
@@ -102,20 +119,21 @@ export class Saving {
     const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
     const result = await (begun ?? direct()).catch((error) => {
       // The state is still there to be written without the thread.
-      if (inPlace && error instanceof WriterError) return direct();
+      if (inPlace && error instanceof WriterError && !model.sharing) return direct();
       throw error;
     });
     if (result.failure !== undefined) throw new Gpt2Error(result.failure);
     return result;
   }
 
-  /** A copy takes host memory; without it a save is slower, but a save. */
+  /** A copy takes host memory; without it a save is slower, but a save. Parts of other ranks have nowhere else to go. */
   #tryCopy<R>(copy: () => R): R | undefined {
     if (!this.#copies) return undefined;
     try {
       return copy();
     } catch (error) {
-      if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY') throw error;
+      if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY' || this.#run.model.sharing)
+        throw error;
       this.#copies = false;
       const gib = (this.#run.writer.copyBytes / 2 ** 30).toFixed(1);
       this.#hooks.notice(

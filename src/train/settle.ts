@@ -7,6 +7,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
+import { type Place, threadsOf } from '../ranks/place.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { chooseBatch } from './choose-batch.ts';
@@ -27,10 +28,13 @@ export interface Settled {
   readonly valShards: string[];
 }
 
-/** @throws UsageError or Gpt2Error for what cannot be */
-export function settle(given: TrainOptions, notice: (text: string) => void): Settled {
-  const { options: merged, checkpoint } = mergeOptions(given, notice);
-  const target = selectDevice(merged.device ?? 'auto');
+/**
+ * @param place of this process among ranks; undefined: it trains alone, or only looks
+ * @throws UsageError or Gpt2Error for what cannot be
+ */
+export function settle(given: TrainOptions, notice: (text: string) => void, place?: Place): Settled {
+  const { options: merged, checkpoint } = mergeOptions(place ? withRanks(given, place) : given, notice);
+  const target = selectDevice(merged.device ?? 'auto', place?.gpu);
   let options = checkOptions(merged, target.kind);
   const { dataset, trainShards, valShards } = openData(options.data);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingPoint(options.model);
@@ -44,12 +48,15 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
       `--seq ${options.sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
     );
   }
-  const deviceOptions = { ...target, dtype: options.dtype, threads: options.threads };
+  const deviceOptions = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   if (merged.batch === 'auto') {
-    const { sequence: T, totalBatch, maxMemory } = options;
-    const rows = merged.totalBatch === undefined ? undefined : totalBatch / T;
+    const { sequence: T, totalBatch, maxMemory, ranks } = options;
+    const rows = merged.totalBatch === undefined ? undefined : totalBatch / T / ranks;
     const samples = takesSamples(options.sampleEvery, config);
-    const choice = chooseBatch(deviceOptions, config, { T, rows, recompute: merged.recompute, samples, maxMemory });
+    const shares = sharesOf(options);
+    const choice = chooseBatch(deviceOptions, config, {
+      ...{ T, rows, recompute: merged.recompute, samples, maxMemory, shares },
+    });
     options = checkOptions({ ...merged, ...choice }, target.kind, longest);
     notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
   }
@@ -63,6 +70,22 @@ export function settle(given: TrainOptions, notice: (text: string) => void): Set
     trainShards,
     valShards,
   };
+}
+
+/** How many parts a rank's optimizer state is one of. */
+export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+
+/** How many ranks a run is to have: as given, else as the run that is resumed, or a file of options, says. */
+export function wantedRanks(given: TrainOptions): number {
+  const { ranks = 1 } = given.ranks === undefined ? mergeOptions(given, () => {}).options : given;
+  // What is wrong from the command line alone is said before any process is started.
+  if (ranks > 1) checkOptions(given, 'cpu');
+  return ranks;
+}
+
+function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
+  if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
+  throw new UsageError(`--gpus ${given.ranks}, but ${ranks} ranks were started`);
 }
 
 function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {

@@ -3,11 +3,12 @@
 // later. What a step computes is in trainer.ts.
 import type { Batch } from '../batches/loader.ts';
 import { type Position, startPosition } from '../batches/order.ts';
-import { Gpt2Error, NativeError } from '../errors.ts';
-import { meanLoss } from '../evaluate/mean-loss.ts';
+import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import type { Place } from '../ranks/place.ts';
+import { Ranks } from '../ranks/ranks.ts';
 import { readRun } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { doneEvent, hellaswagEvent, sampleText } from './milestones.ts';
+import { doneEvent, hellaswagEvent, sampleText, validationLoss } from './milestones.ts';
 import type { TrainOptions } from './option-table.ts';
 import { openRun, type Run, type RunDescription } from './run.ts';
 import { Saving, type SavingHooks } from './saving.ts';
@@ -18,6 +19,8 @@ import type { BegunStep } from './trainer.ts';
 import { stopAtBadStep } from './trouble.ts';
 
 export interface TrainHooks {
+  /** This process's place among the ranks of a job; default: it trains alone. */
+  readonly place?: Place;
   /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (130 or 143). */
   readonly signal?: AbortSignal;
   /** Told once, before step 0. */
@@ -51,20 +54,47 @@ export class StoppedError extends Gpt2Error {
  * @throws UsageError for options that cannot be; StoppedError after `signal`; Gpt2Error for everything else a user can mend
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
+  const { place, onNotice = () => {} } = hooks;
+  if (!place) {
+    if ((options.ranks ?? 1) === 1) return trainHere(options, hooks);
+    throw new UsageError('a process trains on one GPU: `train --gpus N` on the command line starts N of them');
+  }
+  const ranks = await Ranks.join(place, onNotice, hooks.signal);
+  try {
+    return await trainHere(options, hooks, ranks);
+  } catch (error) {
+    throw await ended(ranks, error);
+  } finally {
+    ranks.close();
+  }
+}
+
+/** What every rank ends with. Being asked to stop is nothing wrong: then all part. */
+async function ended(ranks: Ranks, error: unknown): Promise<unknown> {
+  if (!(error instanceof StoppedError)) return ranks.fail(error);
+  await ranks.leave();
+  return error;
+}
+
+async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks): Promise<TrainResult> {
   const notice = hooks.onNotice ?? (() => {});
-  const run = await openRun(options, notice);
+  const run = await openRun(options, notice, ranks);
   try {
     if (run.startStep >= run.steps) {
       notice(`the run in ${run.out} is finished: ${run.steps} of ${run.steps} steps are done`);
+      await ranks?.leave();
       return { out: run.out, steps: run.steps };
     }
     const session = new Session(run, hooks);
     try {
-      const result = await session.run();
+      const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
       run.log.settle();
+      await ranks?.leave();
       return result;
     } catch (error) {
-      throw error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR' ? session.lost(error) : error;
+      const told = error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR' ? session.lost(error) : error;
+      // Before anything is closed: what other ranks wait for has to be given up first.
+      throw ranks ? await ended(ranks, told) : told;
     } finally {
       await session.close();
     }
@@ -94,6 +124,8 @@ class Session {
   readonly #firstBatch: (() => Batch) | undefined;
   #step: number;
   #underWay: UnderWay | undefined;
+  /** Whether any of several ranks was asked to stop, as of the last step that is settled. */
+  #ranksStop = false;
   #lastEnd = performance.now();
   #logFailed = false;
   #skipped = 0;
@@ -121,7 +153,7 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, model, loader, validation, hellaswag, cache, resumed } = this.#run;
+    const { options, steps, lastStep, startStep, loader, validation, hellaswag, cache, resumed, ranks } = this.#run;
     const { signal, onStart } = this.#hooks;
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
@@ -132,7 +164,9 @@ class Session {
       const step = this.#step;
       const isLast = step === steps;
       const isResumedHere = resumed !== undefined && step === startStep;
-      const isStopping = () => signal?.aborted === true || this.#skippedInARow >= mostSkippedInARow;
+      // Ranks stop after the same step: what one was asked, all find in the step's result.
+      const isAsked = () => (ranks ? this.#ranksStop : signal?.aborted === true);
+      const isStopping = () => isAsked() || this.#skippedInARow >= mostSkippedInARow;
       const isDue = (every: number) => every > 0 && step % every === 0;
       const validates = validation !== undefined && (isLast || isDue(options.valEvery));
       const answers = hellaswag !== undefined && step > 0 && (isLast || isDue(options.hellaswagEvery));
@@ -140,13 +174,14 @@ class Session {
       const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
       if (validates || answers || samples || saves || isStopping()) await this.#settle();
       if (!isResumedHere) {
-        if (validates) {
-          validation.loader.seek(startPosition);
-          const loss = await meanLoss(model, validation, () => validation.loader.next());
-          this.#log({ event: 'val', step, loss });
-        }
+        if (validates) this.#log({ event: 'val', step, loss: await validationLoss(this.#run, validation) });
         if (answers) this.#log(await hellaswagEvent(this.#run, hellaswag, step));
-        if (samples) this.#log({ event: 'sample', step, text: await sampleText(cache, this.#run, step) });
+        if (samples) {
+          if (!ranks || ranks.isRoot) {
+            this.#log({ event: 'sample', step, text: await sampleText(cache, this.#run, step) });
+          }
+          await ranks?.barrier();
+        }
         const stops = isStopping();
         if (stops || isLast || step === lastStep) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#saving.save(step, loader.position);
@@ -163,12 +198,14 @@ class Session {
 
   /** Issues a step. On a GPU a step's result is read after the next was issued, so that the device never waits for the host. */
   async #begin(step: number): Promise<void> {
-    const { options, steps, startStep, trainer, loader, model } = this.#run;
+    const { options, steps, startStep, trainer, loader, model, ranks } = this.#run;
     const begin = performance.now();
+    ranks?.begin(step);
     const lr = learningRateAt({ ...options, steps }, step);
     const { position } = loader;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
-    const begun = await trainer.begin(step, lr, this.#firstBatch ?? (() => loader.next()), limits);
+    const stops = this.#hooks.signal?.aborted === true;
+    const begun = await trainer.begin(step, lr, this.#firstBatch ?? (() => loader.next()), limits, stops);
     await this.#settle();
     this.#underWay = { step, lr, position, begin, begun };
     if (!model.device.captures) await this.#settle();
@@ -181,6 +218,7 @@ class Session {
     this.#underWay = undefined;
     const result = await begun.finished();
     const { loss, norm, updated } = result;
+    this.#ranksStop = result.stops;
     const now = performance.now();
     const ms = now - Math.max(begin, this.#lastEnd);
     this.#lastEnd = now;
@@ -216,12 +254,12 @@ class Session {
     const { steps, out } = this.#run;
     const { signal } = this.#hooks;
     const done = `stopped after ${step} of ${steps} steps and saved`;
-    if (signal?.aborted !== true) {
+    if (signal?.aborted !== true && !this.#ranksStop) {
       return new Gpt2Error(
         `${done}: the last ${this.#skippedInARow} updates were all skipped as spikes; go on with --out ${out} --resume and a smaller --lr or a larger --skip-spikes`,
       );
     }
-    const exitCode = typeof signal.reason === 'number' ? signal.reason : 130;
+    const exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;
     return new StoppedError(`${done}; continue with --out ${out} --resume`, exitCode);
   }
 

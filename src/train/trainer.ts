@@ -5,21 +5,23 @@ import type { Batch } from '../batches/loader.ts';
 import { backward } from '../model/backward.ts';
 import { forward } from '../model/forward.ts';
 import { headForwardBackward } from '../model/head.ts';
-import type { Model } from '../model/model.ts';
-import { ParameterArena } from '../model/parameters.ts';
+import { fp32Copy, type Model } from '../model/model.ts';
+import { ParameterArena, type ParameterCopy } from '../model/parameters.ts';
 import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import { allocateTensor, type PinnedBuffer, type Tensor } from '../native/buffer.ts';
+import type { Communicator } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import { adamw } from '../ops/adamw.ts';
 import { lossSum } from '../ops/cross-entropy.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
+import { Exchange } from './exchange.ts';
 
 export interface TrainerOptions {
   /** Sequences in a micro-batch. */
   readonly batch: number;
   /** Tokens in a sequence. */
   readonly sequence: number;
-  /** Micro-batches in a step. */
+  /** Micro-batches in a step, of each rank. */
   readonly accumulation: number;
   readonly weightDecay: number;
   /** Largest gradient norm; 0 clips nothing. */
@@ -43,6 +45,17 @@ export interface UpdateLimits {
   readonly afterUpdate?: boolean;
 }
 
+/** One call of AdamW, for what one weight decay holds of. */
+export interface Update {
+  readonly weight: Tensor;
+  readonly master: Tensor;
+  readonly m: Tensor;
+  readonly v: Tensor;
+  readonly gradient: Tensor;
+  /** Issued behind it. */
+  readonly done?: () => void;
+}
+
 export interface StepResult {
   /** Mean loss over the step's tokens, before the update. */
   readonly loss: number;
@@ -50,6 +63,8 @@ export interface StepResult {
   readonly norm: number;
   /** False if weights and moments are still what they were before the step; see UpdateLimits. */
   readonly updated: boolean;
+  /** Whether any of several ranks was asked to stop when it began the step. */
+  readonly stops: boolean;
 }
 
 /** A step that was issued. */
@@ -64,64 +79,72 @@ export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
   /** First moments. */
-  readonly m: ParameterArena;
+  readonly m: ParameterCopy;
   /** Second moments. */
-  readonly v: ParameterArena;
+  readonly v: ParameterCopy;
   readonly gradients: ParameterArena;
   readonly #step: Tensor;
-  readonly #firstMicroBatch: { run(): void };
-  readonly #nextMicroBatch: { run(): void };
+  readonly #exchange: Exchange | undefined;
+  /** By `accumulate` and `exchanges`. */
+  readonly #microBatches: readonly (readonly { run(): void }[])[];
   readonly #update: { run(): void };
   readonly #slots: readonly Slot[];
   #begun = 0;
 
-  constructor(model: Model, options: TrainerOptions) {
-    const { device, config } = model;
+  /** @param communicator with the ranks that a step is spread over, each with micro-batches of its own */
+  constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
+    const { device, config, sharing } = model;
     this.model = model;
     this.options = options;
-    this.gradients = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32');
-    this.m = new ParameterArena(device, config, 'moments', 'fp32', 'fp32');
-    this.v = new ParameterArena(device, config, 'moments', 'fp32', 'fp32');
+    const { gradientType } = device;
+    this.gradients = new ParameterArena(device, config, 'gradients', gradientType, 'fp32', sharing?.communicator.ranks);
+    this.m = fp32Copy(device, config, 'moments', sharing);
+    this.v = fp32Copy(device, config, 'moments', sharing);
+    if (communicator) this.#exchange = new Exchange(model, this.gradients, communicator);
     this.#step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
     const { matrices, vectors } = this.gradients;
     device.reserveWorkspace(globalNormScratch(device, { matrixCount: matrices.count, vectorCount: vectors.count }));
-    this.#firstMicroBatch = device.program(() => this.#issueMicroBatch({ accumulate: false }));
-    this.#nextMicroBatch = device.program(() => this.#issueMicroBatch({ accumulate: true }));
+    this.#microBatches = [false, true].map((accumulate) =>
+      [false, true].map((exchanges) => device.program(() => this.#issueMicroBatch({ accumulate, exchanges }))),
+    );
     this.#update = device.program(() => this.#issueUpdate());
     const tokens = options.batch * options.sequence * options.accumulation;
     this.#slots = [new Slot(device, tokens), new Slot(device, tokens)];
   }
 
-  #issueMicroBatch({ accumulate }: { accumulate: boolean }): void {
+  #issueMicroBatch({ accumulate, exchanges }: { accumulate: boolean; exchanges: boolean }): void {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { model } = this;
     const activations = model.activations.at(B, T);
-    const scale = 1 / (B * T * accumulation);
+    // Of all ranks, whose gradients and losses are summed.
+    const scale = 1 / (B * T * accumulation * (this.#exchange?.communicator.ranks ?? 1));
+    const exchange = exchanges ? this.#exchange : undefined;
     forward(model, activations);
     headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
-    backward(model, activations, this.gradients, { accumulate });
+    backward(model, activations, this.gradients, { accumulate, layerDone: exchange?.layerDone });
     lossSum(model.device, { step: this.#step, losses: activations.model.losses, scale, accumulate });
+    exchange?.microBatchDone(this.#step);
   }
 
   #issueUpdate(): void {
     const { device, weights, masters } = this.model;
+    const { weightDecay, gradientClip } = this.options;
     const step = this.#step;
-    const { matrices, vectors } = this.gradients;
-    globalNorm(device, { step, matrices, vectors, maxNorm: this.options.gradientClip });
-    for (const kind of ['matrices', 'vectors'] as const) {
-      adamw(device, {
-        weight: weights[kind],
-        master: masters[kind],
-        m: this.m[kind],
-        v: this.v[kind],
-        gradient: this.gradients[kind],
-        step,
-        beta1,
-        beta2,
-        eps,
-        weightDecay: kind === 'matrices' ? this.options.weightDecay : 0,
-      });
-    }
+    globalNorm(device, { step, ...(this.#exchange?.normed ?? this.gradients), maxNorm: gradientClip });
+    const update = ({ done, ...tensors }: Update, decay: number) => {
+      adamw(device, { ...tensors, step, beta1, beta2, eps, weightDecay: decay });
+      done?.();
+    };
+    const all = (kind: 'matrices' | 'vectors'): Update => ({
+      weight: weights[kind],
+      master: masters[kind],
+      m: this.m[kind],
+      v: this.v[kind],
+      gradient: this.gradients[kind],
+    });
+    for (const each of this.#exchange?.updates(this) ?? [all('matrices')]) update(each, weightDecay);
+    update(all('vectors'), 0);
+    this.#exchange?.updateDone();
   }
 
   /** Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives. */
@@ -132,9 +155,12 @@ export class Trainer {
 
   /**
    * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
-   * same bits. `onMicroBatch` is told before each.
+   * same bits. Of several ranks each computes its own. `onMicroBatch` is told before each.
    */
-  async recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Omit<StepResult, 'updated'>> {
+  async recompute(
+    nextBatch: () => Batch,
+    onMicroBatch: (index: number) => void,
+  ): Promise<Pick<StepResult, 'loss' | 'norm'>> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     const { tokens, targets } = activations.at(B, T).model;
@@ -143,7 +169,7 @@ export class Trainer {
       tokens.write(batch.inputs);
       targets.write(batch.targets);
       onMicroBatch(micro);
-      this.#issueMicroBatch({ accumulate: micro > 0 });
+      this.#issueMicroBatch({ accumulate: micro > 0, exchanges: false });
       await device.finished();
     }
     const { matrices, vectors } = this.gradients;
@@ -156,12 +182,14 @@ export class Trainer {
    * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read;
    * on the CPU it is then done. Two steps may be under way; a third waits for the first. Signals and timers get their turn
    * between micro-batches.
+   * @param stops whether this rank was asked to stop: every rank then finds it in the step's result
    */
   async begin(
     index: number,
     learningRate: number,
     nextBatch: () => Batch,
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
+    stops = false,
   ): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
@@ -176,19 +204,21 @@ export class Trainer {
     slot.values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
     slot.values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
     slot.values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
+    slot.values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
     const block = this.#step.pointer;
     device.call('copyToDeviceAsync', { destination: block, pinned: slot.pinned.at(0), bytes: slot.values.byteLength });
     for (let micro = 0; micro < accumulation; micro++) {
       const { inputs, targets: wanted } = nextBatch();
       slot.copy(inputs, tokens, 2 * micro);
       slot.copy(wanted, targets, 2 * micro + 1);
-      (micro === 0 ? this.#firstMicroBatch : this.#nextMicroBatch).run();
+      const exchanges = this.#exchange !== undefined && micro === accumulation - 1;
+      this.#microBatches[Number(micro > 0)]![Number(exchanges)]!.run();
       if (!device.captures) await device.finished();
     }
     this.#update.run();
     device.call('copyToHostAsync', {
       pinned: slot.pinned.at(resultsAt),
-      source: block + BigInt(GPT2_STEP.GPT2_STEP_LOSS * 4),
+      source: block + BigInt(GPT2_STEP.GPT2_STEP_STOP * 4),
       bytes: slot.results.byteLength,
     });
     device.record(slot.event);
@@ -197,7 +227,12 @@ export class Trainer {
     const finished = async (): Promise<StepResult> => {
       if (!result) await device.reached(slot.event);
       if (!result) {
-        result = { loss: slot.result('LOSS'), norm: slot.result('NORM'), updated: slot.result('UPDATED') !== 0 };
+        result = {
+          loss: slot.result('LOSS'),
+          norm: slot.result('NORM'),
+          updated: slot.result('UPDATED') !== 0,
+          stops: slot.result('STOP') !== 0,
+        };
         slot.settle = undefined;
       }
       return result;
@@ -215,9 +250,9 @@ const tokensAt = 128;
 class Slot {
   readonly event: Pointer;
   readonly pinned: PinnedBuffer;
-  /** The step block's first values. */
+  /** The step block's first values, up to the wish to stop. */
   readonly values: Float32Array;
-  /** The step block's values from the loss on. */
+  /** The step block's values from that on. */
   readonly results: Float32Array;
   /** Reads the result of the step that has the slot; undefined once that is done. */
   settle: (() => Promise<unknown>) | undefined;
@@ -228,13 +263,13 @@ class Slot {
     this.#device = device;
     this.event = device.createEvent();
     this.pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
-    this.values = new Float32Array(this.pinned.memory, 0, GPT2_STEP.GPT2_STEP_AFTER_UPDATE + 1);
-    const results = GPT2_STEP.GPT2_STEP_UPDATED - GPT2_STEP.GPT2_STEP_LOSS + 1;
+    this.values = new Float32Array(this.pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
+    const results = GPT2_STEP.GPT2_STEP_UPDATED - GPT2_STEP.GPT2_STEP_STOP + 1;
     this.results = new Float32Array(this.pinned.memory, resultsAt, results);
   }
 
-  result(name: 'LOSS' | 'NORM' | 'UPDATED'): number {
-    return this.results[GPT2_STEP[`GPT2_STEP_${name}`] - GPT2_STEP.GPT2_STEP_LOSS]!;
+  result(name: 'STOP' | 'LOSS' | 'NORM' | 'UPDATED'): number {
+    return this.results[GPT2_STEP[`GPT2_STEP_${name}`] - GPT2_STEP.GPT2_STEP_STOP]!;
   }
 
   /** Copies the `index`-th array of tokens to the device, behind what was issued before. */

@@ -27,8 +27,9 @@ export async function stopAtBadStep(
   saving: Saving,
   { log, notice }: SavingHooks,
 ): Promise<Gpt2Error> {
-  const { model, trainer, options, out, program } = run;
+  const { model, trainer, options, out, program, ranks } = run;
   const { loss, norm } = result;
+  ranks?.rest();
   const what = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
   notice(`${what}: computing it again to find where it began`);
   // A step may have been begun behind it.
@@ -39,7 +40,13 @@ export async function stopAtBadStep(
     batches.push({ inputs: inputs.slice(), targets: targets.slice() });
     return batches.at(-1)!;
   });
-  const began = finding ? describeFinding(finding) : 'every gradient is finite, but their norm is over what fp32 holds';
+  const findings = (await ranks?.exchange(finding && describeFinding(finding))) ?? [
+    finding && describeFinding(finding),
+  ];
+  const finder = findings.findIndex((each) => typeof each === 'string');
+  const where = ranks && finder >= 0 ? `${ranks.name(finder)}, ` : '';
+  const began =
+    finder >= 0 ? `${where}${findings[finder]}` : 'every gradient is finite, but their norm is over what fp32 holds';
   const attempt = (work: () => string): string => {
     try {
       return work();
@@ -50,6 +57,8 @@ export async function stopAtBadStep(
   };
   let capture: string | undefined;
   const captureText = attempt(() => {
+    // Its loss and norm are of all ranks, its tokens of one.
+    if (ranks) return 'a step of several ranks is not captured';
     capture = writeCapture(capturesFolder(out), { model, moments: trainer, gradients: trainer.gradients }, batches, {
       ...{ program, step, position, finding },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },

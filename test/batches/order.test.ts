@@ -108,6 +108,24 @@ describe('SampleOrder', () => {
   });
 });
 
+describe('where ranks are when rank 0 is somewhere', () => {
+  it.each([SampleOrder, SequenceOrder])('%s: after as many micro-batches', (Kind) => {
+    for (const ranks of [2, 3]) {
+      const orders = Array.from({ length: ranks }, (_, rank) => new Kind({ ...sizes, rank, ranks }));
+      let positions = orders.map(() => startPosition);
+      // A few passes, in which ranks open the shards each in an order of its own.
+      for (let micro = 0; micro < 100; micro++) {
+        for (const [rank, position] of positions.entries()) {
+          const other = new Kind({ ...sizes, rank, ranks });
+          expect(other.whenRootIsAt(positions[0]!)).toEqual(position);
+        }
+        positions = orders.map((order, rank) => order.next(positions[rank]!));
+      }
+      expect(positions[0]!.epoch).toBeGreaterThan(1);
+    }
+  });
+});
+
 describe('SequenceOrder', () => {
   /** The sequences of each step of 8, whatever the split. */
   const steps = (batch: number, ranks: number, accumulation: number) => {

@@ -7,7 +7,7 @@ import { afterEach } from 'vitest';
 import type { CheckpointToWrite, Moments } from '../../src/checkpoint/write.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
-import { ParameterArena, parameterTable } from '../../src/model/parameters.ts';
+import { ParameterArena, type ParameterCopy, parameterTable } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../support/tensors.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
@@ -38,7 +38,7 @@ export function trainedModel(device: Device, seed = 1, config: ModelConfig = tin
   return trained;
 }
 
-export const arenasOf = ({ model, moments }: Trained): ParameterArena[] => [model.masters, moments.m, moments.v];
+export const arenasOf = ({ model, moments }: Trained): ParameterCopy[] => [model.masters, moments.m, moments.v];
 
 /** Every element of weights and moments, padding too, by name. */
 export const contentOf = (trained: Trained): Record<string, Float32Array> =>

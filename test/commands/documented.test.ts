@@ -74,6 +74,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   train: (args) => {
     if (args.includes('--resume')) return [];
     if (args.includes('--dry-run')) return ['--device', 'cpu'];
+    if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
     const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
     const served = args.includes('--serve') ? ['--serve', '0'] : [];
     return [...tinyModel, ...sizes, ...served, '--out', 'runs/made', '--overwrite'];

@@ -13,7 +13,7 @@ const layers: readonly (readonly string[])[] = [
   ['bench'],
   ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor', 'live'],
   ['tensorboard'],
-  ['runs', 'exchange'],
+  ['runs', 'exchange', 'ranks'],
   ['checkpoint'],
   ['batches', 'datasets'],
   ['shards', 'tokenizer', 'model'],

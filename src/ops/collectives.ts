@@ -1,0 +1,55 @@
+// Sums and copies over ranks. Each runs behind what was issued before it and beside what comes next: `joinCollectives` puts
+// what comes next behind it. See cuda/gpt2.h.
+import { GPT2_DTYPE } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
+import type { Communicator } from '../native/communicator.ts';
+import { dimensions, expect } from './dimensions.ts';
+
+/** `data` becomes the sum of every rank's. */
+export function allReduce(communicator: Communicator, data: Tensor): void {
+  communicator.device.call('allReduce', {
+    data: data.pointer,
+    communicator: communicator.handle,
+    count: data.count,
+    dtype: dtypeOf('all_reduce', data),
+  });
+}
+
+/** `out` becomes this rank's part of the sum of every rank's `input`; it may be that part of `input`. */
+export function reduceScatter(communicator: Communicator, { out, input }: { out: Tensor; input: Tensor }): void {
+  checkParts('reduce_scatter', communicator, { part: out, whole: input });
+  communicator.device.call('reduceScatter', {
+    out: out.pointer,
+    in: input.pointer,
+    communicator: communicator.handle,
+    count: out.count,
+    dtype: dtypeOf('reduce_scatter', input),
+  });
+}
+
+/** `out` becomes every rank's `input`, one behind the other; `input` may be this rank's part of it. */
+export function allGather(communicator: Communicator, { out, input }: { out: Tensor; input: Tensor }): void {
+  checkParts('all_gather', communicator, { part: input, whole: out });
+  communicator.device.call('allGather', {
+    out: out.pointer,
+    in: input.pointer,
+    communicator: communicator.handle,
+    count: input.count,
+    dtype: dtypeOf('all_gather', input),
+  });
+}
+
+/** What is issued from now on runs behind the collectives issued so far. */
+export function joinCollectives(communicator: Communicator): void {
+  communicator.device.call('collectivesJoin', { communicator: communicator.handle });
+}
+
+function checkParts(op: string, { ranks }: Communicator, { part, whole }: { part: Tensor; whole: Tensor }): void {
+  dimensions(op, { whole: [whole, part.type, 'N'] });
+  expect(op, whole.count === ranks * part.count, `${whole.count} elements are not ${ranks} parts of ${part.count}`);
+}
+
+function dtypeOf(op: string, { name, type }: Tensor): number {
+  expect(op, type !== 'int32', `${name} must be fp32 or bf16, not int32`);
+  return type === 'bf16' ? GPT2_DTYPE.GPT2_BF16 : GPT2_DTYPE.GPT2_FP32;
+}

@@ -1,0 +1,45 @@
+// Whether ranks are about to do the same: each tells what it has read for itself, and the first that differs from rank 0
+// is named with what differs. All ranks compare alike, so that all end with the same words.
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type LibraryKind, libraryPath } from '../native/library.ts';
+import type { Ranks } from './ranks.ts';
+
+/** Names and values, as deep as they are. */
+export type Facts = Readonly<Record<string, unknown>>;
+
+/** @throws RankError, the same at every rank, naming the first that differs */
+export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
+  const all = await ranks.exchange(facts);
+  const wanted = flat(all[0]!);
+  for (const [rank, told] of all.entries()) {
+    const found = flat(told);
+    for (const name of new Set([...wanted.keys(), ...found.keys()])) {
+      if (wanted.get(name) === found.get(name)) continue;
+      throw ranks.disagreement(
+        rank,
+        `${name} is ${found.get(name) ?? 'not there'}, at rank 0 ${wanted.get(name) ?? 'not there'}`,
+      );
+    }
+  }
+}
+
+/** "configuration.batch" to "4". */
+function flat(value: unknown, path: readonly string[] = []): Map<string, string> {
+  if (typeof value !== 'object' || value === null) return new Map([[path.join('.'), JSON.stringify(value)]]);
+  return new Map(Object.entries(value).flatMap(([name, each]) => [...flat(each, [...path, name])]));
+}
+
+/** sha256 over the program as it runs, source or compiled, and the native library. */
+export function codeHash(kind: LibraryKind): string {
+  const hash = createHash('sha256');
+  const own = fileURLToPath(import.meta.url);
+  const folder = join(dirname(own), '..');
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => extname(name) === extname(own),
+  );
+  for (const name of files.sort()) hash.update(name).update(readFileSync(join(folder, name)));
+  return hash.update(readFileSync(libraryPath(kind))).digest('hex');
+}

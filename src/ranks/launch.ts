@@ -1,0 +1,99 @@
+// Starts the ranks of a job on this machine, each a process of this program with the same arguments, and ends with them. What
+// they are to each other they settle themselves (ranks.ts); here signals are passed on, and what does not end is ended.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import { Gpt2Error } from '../errors.ts';
+
+/** How long ranks may take to end by themselves when one has failed; rank 0 may be writing a checkpoint. */
+const graceMilliseconds = 3000;
+const rootGraceMilliseconds = 8000;
+/** Of what a rank other than 0 says, its last characters are kept. */
+const keptCharacters = 4000;
+
+const signalOf: Readonly<Record<number, NodeJS.Signals>> = { 129: 'SIGHUP', 130: 'SIGINT', 143: 'SIGTERM' };
+
+/**
+ * Runs `count` ranks to their end. Rank 0 has this process's standard streams.
+ * @param signal passed on to every rank once; its reason is an exit code
+ * @returns the exit code of the whole
+ * @throws Gpt2Error saying which rank was ended by what, where no rank could say it itself
+ */
+export async function launchRanks(count: number, signal?: AbortSignal): Promise<number> {
+  const port = process.env.MASTER_PORT ?? String(await freePort());
+  const token = process.env.GPT2_JOB_TOKEN ?? randomBytes(32).toString('hex');
+  const ranks = Array.from({ length: count }, (_, rank) => start(rank, count, { port, token }));
+  const pass = () => {
+    for (const { child } of ranks) child.kill(signalOf[signal?.reason as number] ?? 'SIGTERM');
+  };
+  signal?.addEventListener('abort', pass, { once: true });
+  const timers: NodeJS.Timeout[] = [];
+  const failed = () => {
+    if (timers.length > 0) return;
+    for (const [rank, { child }] of ranks.entries()) {
+      timers.push(setTimeout(() => child.kill('SIGKILL'), rank === 0 ? rootGraceMilliseconds : graceMilliseconds));
+    }
+  };
+  const ends = await Promise.all(
+    ranks.map(async ({ ended }) => {
+      const end = await ended;
+      if (end.code !== 0) failed();
+      return end;
+    }),
+  );
+  for (const timer of timers) clearTimeout(timer);
+  signal?.removeEventListener('abort', pass);
+  const [root] = ends as [End, ...End[]];
+  if (root.code === 0 && ends.every(({ code }) => code === 0)) return 0;
+  // Rank 0 has said why, unless it was ended from outside.
+  if (root.code !== null && root.code !== 0) return root.code;
+  const rank = ends.findIndex(({ code }) => code !== 0);
+  const { code, signal: by, said } = ends[rank]!;
+  throw new Gpt2Error(`rank ${rank} ${by ? `was ended by ${by}` : `ended with ${code}`}${said && `: ${said}`}`);
+}
+
+interface End {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  /** The end of what it wrote to standard error, where nobody else has seen it. */
+  readonly said: string;
+}
+
+function start(rank: number, count: number, { port, token }: { port: string; token: string }) {
+  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+    // The channel closes with this process, however that ends.
+    stdio: rank === 0 ? ['inherit', 'inherit', 'inherit', 'ipc'] : ['ignore', 'ignore', 'pipe', 'ipc'],
+    env: {
+      ...process.env,
+      ...{ RANK: String(rank), WORLD_SIZE: String(count), LOCAL_RANK: String(rank), LOCAL_WORLD_SIZE: String(count) },
+      ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: port, GPT2_JOB_TOKEN: token, GPT2_LAUNCHED: '1' },
+    },
+  });
+  let said = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-keptCharacters);
+  });
+  const ended = new Promise<End>((resolve) => {
+    child.once('error', ({ message }) => resolve({ code: 1, signal: null, said: message }));
+    child.once('close', (code, signal) => resolve({ code, signal, said: said.trim() }));
+  });
+  return { child, ended };
+}
+
+/** Asks a rank to stop, saved, when the process that launched it is gone. */
+export function stopWithLauncher(): void {
+  if (process.env.GPT2_LAUNCHED !== '1' || !process.channel) return;
+  process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
+  process.channel.unref();
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}

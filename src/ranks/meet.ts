@@ -1,0 +1,118 @@
+// How ranks find each other: rank 0 listens, every other connects to it, again and again until it is there.
+import { connect as connectSocket, createServer, type Server } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { Gpt2Error } from '../errors.ts';
+import { Channel, introduce, RefusedError, welcome } from './channel.ts';
+import type { Place } from './place.ts';
+
+const retryMilliseconds = 200;
+
+/**
+ * At rank 0 a channel to every other rank, by rank; elsewhere one to rank 0.
+ * @throws Gpt2Error if one does not come in time, or rank 0 takes this one for a stranger
+ */
+export const meet = (
+  place: Place,
+  notice: (text: string) => void,
+  signal?: AbortSignal,
+): Promise<Map<number, Channel>> => (place.rank === 0 ? gather(place, notice, signal) : reach(place, signal));
+
+const stopped = () => new Gpt2Error('stopped while it waited for the other ranks');
+
+async function gather(
+  place: Place,
+  notice: (text: string) => void,
+  signal: AbortSignal | undefined,
+): Promise<Map<number, Channel>> {
+  const { ranks, port, joinSeconds, token } = place;
+  const channels = new Map<number, Channel>();
+  const server = await listen(place);
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      timer = globalThis.setTimeout(() => {
+        const missing = Array.from({ length: ranks }, (_, rank) => rank).filter(
+          (rank) => rank > 0 && !channels.has(rank),
+        );
+        const names = missing.length === 1 ? `rank ${missing} has` : `ranks ${missing.join(', ')} have`;
+        reject(new Gpt2Error(`${names} not come to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
+      }, joinSeconds * 1000);
+      signal?.addEventListener('abort', () => reject(stopped()), { once: true });
+      server.on('connection', async (socket) => {
+        const channel = new Channel(socket);
+        const refuse = (rank: number) => {
+          if (rank < 1 || rank >= ranks) return `there is no rank ${rank} of ${ranks}`;
+          return channels.has(rank) ? `rank ${rank} is there already` : undefined;
+        };
+        try {
+          channels.set(await welcome(channel, { token, ranks, refuse }), channel);
+          if (channels.size === ranks - 1) resolve();
+        } catch (error) {
+          notice(`refused a connection from ${channel.peer}: ${(error as Error).message}`);
+          channel.close();
+        }
+      });
+    });
+    return channels;
+  } catch (error) {
+    for (const channel of channels.values()) channel.close();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+    server.close();
+  }
+}
+
+function listen({ host, port }: Place): Promise<Server> {
+  // Ranks of this machine alone need no other to see the port.
+  const isLocal = host === '127.0.0.1' || host === 'localhost';
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once('error', ({ message, code }: NodeJS.ErrnoException) => {
+      const why = code === 'EADDRINUSE' ? 'it is in use; set MASTER_PORT to another, for every rank' : message;
+      reject(new Gpt2Error(`cannot listen on port ${port}: ${why}`));
+    });
+    server.listen(port, isLocal ? '127.0.0.1' : undefined, () => resolve(server));
+  });
+}
+
+async function reach(
+  { rank, ranks, host, port, token, joinSeconds }: Place,
+  signal: AbortSignal | undefined,
+): Promise<Map<number, Channel>> {
+  const end = performance.now() + joinSeconds * 1000;
+  for (;;) {
+    try {
+      const channel = await connect(host, port);
+      try {
+        await introduce(channel, { token, rank, ranks });
+        return new Map([[0, channel]]);
+      } catch (error) {
+        channel.close();
+        throw error;
+      }
+    } catch (error) {
+      const { message } = error as Error;
+      if (error instanceof RefusedError) {
+        throw new Gpt2Error(`rank 0 at ${host}:${port} refused this rank: ${message}`, { cause: error });
+      }
+      if (performance.now() > end) {
+        throw new Gpt2Error(`rank 0 was not reached at ${host}:${port} within ${joinSeconds} s: ${message}`, {
+          cause: error,
+        });
+      }
+      await setTimeout(retryMilliseconds);
+      if (signal?.aborted) throw stopped();
+    }
+  }
+}
+
+const connect = (host: string, port: number): Promise<Channel> =>
+  new Promise((resolve, reject) => {
+    const socket = connectSocket({ host, port });
+    socket.once('error', reject);
+    socket.once('connect', () => {
+      socket.off('error', reject);
+      resolve(new Channel(socket));
+    });
+  });

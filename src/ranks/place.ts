@@ -1,0 +1,136 @@
+// This process's place among the ranks of a job, as whatever launched it says in the environment: train --gpus and torchrun
+// (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*). How the ranks then meet is ranks.ts's.
+import { createHash } from 'node:crypto';
+import { availableParallelism, userInfo } from 'node:os';
+import { UsageError } from '../errors.ts';
+
+export interface Place {
+  readonly rank: number;
+  readonly ranks: number;
+  /** Counted on this machine. */
+  readonly localRank: number;
+  readonly localRanks: number;
+  /** Index of its GPU: its own, or the only one that the launcher shows it. */
+  readonly gpu: number;
+  /** Where rank 0 listens. */
+  readonly host: string;
+  readonly port: number;
+  /** What tells this job's ranks from anybody else's; never sent itself. */
+  readonly token: string;
+  /** Seconds that a rank may take to join. */
+  readonly joinSeconds: number;
+  /** Seconds without a sign of life after which a rank is given up, once training has begun. */
+  readonly silenceSeconds: number;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** What a launcher says, before defaults. */
+interface Told {
+  readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
+  /** Its name for the job: all its ranks have it, no other job has. */
+  readonly job: string | undefined;
+  readonly host: string | undefined;
+  readonly port: number | undefined;
+}
+
+/** The place that a launcher gave this process; undefined where it trains by itself. @throws UsageError for one that cannot be */
+export function placeFromEnvironment(environment: Environment = process.env): Place | undefined {
+  const told = torchForm(environment) ?? slurmForm(environment) ?? openMpiForm(environment);
+  if (!told) return undefined;
+  const { names, job } = told;
+  const rank = whole(environment, names.rank, 0);
+  const ranks = whole(environment, names.ranks, 1);
+  if (ranks === 1) return undefined;
+  if (rank >= ranks) throw new UsageError(`${names.rank} is ${rank}, but ${names.ranks} is ${ranks}`);
+  const localRank = environment[names.localRank] === undefined ? rank : whole(environment, names.localRank, 0);
+  const localRanks = environment[names.localRanks] === undefined ? 1 : whole(environment, names.localRanks, 1);
+  const host = environment.MASTER_ADDR ?? told.host;
+  if (!host) throw new UsageError(`MASTER_ADDR is not set: the machine of rank 0, as rank ${rank} reaches it`);
+  const port = told.port ?? derivedPort(job);
+  return {
+    ...{ rank, ranks, localRank, localRanks, host, port },
+    gpu: /^[^,]+$/.test(environment.CUDA_VISIBLE_DEVICES ?? '') ? 0 : localRank,
+    token: environment.GPT2_JOB_TOKEN || derivedToken(job ?? `${host}:${port}:${ranks}`),
+    joinSeconds: environment.GPT2_JOIN_SECONDS ? whole(environment, 'GPT2_JOIN_SECONDS', 1) : 300,
+    silenceSeconds: environment.GPT2_SILENCE_SECONDS ? whole(environment, 'GPT2_SILENCE_SECONDS', 1) : 20,
+  };
+}
+
+function torchForm(environment: Environment): Told | undefined {
+  const { RANK, WORLD_SIZE, MASTER_PORT, TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE } = environment;
+  if (RANK === undefined || WORLD_SIZE === undefined) return undefined;
+  // torchrun itself listens on MASTER_PORT then.
+  const isTaken = TORCHELASTIC_USE_AGENT_STORE === 'True';
+  return {
+    names: { rank: 'RANK', ranks: 'WORLD_SIZE', localRank: 'LOCAL_RANK', localRanks: 'LOCAL_WORLD_SIZE' },
+    job: TORCHELASTIC_RUN_ID && `torchrun ${TORCHELASTIC_RUN_ID} ${MASTER_PORT}`,
+    host: undefined,
+    port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1) + (isTaken ? 1 : 0),
+  };
+}
+
+function slurmForm(environment: Environment): Told | undefined {
+  const { SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_NTASKS, SLURM_JOB_ID, SLURM_STEP_ID, MASTER_PORT } = environment;
+  if (SLURM_PROCID === undefined || (SLURM_STEP_NUM_TASKS ?? SLURM_NTASKS) === undefined) return undefined;
+  // A batch script has them too; its ranks are what srun starts from it.
+  if (SLURM_JOB_ID !== undefined && SLURM_STEP_ID === undefined) return undefined;
+  const nodes = environment.SLURM_STEP_NODELIST ?? environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
+  return {
+    names: {
+      rank: 'SLURM_PROCID',
+      ranks: SLURM_STEP_NUM_TASKS === undefined ? 'SLURM_NTASKS' : 'SLURM_STEP_NUM_TASKS',
+      localRank: 'SLURM_LOCALID',
+      localRanks: 'SLURM_NTASKS_PER_NODE',
+    },
+    job: SLURM_JOB_ID && `slurm ${SLURM_JOB_ID}.${SLURM_STEP_ID}`,
+    host: nodes && firstNode(nodes),
+    port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1),
+  };
+}
+
+function openMpiForm(environment: Environment): Told | undefined {
+  const { OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MASTER_PORT } = environment;
+  if (OMPI_COMM_WORLD_RANK === undefined || OMPI_COMM_WORLD_SIZE === undefined) return undefined;
+  const job = environment.PMIX_NAMESPACE ?? environment.OMPI_MCA_ess_base_jobid;
+  return {
+    names: {
+      rank: 'OMPI_COMM_WORLD_RANK',
+      ranks: 'OMPI_COMM_WORLD_SIZE',
+      localRank: 'OMPI_COMM_WORLD_LOCAL_RANK',
+      localRanks: 'OMPI_COMM_WORLD_LOCAL_SIZE',
+    },
+    job: job && `mpirun ${job}`,
+    host: OMPI_COMM_WORLD_LOCAL_SIZE === OMPI_COMM_WORLD_SIZE ? '127.0.0.1' : undefined,
+    port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1),
+  };
+}
+
+/** CPU threads of a rank that was given `threads`, 0 for all cores: those of a machine are shared by its ranks. */
+export const threadsOf = (threads: number, place: Place | undefined): number =>
+  threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
+
+/** "gpu03" of "gpu[03-05,09],login1". */
+export function firstNode(nodes: string): string {
+  const match = /^([^[,]*)(?:\[([^\],-]+)[^\]]*\]([^,]*))?/.exec(nodes)!;
+  return `${match[1]}${match[2] ?? ''}${match[3] ?? ''}`;
+}
+
+function whole(environment: Environment, name: string, least: number): number {
+  const text = environment[name];
+  const value = /^\d{1,9}$/.test(text ?? '') ? Number(text) : Number.NaN;
+  if (value >= least) return value;
+  throw new UsageError(
+    `the environment variable ${name} must be a whole number of at least ${least}, not ${JSON.stringify(text)}`,
+  );
+}
+
+/** Below the ports that systems give out by themselves. */
+function derivedPort(job: string | undefined): number {
+  if (job === undefined) throw new UsageError('MASTER_PORT is not set: the port that rank 0 listens on');
+  return 10_000 + (createHash('sha256').update(job).digest().readUInt32LE() % 20_000);
+}
+
+/** Known to whoever knows the job: it keeps jobs apart, but is no secret; GPT2_JOB_TOKEN is for networks with strangers. */
+const derivedToken = (job: string): string =>
+  createHash('sha256').update(`gpt2.ts ${job} ${userInfo().username}`).digest('hex');

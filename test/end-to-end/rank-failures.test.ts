@@ -1,0 +1,226 @@
+// What goes wrong with ranks, and what is asked of them from outside: one that is killed, hangs or is not like the others, a
+// stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { hostname } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import { logPath } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { command, Workplace } from '../support/cli.ts';
+import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  rankData(place);
+});
+afterAll(() => place[Symbol.dispose]());
+
+it('a step that is not finite ends all ranks, says where it began and is saved as it was before', () => {
+  const args = [
+    'train',
+    ...tinyRanks,
+    ...sharedSteps,
+    '--lr',
+    '1e30',
+    '--steps',
+    '9',
+    '--val-every',
+    '0',
+    '--out',
+    'bad',
+    '--gpus',
+    '2',
+  ];
+  const { code, stderr } = place.run(args);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(
+    /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved as it was before the step; go on with --out bad/,
+  );
+  const { step } = resolveCheckpoint(place.path('bad')).manifest;
+  expect(stderr).toContain(`step ${step} is not finite`);
+});
+
+describe('a job', () => {
+  const jobs: Job[] = [];
+  afterEach(() => {
+    for (const job of jobs.splice(0)) job.kill();
+  });
+  /** Ranks in torchrun's words. */
+  async function job(args: readonly string[][], environment: Record<string, string>[] = []): Promise<Job> {
+    const started = new Job(place);
+    jobs.push(started);
+    const MASTER_PORT = await freePort();
+    for (const [rank, given] of args.entries()) {
+      started.start(given, {
+        ...{ RANK: String(rank), WORLD_SIZE: String(args.length), LOCAL_RANK: String(rank), MASTER_ADDR: '127.0.0.1' },
+        ...{ MASTER_PORT, LOCAL_WORLD_SIZE: String(args.length), ...environment[rank] },
+      });
+    }
+    return started;
+  }
+  const endless = [...sharedSteps, ...'--steps 1000000 --val-every 0 --save-every 0'.split(' ')];
+  const isTraining = async (out: string) => {
+    while (
+      !existsSync(logPath(place.path(out))) ||
+      readFileSync(logPath(place.path(out)), 'utf8').split('\n').length < 5
+    )
+      await setTimeout(20);
+  };
+
+  it('whose rank is killed ends with its name', async () => {
+    const three = await job([1, 2, 3].map(() => [...endless, '--out', 'killed']));
+    await isTraining('killed');
+    three.processes[2]!.kill('SIGKILL');
+    expect(await three.ends()).toEqual([1, 1, 'SIGKILL']);
+    for (const rank of [0, 1]) expect(three.said(rank)).toContain(`rank 2 on ${hostname()} is gone: its connection`);
+  });
+
+  it('whose rank hangs ends with its name', async () => {
+    const two = await job([1, 2].map(() => [...endless, '--out', 'hung']));
+    await isTraining('hung');
+    two.processes[1]!.kill('SIGSTOP');
+    const begun = performance.now();
+    await once(two.processes[0]!, 'close');
+    expect(performance.now() - begun).toBeLessThan(30_000);
+    expect(two.said(0)).toContain(`rank 1 on ${hostname()} has not answered for 6 s`);
+  });
+
+  it('whose ranks are told different things says what, in every rank', async () => {
+    const two = await job([
+      [...endless, '--out', 'different'],
+      [...endless, '--out', 'different', '--lr', '2e-3'],
+    ]);
+    expect(await two.ends()).toEqual([1, 1]);
+    const text = `rank 1 on ${hostname()} disagrees: configuration.learningRate is 0.002, at rank 0 0.001\n`;
+    for (const rank of [0, 1]) expect(two.said(rank)).toBe(text);
+    expect(existsSync(place.path('different'))).toBe(false);
+  });
+
+  it('whose ranks read different data says which shard', async () => {
+    place.data({ train: [2000, 1501, 1000], val: 1300, vocabulary: 100, name: 'other' });
+    const two = await job([
+      [...endless, '--out', 'data-differs'],
+      [...endless, '--out', 'data-differs', '--data', 'other'],
+    ]);
+    expect(await two.ends()).toEqual([1, 1]);
+    expect(two.said(0)).toMatch(/rank 1 on .* disagrees: training\.1\.tokens is 1501, at rank 0 1500/);
+  });
+
+  it('with a token of its own lets in nobody else', async () => {
+    const args = [...endless, '--out', 'token', '--stop-after', '2'];
+    const two = await job([args, args], [{ GPT2_JOB_TOKEN: 'a', GPT2_JOIN_SECONDS: '3' }, { GPT2_JOB_TOKEN: 'b' }]);
+    expect(await two.ends()).toEqual([1, 1]);
+    expect(two.said(1)).toMatch(
+      /rank 1 on .*: rank 0 at 127\.0\.0\.1:\d+ refused this rank: its job token is another\n/,
+    );
+    expect(two.said(0)).toMatch(/rank 0 on .*: rank 1 has not come to port \d+ within 3 s/);
+  });
+
+  it('stops saved, all ranks after the same step, when one is asked to', async () => {
+    const args = [...endless, '--out', 'asked'];
+    const two = await job([args, args]);
+    await isTraining('asked');
+    two.processes[1]!.kill('SIGTERM');
+    expect(await two.ends()).toEqual([130, 143]);
+    const { step } = resolveCheckpoint(place.path('asked')).manifest;
+    expect(two.said(0)).toContain(`stopped after ${step} of 1000000 steps and saved`);
+  });
+
+  it.each([
+    [
+      'srun',
+      (rank: number) => ({
+        ...{ SLURM_PROCID: String(rank), SLURM_NTASKS: '2', SLURM_STEP_NUM_TASKS: '2', SLURM_LOCALID: String(rank) },
+        ...{ SLURM_JOB_ID: String(process.pid), SLURM_STEP_ID: '0', SLURM_STEP_NODELIST: '127.0.0.1' },
+      }),
+    ],
+    [
+      'mpirun',
+      (rank: number) => ({
+        ...{ OMPI_COMM_WORLD_RANK: String(rank), OMPI_COMM_WORLD_SIZE: '2', OMPI_COMM_WORLD_LOCAL_RANK: String(rank) },
+        ...{ OMPI_COMM_WORLD_LOCAL_SIZE: '2', PMIX_NAMESPACE: `test-${process.pid}` },
+      }),
+    ],
+  ])('started by %s finds itself', async (name, environment) => {
+    const two = new Job(place);
+    jobs.push(two);
+    const args = [...sharedSteps, ...`--steps 5 --val-every 0 --out by-${name}`.split(' ')];
+    for (const rank of [0, 1]) two.start(args, environment(rank));
+    expect(await two.ends(), two.said(0)).toEqual([0, 0]);
+    expect(two.said(0)).toContain('2 ranks on this machine');
+    expect(two.said(1)).toBe('');
+    expect(readRun(place.path(`by-${name}`)).series.train.length).toBe(5);
+  });
+});
+
+describe('train --gpus', () => {
+  const endless = [...tinyRanks, ...sharedSteps, ...'--steps 1000000 --val-every 0'.split(' ')];
+
+  it('passes Ctrl-C on, and all ranks stop, saved', async () => {
+    const child = place.start(['train', ...endless, '--out', 'interrupted', '--gpus', '2']);
+    let said = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+    child.stdout.resume();
+    const path = logPath(place.path('interrupted'));
+    while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
+    child.kill('SIGINT');
+    const [code] = (await once(child, 'close')) as [number];
+    expect(code, said).toBe(130);
+    expect(said).toMatch(/^\nstopping after this step .*\nstopped after \d+ of 1000000 steps and saved; continue with/);
+  });
+
+  it.skipIf(!existsSync('/proc/self/task'))('says which rank was ended from outside where rank 0 cannot', async () => {
+    const child = place.start(['train', ...endless, '--out', 'root-killed', '--gpus', '2']);
+    let said = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+    child.stdout.resume();
+    const path = logPath(place.path('root-killed'));
+    while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
+    // Its children, in the order in which they were started.
+    const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+      .trim()
+      .split(' ')
+      .map(Number);
+    process.kill(children[0]!, 'SIGKILL');
+    const [code] = (await once(child, 'close')) as [number];
+    expect(code).toBe(1);
+    expect(said).toBe('rank 0 was ended by SIGKILL\n');
+    // The other has ended over it.
+    expect(() => process.kill(children[1]!, 0)).toThrow('ESRCH');
+  });
+
+  it('says that its port is busy', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as { port: number };
+    const child = spawn(process.execPath, [...command, 'train', ...endless, '--out', 'busy', '--gpus', '2'], {
+      cwd: place.folder,
+      env: { ...process.env, MASTER_PORT: String(port) },
+    });
+    let said = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+    const [code] = (await once(child, 'close')) as [number];
+    server.close();
+    expect(code).toBe(1);
+    expect(said).toContain(`cannot listen on port ${port}: it is in use`);
+  });
+
+  it('refuses what the command line alone shows to be wrong, before any process is started', () => {
+    const { code, stderr } = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', '2', '--total-batch', '96']);
+    expect(code).toBe(2);
+    expect(stderr).toBe(
+      '--total-batch 96 is not a multiple of --batch 2 x --seq 16 x --gpus 2 = 64 tokens; take one that is\n',
+    );
+  });
+});

@@ -1,0 +1,116 @@
+// Runs of several ranks from the command line, on the CPU: the figures of one rank with accumulation, the same bits at every run,
+// and checkpoints that move between numbers of ranks. What goes wrong with ranks is in rank-failures.test.ts.
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import { rankLogPath } from '../../src/runs/paths.ts';
+import { readRun, type Series } from '../../src/runs/reader.ts';
+import { writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
+import { randomQuestions } from '../support/questions.ts';
+import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  rankData(place);
+});
+afterAll(() => place[Symbol.dispose]());
+
+const long = [...sharedSteps, ...'--steps 40 --val-every 10'.split(' ')];
+
+function run(args: readonly string[], env: Record<string, string> = {}) {
+  const result = place.run(['train', ...tinyRanks, ...args], env);
+  expect(result.code, result.stderr).toBe(0);
+  return result;
+}
+const series = (out: string) => readRun(place.path(out)).series;
+const furthest = (a: Series, b: Series): number => {
+  expect(a.map(([step]) => step)).toEqual(b.map(([step]) => step));
+  return Math.max(...a.map(([, value], index) => Math.abs(value - b[index]![1])));
+};
+
+describe('figures', () => {
+  // As many tokens as two ranks validate with: a batch is one of each rank.
+  beforeAll(() => void run([...long, '--out', 'one', '--val-steps', '12']));
+
+  it.each([
+    [2, 1, 'again'],
+    [2, 0, ''],
+    [3, 1, ''],
+    [3, 0, 'again'],
+  ])('%i ranks, ZeRO %i: those of one with accumulation, and the same bits %s', (ranks, zero, again) => {
+    const given = [...long, '--gpus', String(ranks), '--zero', String(zero), '--val-steps', String(12 / ranks)];
+    const { stdout } = run([...given, '--out', `${ranks}-${zero}`]);
+    expect(stdout).toContain(`${ranks} ranks on this machine`);
+    const [alone, together] = [series('one'), series(`${ranks}-${zero}`)];
+    expect(together.train.length).toBe(40);
+    expect(furthest(alone.train, together.train)).toBeLessThan(1e-5);
+    expect(furthest(alone.norm, together.norm)).toBeLessThan(1e-5);
+    // Before the first update it is the same sum of the same numbers.
+    expect(together.val[0]).toEqual(alone.val[0]);
+    expect(furthest(alone.val, together.val)).toBeLessThan(1e-5);
+    // The other ranks' own logs have the same losses.
+    const own = readFileSync(rankLogPath(place.path(`${ranks}-${zero}`), ranks - 1), 'utf8');
+    expect(own).toContain(`"loss":${together.train.at(-1)![1]}`);
+
+    if (!again) return;
+    run([...given, '--out', `${ranks}-${zero}-again`]);
+    expect(figuresOf(place.path(`${ranks}-${zero}-again`))).toEqual(figuresOf(place.path(`${ranks}-${zero}`)));
+    const files = (out: string) => resolveCheckpoint(place.path(out)).manifest.files;
+    expect(files(`${ranks}-${zero}-again`)).toEqual(files(`${ranks}-${zero}`));
+  });
+});
+
+it('a checkpoint moves from 2 ranks to 1 and to 3, and what comes is what one run gives', () => {
+  run([...long, '--out', 'straight', '--val-every', '0']);
+  run([...long, '--out', 'moved', '--val-every', '0', '--gpus', '2', '--stop-after', '13']);
+  const { stdout } = run(['--out', 'moved', '--resume', '--gpus', '1', '--stop-after', '27']);
+  expect(stdout).toContain("--gpus 1 in place of the run's 2");
+  run(['--out', 'moved', '--resume', '--gpus', '3']);
+  expect(furthest(series('straight').train, series('moved').train)).toBeLessThan(1e-5);
+  expect(resolveCheckpoint(place.path('moved')).manifest.configuration).toMatchObject({ ranks: 3 });
+});
+
+it("in llm.c's order a run resumes bit for bit, ranks at other shards, and only with as many", () => {
+  const given = '--batch 2 --total-batch 128 --steps 60 --lr 1e-3 --val-every 0 --gpus 2'.split(' ');
+  run([...given, '--out', 'llmc']);
+  run([...given, '--out', 'llmc-stopped', '--save-every', '37', '--stop-after', '37']);
+  run(['--out', 'llmc-stopped', '--resume']);
+  expect(figuresOf(place.path('llmc-stopped'))).toEqual(figuresOf(place.path('llmc')));
+  const { code, stderr } = place.run(['train', '--out', 'llmc-stopped', '--resume', '--gpus', '1']);
+  expect(code).toBe(1);
+  expect(stderr).toContain(
+    'with --gpus 1: it was trained with 2; only --order sequence can continue with another split',
+  );
+});
+
+it('HellaSwag is asked by ranks in turn, with the figures of one', () => {
+  writeQuestions(place.path('questions.bin'), randomQuestions(60, { vocabulary: 100, longest: 12 }));
+  // Weights that stay what they were, so that the answers are to the same.
+  const asked = '--batch 2 --total-batch 64 --order sequence --steps 2 --lr 0 --val-every 0 --hellaswag-every 2'.split(
+    ' ',
+  );
+  const answers = [1, 2].map((ranks) => {
+    run([...asked, '--hellaswag', 'questions.bin', '--gpus', String(ranks), '--out', `asked-${ranks}`]);
+    return readRun(place.path(`asked-${ranks}`)).events.find(({ event }) => event === 'hellaswag');
+  });
+  expect(answers[0]).toMatchObject({ questions: 60 });
+  expect(answers[1]).toEqual(answers[0]);
+});
+
+it('eval is shared by ranks, with the figures of one', () => {
+  run([...long, '--steps', '5', '--val-every', '0', '--out', 'evaluated']);
+  writeQuestions(place.path('questions.bin'), randomQuestions(20, { vocabulary: 100, longest: 12 }));
+  const files = '--model evaluated --data data --hellaswag questions.bin --device cpu --json'.split(' ');
+  const figures = [1, 3].map((ranks) => {
+    const { code, stdout, stderr } = place.run(['eval', ...files, '--gpus', String(ranks)]);
+    expect(code, stderr).toBe(0);
+    const { seconds: _, device, ...rest } = JSON.parse(stdout) as Record<string, unknown>;
+    return { device, rest };
+  });
+  expect(figures[0]!.rest).toMatchObject({ batches: 40, questions: 20 });
+  expect(figures[1]!.rest).toEqual(figures[0]!.rest);
+  expect(figures[1]!.device).toMatch('3 x cpu');
+});

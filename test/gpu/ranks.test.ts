@@ -1,0 +1,145 @@
+// Ranks on two GPUs over NCCL (GPT2_NCCL_LIB names it where it is not installed): the figures of one GPU with accumulation, the
+// same bits at every run, checkpoints that move, a rank that is killed and one that hangs, torchrun.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
+import type { Dtype } from '../../src/native/device.ts';
+import { logPath } from '../../src/runs/paths.ts';
+import { readRun, type Series } from '../../src/runs/reader.ts';
+import { command, Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
+
+const gpus = (spawnSync('nvidia-smi', ['-L'], { encoding: 'utf8' }).stdout ?? '').match(/^GPU \d/gm)?.length ?? 0;
+const hasTorch = spawnSync('python3', ['-c', 'import torch']).status === 0;
+
+/**
+ * How far losses and norms may be from those of one GPU. fp32: the sums of two micro-batches are taken in another order.
+ * bf16: of two GPUs each keeps its gradients in bf16, one that accumulates in fp32.
+ */
+const within: Partial<Record<Dtype, { train: number; norm: number }>> = {
+  fp32: { train: 1e-5, norm: 1e-4 },
+  bf16: { train: 0.02, norm: 0.1 },
+};
+
+const title = 'ranks on two GPUs';
+if (gpus < 2) describe(title, () => it.skip(`there are ${gpus} GPUs`, () => {}));
+else {
+  describe(title, () => {
+    let place: Workplace;
+    beforeAll(() => {
+      place = new Workplace();
+      place.data({ train: [60_000, 40_000], val: 20_000, vocabulary: 500, below: 500 });
+    });
+    afterAll(() => place[Symbol.dispose]());
+
+    const sizes =
+      '--data data --layers 4 --channels 256 --heads 4 --context 128 --seq 128 --device cuda --sample-every 0';
+    const step = '--batch 4 --total-batch 2048 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1 --val-every 20';
+    const options = `${sizes} ${step}`.split(' ');
+    const run = (...args: string[]) => {
+      const result = place.run(['train', ...options, ...args]);
+      expect(result.code, result.stderr).toBe(0);
+      return result;
+    };
+    const series = (out: string) => readRun(place.path(out)).series;
+    const furthest = (a: Series, b: Series): number => {
+      expect(a.length).toBe(b.length);
+      return Math.max(...a.map(([, value], index) => Math.abs(value - b[index]![1])));
+    };
+
+    describe.each<Dtype>(['fp32', 'bf16'])('%s', (dtype) => {
+      const long = ['--dtype', dtype, '--steps', '40'];
+      beforeAll(() => void run(...long, '--out', `one-${dtype}`, '--val-steps', '4'));
+
+      // 2 micro-batches a rank, and one, whose gradients in bf16 are kept otherwise.
+      it.each([
+        [1, 4],
+        [0, 4],
+        [1, 8],
+        [0, 8],
+      ])('ZeRO %i with batch %i: the figures of one, and the same bits again', (zero, batch) => {
+        const given = [...long, '--gpus', '2', '--zero', String(zero), '--batch', String(batch)];
+        const out = `two-${dtype}-${zero}-${batch}`;
+        const { stdout } = run(...given, '--val-steps', String(8 / batch), '--out', out);
+        console.log(stdout.split('\n')[0]);
+        const [alone, together] = [series(`one-${dtype}`), series(out)];
+        const worst = { train: furthest(alone.train, together.train), norm: furthest(alone.norm, together.norm) };
+        console.log(`${out}: loss within ${worst.train.toExponential(1)}, norm ${worst.norm.toExponential(1)}`);
+        expect(worst.train).toBeLessThan(within[dtype]!.train);
+        expect(worst.norm).toBeLessThan(within[dtype]!.norm);
+        expect(Math.abs(together.val[0]![1] - alone.val[0]![1])).toBeLessThan(1e-6);
+        run(...given, '--val-steps', String(8 / batch), '--out', `${out}-again`);
+        expect(figuresOf(place.path(`${out}-again`))).toEqual(figuresOf(place.path(out)));
+        const files = (name: string) => resolveCheckpoint(place.path(name)).manifest.files;
+        expect(files(`${out}-again`)).toEqual(files(out));
+      });
+
+      it('a run that is stopped and resumed on two is one that went through, bit for bit, saves beside it or not', () => {
+        const given = [...long, '--gpus', '2', '--val-every', '0'];
+        run(...given, '--out', `straight-${dtype}`);
+        run(...given, '--out', `stopped-${dtype}`, '--save-every', '4', '--keep', '2', '--stop-after', '21');
+        run('--out', `stopped-${dtype}`, '--resume');
+        expect(figuresOf(place.path(`stopped-${dtype}`))).toEqual(figuresOf(place.path(`straight-${dtype}`)));
+      });
+
+      it('a checkpoint moves from two GPUs to one and back', () => {
+        run(...long, '--gpus', '2', '--out', `moved-${dtype}`, '--stop-after', '13', '--val-steps', '2');
+        run('--out', `moved-${dtype}`, '--resume', '--gpus', '1', '--stop-after', '27', '--val-steps', '4');
+        run('--out', `moved-${dtype}`, '--resume', '--gpus', '2', '--val-steps', '2');
+        const distance = furthest(series(`one-${dtype}`).train, series(`moved-${dtype}`).train);
+        expect(distance).toBeLessThan(within[dtype]!.train);
+      });
+    });
+
+    it.each(['SIGKILL', 'SIGSTOP'] as const)(
+      'a rank that gets %s ends the job within 30 s, by name',
+      async (signal) => {
+        const out = `lost-${signal}`;
+        const processes = [0, 1].map((rank) =>
+          spawn(
+            process.execPath,
+            [...command, 'train', ...options, '--steps', '1000000', '--val-every', '0', '--out', out],
+            {
+              cwd: place.folder,
+              env: {
+                ...process.env,
+                ...{ RANK: String(rank), WORLD_SIZE: '2', LOCAL_RANK: String(rank), LOCAL_WORLD_SIZE: '2' },
+                ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(20_000 + (process.pid % 10_000)) },
+              },
+            },
+          ),
+        );
+        onTestFinished(() => processes.forEach((child) => void child.kill('SIGKILL')));
+        let said = '';
+        processes[0]!.stdout.resume();
+        processes[0]!.stderr.setEncoding('utf8').on('data', (text: string) => {
+          said += text;
+        });
+        const path = logPath(place.path(out));
+        while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 20) await setTimeout(50);
+        processes[1]!.kill(signal);
+        const begun = performance.now();
+        if (processes[0]!.exitCode === null) await once(processes[0]!, 'close');
+        expect(performance.now() - begun).toBeLessThan(30_000);
+        expect(processes[0]!.exitCode, said).toBe(1);
+        expect(said).toContain(`rank 1 on ${hostname()} ${signal === 'SIGKILL' ? 'is gone' : 'gave no sign of life'}`);
+      },
+    );
+
+    it.skipIf(!hasTorch)('torchrun starts it (needs python3 with torch)', () => {
+      const program = [process.execPath, ...command, 'train', ...options, '--steps', '3', '--out', 'by-torchrun'];
+      const { status, stdout, stderr } = spawnSync(
+        'python3',
+        ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', '--no-python', ...program],
+        { cwd: place.folder, encoding: 'utf8' },
+      );
+      expect(status, stderr).toBe(0);
+      expect(stdout).toContain('2 ranks on this machine');
+      expect(series('by-torchrun').train.length).toBe(3);
+    });
+  });
+}

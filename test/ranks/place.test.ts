@@ -1,0 +1,102 @@
+// What the environment of each launcher says of a process's place, and what is wrong with one that cannot be.
+import { describe, expect, it } from 'vitest';
+import { UsageError } from '../../src/errors.ts';
+import { firstNode, placeFromEnvironment } from '../../src/ranks/place.ts';
+
+const torch = {
+  RANK: '3',
+  WORLD_SIZE: '8',
+  LOCAL_RANK: '1',
+  LOCAL_WORLD_SIZE: '2',
+  MASTER_ADDR: 'gpu01',
+  MASTER_PORT: '29500',
+};
+const slurm = {
+  ...{
+    SLURM_PROCID: '5',
+    SLURM_STEP_NUM_TASKS: '8',
+    SLURM_NTASKS: '8',
+    SLURM_LOCALID: '1',
+    SLURM_NTASKS_PER_NODE: '4',
+  },
+  ...{ SLURM_JOB_ID: '4711', SLURM_STEP_ID: '0', SLURM_STEP_NODELIST: 'gpu[03-05,09]' },
+};
+const openMpi = {
+  ...{ OMPI_COMM_WORLD_RANK: '1', OMPI_COMM_WORLD_SIZE: '4', OMPI_COMM_WORLD_LOCAL_RANK: '1' },
+  ...{ OMPI_COMM_WORLD_LOCAL_SIZE: '4', PMIX_NAMESPACE: 'prterun-gpu01-77@1' },
+};
+
+describe('a place', () => {
+  it('is that of torchrun and of train --gpus', () => {
+    expect(placeFromEnvironment(torch)).toMatchObject({
+      ...{ rank: 3, ranks: 8, localRank: 1, localRanks: 2, host: 'gpu01', port: 29500 },
+      ...{ joinSeconds: 300, silenceSeconds: 20 },
+    });
+  });
+
+  it('has the GPU of its number on the machine, or the only one it is shown', () => {
+    expect(placeFromEnvironment(torch)?.gpu).toBe(1);
+    expect(placeFromEnvironment({ ...torch, CUDA_VISIBLE_DEVICES: '4,5' })?.gpu).toBe(1);
+    expect(placeFromEnvironment({ ...torch, CUDA_VISIBLE_DEVICES: '5' })?.gpu).toBe(0);
+  });
+
+  it("is beside torchrun's own port where that is taken", () => {
+    expect(placeFromEnvironment({ ...torch, TORCHELASTIC_USE_AGENT_STORE: 'True' })?.port).toBe(29501);
+  });
+
+  it('is that of srun, with the first node and a port of the job', () => {
+    const place = placeFromEnvironment(slurm)!;
+    expect(place).toMatchObject({ rank: 5, ranks: 8, localRank: 1, localRanks: 4, host: 'gpu03' });
+    expect(place.port).toBeGreaterThanOrEqual(10_000);
+    expect(place.port).toBeLessThan(30_000);
+    expect(placeFromEnvironment({ ...slurm, SLURM_PROCID: '0' })?.port).toBe(place.port);
+    expect(placeFromEnvironment({ ...slurm, SLURM_JOB_ID: '4712' })?.port).not.toBe(place.port);
+    expect(placeFromEnvironment({ ...slurm, MASTER_ADDR: 'head', MASTER_PORT: '1234' })).toMatchObject({
+      host: 'head',
+      port: 1234,
+    });
+  });
+
+  it('is none in a batch script, whose ranks srun starts', () => {
+    expect(placeFromEnvironment({ ...slurm, SLURM_STEP_ID: undefined })).toBeUndefined();
+  });
+
+  it("is that of mpirun, on one machine without anybody's help", () => {
+    expect(placeFromEnvironment(openMpi)).toMatchObject({ rank: 1, ranks: 4, localRank: 1, host: '127.0.0.1' });
+    const apart = { ...openMpi, OMPI_COMM_WORLD_LOCAL_SIZE: '2' };
+    expect(() => placeFromEnvironment(apart)).toThrow('MASTER_ADDR is not set');
+    expect(placeFromEnvironment({ ...apart, MASTER_ADDR: 'gpu01' })).toMatchObject({ host: 'gpu01', localRanks: 2 });
+  });
+
+  it('is none without a launcher, or in a job of one', () => {
+    expect(placeFromEnvironment({})).toBeUndefined();
+    expect(placeFromEnvironment({ ...torch, RANK: '0', WORLD_SIZE: '1' })).toBeUndefined();
+  });
+
+  it('has the same token in all ranks of a job, and another in every other job', () => {
+    const token = (environment: Record<string, string | undefined>) => placeFromEnvironment(environment)?.token;
+    expect(token({ ...slurm, SLURM_PROCID: '0' })).toBe(token(slurm));
+    expect(token({ ...slurm, SLURM_STEP_ID: '1' })).not.toBe(token(slurm));
+    expect(token({ ...torch, GPT2_JOB_TOKEN: 'secret' })).toBe('secret');
+  });
+
+  it.each([
+    [{ ...torch, RANK: '8' }, 'RANK is 8, but WORLD_SIZE is 8'],
+    [{ ...torch, WORLD_SIZE: 'two' }, 'WORLD_SIZE must be a whole number of at least 1, not "two"'],
+    [{ ...torch, RANK: '' }, 'RANK must be a whole number'],
+    [{ ...torch, MASTER_PORT: undefined }, 'MASTER_PORT is not set'],
+    [{ ...torch, MASTER_ADDR: undefined }, 'MASTER_ADDR is not set'],
+  ])('that cannot be is refused: %#', (environment, message) => {
+    expect(() => placeFromEnvironment(environment)).toThrow(UsageError);
+    expect(() => placeFromEnvironment(environment)).toThrow(message);
+  });
+});
+
+it.each([
+  ['gpu01', 'gpu01'],
+  ['gpu01,gpu02', 'gpu01'],
+  ['gpu[03-05,09],login1', 'gpu03'],
+  ['rack[1,7]-node', 'rack1-node'],
+])('the first node of %s is %s', (nodes, first) => {
+  expect(firstNode(nodes)).toBe(first);
+});

@@ -1,0 +1,207 @@
+// Ranks that meet, exchange values and fail, all in this process: who comes, who is refused, and that every rank ends with the
+// same words about whichever went wrong.
+import { once } from 'node:events';
+import { connect, createServer, type Server } from 'node:net';
+import { hostname } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Gpt2Error, NativeError } from '../../src/errors.ts';
+import { Channel, introduce } from '../../src/ranks/channel.ts';
+import type { Place } from '../../src/ranks/place.ts';
+import { Ranks } from '../../src/ranks/ranks.ts';
+
+const here = hostname();
+let port: number;
+const open: Ranks[] = [];
+const notices: string[] = [];
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+beforeEach(async () => {
+  port = await freePort();
+});
+afterEach(() => {
+  for (const ranks of open.splice(0)) ranks.close();
+  notices.length = 0;
+});
+
+const place = (rank: number, ranks: number, other: Partial<Place> = {}): Place => ({
+  ...{ rank, ranks, localRank: rank, localRanks: ranks, gpu: rank, host: '127.0.0.1', port, token: 'token' },
+  ...{ joinSeconds: 10, silenceSeconds: 2, ...other },
+});
+
+async function join(rank: number, ranks: number, other: Partial<Place> = {}): Promise<Ranks> {
+  const joined = await Ranks.join(place(rank, ranks, other), (text) => notices.push(text));
+  open.push(joined);
+  return joined;
+}
+
+const joinAll = (count: number) => Promise.all(Array.from({ length: count }, (_, rank) => join(rank, count)));
+
+const verdictOf = (ranks: Ranks): Promise<string> =>
+  ranks.failed.then(
+    () => 'none',
+    (error: Error) => error.message,
+  );
+
+describe('meeting', () => {
+  it('in any order, every rank gets every value by rank', async () => {
+    const late = setTimeout(300).then(() => join(0, 3));
+    const [one, two, root] = await Promise.all([join(1, 3), join(2, 3), late]);
+    const all = [root, one, two];
+    expect(root.hosts).toEqual([here, here, here]);
+    for (let round = 0; round < 3; round++) {
+      const values = await Promise.all(all.map((ranks) => ranks.exchange({ rank: ranks.rank, round })));
+      const wanted = [0, 1, 2].map((rank) => ({ rank, round }));
+      expect(values).toEqual([wanted, wanted, wanted]);
+    }
+    expect(await Promise.all(all.map((ranks) => ranks.fromRoot(ranks.rank + 5)))).toEqual([5, 5, 5]);
+    expect(await Promise.all(all.map((ranks) => ranks.sum(ranks.rank === 1 ? Number.NaN : 1)))).toEqual([
+      Number.NaN,
+      Number.NaN,
+      Number.NaN,
+    ]);
+    await Promise.all(all.map((ranks) => ranks.leave()));
+    one.close();
+    await setTimeout(50);
+    await expect(Promise.race([root.failed, setTimeout(50, 'well')])).resolves.toBe('well');
+  });
+
+  it('a busy port is named', async () => {
+    const server: Server = createServer().listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    await expect(join(0, 2)).rejects.toThrow(
+      `rank 0 on ${here}: cannot listen on port ${port}: it is in use; set MASTER_PORT to another, for every rank`,
+    );
+    server.close();
+  });
+
+  it('a rank with another token is refused, the right one is waited for', async () => {
+    const root = join(0, 2);
+    await expect(join(1, 2, { token: 'other' })).rejects.toThrow(
+      `rank 1 on ${here}: rank 0 at 127.0.0.1:${port} refused this rank: its job token is another`,
+    );
+    expect(notices).toEqual(['refused a connection from 127.0.0.1: its job token is another']);
+    const one = await join(1, 2);
+    expect((await root).hosts).toEqual(one.hosts);
+  });
+
+  it('so are one too many, one of another number of ranks, and what is no rank at all', async () => {
+    const root = join(0, 3);
+    const one = join(1, 3);
+    await setTimeout(500);
+    await expect(join(1, 3)).rejects.toThrow('rank 1 is there already');
+    await expect(join(3, 3)).rejects.toThrow('there is no rank 3 of 3');
+    await expect(join(1, 2)).rejects.toThrow('it is one of 2 ranks, rank 0 of 3');
+    const stranger = connect(port, '127.0.0.1');
+    stranger.on('error', () => {}).resume();
+    stranger.write(`GET / HTTP/1.1\n${'x'.repeat(5000)}\n`);
+    await once(stranger, 'close');
+    await Promise.all([root, one, join(2, 3)]);
+  });
+
+  it('a rank joins nobody who does not know the token', async () => {
+    const server = createServer((socket) => {
+      socket.on('error', () => {});
+      socket.write(`${JSON.stringify({ program: 'gpt2.ts', challenge: 'x' })}\n`);
+      socket.once('data', () => socket.write(`${JSON.stringify({ welcome: '0'.repeat(64) })}\n`));
+    }).listen(port, '127.0.0.1');
+    await expect(join(1, 2, { joinSeconds: 1 })).rejects.toThrow('what answers does not know the job token');
+    server.close();
+  });
+
+  it('waiting ends when it is asked to', async () => {
+    const controller = new AbortController();
+    // Not each other.
+    const waiting = [place(0, 2), place(1, 2, { port: await freePort() })].map((alone) =>
+      expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while it waited'),
+    );
+    await setTimeout(100);
+    controller.abort(130);
+    await Promise.all(waiting);
+  });
+
+  it('who does not come is named', async () => {
+    await expect(join(0, 3, { joinSeconds: 1 })).rejects.toThrow(
+      `rank 0 on ${here}: ranks 1, 2 have not come to port ${port} within 1 s`,
+    );
+    await expect(join(1, 3, { joinSeconds: 1 })).rejects.toThrow(
+      `rank 0 was not reached at 127.0.0.1:${port} within 1 s`,
+    );
+  });
+});
+
+describe('failing', () => {
+  it('what goes wrong in one rank is what all end with', async () => {
+    const all = await joinAll(3);
+    const waiting = expect(all[0]!.exchange(1)).rejects.toThrow('the disk is full');
+    const own = await all[2]!.fail(new Gpt2Error('the disk is full'));
+    const wanted = `rank 2 on ${here}: the disk is full`;
+    expect((own as Error).message).toBe(wanted);
+    expect(await Promise.all(all.map(verdictOf))).toEqual([wanted, wanted, wanted]);
+    await waiting;
+  });
+
+  it('a rank whose process ends is named by all others', async () => {
+    const [root, one, two] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
+    two.close();
+    const wanted = `rank 2 on ${here} is gone: its connection closed`;
+    expect(await Promise.all([root, one].map(verdictOf))).toEqual([wanted, wanted]);
+  });
+
+  it('so is rank 0', async () => {
+    const [root, one] = (await joinAll(2)) as [Ranks, Ranks];
+    root.close();
+    expect(await verdictOf(one)).toBe(`rank 0 on ${here} is gone: its connection closed`);
+  });
+
+  it('a collective that failed for want of a rank is that rank, unless it says why itself', async () => {
+    const effect = (rank: number) =>
+      new NativeError('gpt2_all_reduce', 'GPT2_RANK_ERROR', `rank ${rank} is gone: its connection is closed`);
+    const [root, one] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
+    root.fail(effect(1));
+    one.fail(new Gpt2Error('no more tokens'));
+    expect(await verdictOf(root)).toBe(`rank 1 on ${here}: no more tokens`);
+    for (const ranks of open.splice(0)) ranks.close();
+    port = await freePort();
+    const [other] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
+    other.fail(effect(2));
+    expect(await verdictOf(other)).toMatch(`rank 2 on ${here} is gone: its connection is closed`);
+  });
+
+  it('a rank that is silent is named', async () => {
+    const root = join(0, 2);
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    const silent = new Channel(socket);
+    await introduce(silent, { token: 'token', rank: 1, ranks: 2 });
+    silent.send({ type: 'value', value: 'elsewhere' });
+    (await root).begin(0);
+    expect(await verdictOf(await root)).toBe('rank 1 on elsewhere gave no sign of life for 2 s, last in step -1');
+    silent.close();
+  });
+
+  it('what a look every second finds ends the job', async () => {
+    const [root, one] = (await joinAll(2)) as [Ranks, Ranks];
+    one.watch(() => {
+      throw new Gpt2Error('the network is down');
+    });
+    const wanted = `rank 1 on ${here}: the network is down`;
+    expect(await Promise.all([root, one].map(verdictOf))).toEqual([wanted, wanted]);
+  });
+
+  it('a rank that stays behind is named with the steps', async () => {
+    const [root, one, two] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
+    for (const ranks of [root, one, two]) ranks.begin(0);
+    for (const ranks of [root, one]) ranks.begin(1);
+    const wanted = `rank 2 on ${here} is in step 0, and was waited for in step 1 for 2 s`;
+    expect(await Promise.all([root, one, two].map(verdictOf))).toEqual([wanted, wanted, wanted]);
+  });
+});

@@ -1,0 +1,68 @@
+// What tests of several ranks share: a model and steps that 1, 2 and 3 of them can do, and jobs as another launcher starts them.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { command, type Workplace } from './cli.ts';
+
+/** Of a model so small that a step takes milliseconds, on the data of `rankData`. */
+export const tinyRanks =
+  '--data data --layers 7 --channels 32 --heads 2 --context 16 --seq 16 --device cpu --threads 1 --sample-every 0'.split(
+    ' ',
+  );
+/** Twelve sequences a step, which 1, 2 and 3 ranks can share. */
+export const sharedSteps = '--batch 2 --total-batch 192 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1'.split(
+  ' ',
+);
+
+/** Shards of 62, 46 and 31 batches of 2 x 16 tokens. */
+export const rankData = (place: Workplace): string =>
+  place.data({ train: [2000, 1500, 1000], val: 1300, vocabulary: 100 });
+
+/** Ranks as another launcher starts them. */
+export class Job {
+  readonly #place: Workplace;
+  readonly processes: ChildProcess[] = [];
+  readonly #said: string[] = [];
+  readonly #closed: Promise<unknown>[] = [];
+
+  constructor(place: Workplace) {
+    this.#place = place;
+  }
+
+  start(args: readonly string[], environment: Record<string, string>): void {
+    const child = spawn(process.execPath, [...command, 'train', ...tinyRanks, ...args], {
+      cwd: this.#place.folder,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1', GPT2_SILENCE_SECONDS: '8', ...environment },
+    });
+    const index = this.processes.push(child) - 1;
+    this.#said[index] = '';
+    this.#closed[index] = once(child, 'close');
+    for (const stream of [child.stdout!, child.stderr!]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.#said[index] += text;
+      });
+    }
+  }
+
+  said = (rank: number): string => this.#said[rank]!;
+
+  /** Exit codes or signals, by rank. */
+  async ends(): Promise<(number | string | null)[]> {
+    await Promise.all(this.#closed);
+    return this.processes.map(({ exitCode, signalCode }) => exitCode ?? signalCode);
+  }
+
+  kill(): void {
+    for (const child of this.processes) child.kill('SIGKILL');
+  }
+}
+
+export async function freePort(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return String(port);
+}
