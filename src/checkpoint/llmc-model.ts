@@ -3,7 +3,9 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
-import { type Parameter, parameterCount, realCount } from '../model/parameters.ts';
+import { parameterCount, realCount } from '../model/parameters.ts';
+import { fromBf16 } from './half-floats.ts';
+import type { StoredModel } from './stored-model.ts';
 
 export const llmcMagic = 20240326;
 /** What the header's version says of the elements. */
@@ -46,17 +48,8 @@ export function llmcTensors({ layers, channels: C, context }: ModelConfig, rows:
   ];
 }
 
-/** An open file. Nothing but its header is in memory. */
-export interface LlmcModel extends Disposable {
-  readonly path: string;
-  readonly model: ModelConfig;
-  /** A parameter's real rows, in fp32; of wpe as many as its shape says. @throws Gpt2Error if the file cannot be read */
-  read(parameter: Parameter): Float32Array;
-  close(): void;
-}
-
 /** Opens a file and checks its header and its size. @throws Gpt2Error naming what is wrong, and the tensor it concerns */
-export function openLlmcModel(path: string): LlmcModel {
+export function openLlmcModel(path: string): StoredModel {
   let file: number;
   try {
     file = openSync(path, 'r');
@@ -71,7 +64,7 @@ export function openLlmcModel(path: string): LlmcModel {
   }
 }
 
-function reader(path: string, file: number): LlmcModel {
+function reader(path: string, file: number): StoredModel {
   const { model, rows, elementBytes } = readHeader(path, file);
   const starts = new Map<string, { start: number; count: number }>();
   let next = llmcHeaderBytes;
@@ -95,18 +88,11 @@ function reader(path: string, file: number): LlmcModel {
       const values = elementBytes === 4 ? new Float32Array(wanted) : new Uint16Array(wanted);
       const position = start + Number(layer ?? 0) * count * elementBytes;
       readFully(path, file, new Uint8Array(values.buffer), position, parameter.name);
-      return values instanceof Float32Array ? values : widened(values);
+      return values instanceof Float32Array ? values : fromBf16(values);
     },
     close,
     [Symbol.dispose]: close,
   };
-}
-
-/** bf16 is the upper half of an fp32. */
-function widened(values: Uint16Array): Float32Array {
-  const bits = new Uint32Array(values.length);
-  for (let index = 0; index < values.length; index++) bits[index] = values[index]! << 16;
-  return new Float32Array(bits.buffer);
 }
 
 interface Header {

@@ -6,6 +6,8 @@ import { z } from 'zod';
 export const largestHeaderBytes = 100_000_000;
 /** Of an F32 element. */
 export const floatBytes = 4;
+/** Of the element types that can be read. */
+export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2 };
 
 /** A tensor as the header has it; `from` and `to` count from the end of the header. */
 export interface TensorEntry {
@@ -48,7 +50,7 @@ export function parseHeader(
     const { dtype, shape, data_offsets } = result.data;
     const [from, to] = data_offsets;
     if (from > to || to > dataBytes) return refuse(`${quote(name)} lies at ${from} to ${to} of ${dataBytes} bytes`);
-    if (dtype === 'F32' && elements(shape) * floatBytes !== to - from) {
+    if (Object.hasOwn(elementBytes, dtype) && elements(shape) * elementBytes[dtype]! !== to - from) {
       return refuse(`${quote(name)} [${shape}] has ${to - from} bytes`);
     }
     entries.set(name, { dtype, shape, from, to });

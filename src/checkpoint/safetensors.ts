@@ -4,7 +4,9 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
+import { fromBf16, fromFp16 } from './half-floats.ts';
 import {
+  elementBytes,
   elements,
   floatBytes,
   largestHeaderBytes,
@@ -84,7 +86,7 @@ export interface SafetensorsFile extends Disposable {
   readonly names: readonly string[];
   /** @throws Gpt2Error if the file has no such tensor */
   shape(name: string): readonly number[];
-  /** The values of a tensor. @throws Gpt2Error if it is not there or not fp32 */
+  /** The values of a tensor, of fp32, fp16 or bf16. @throws Gpt2Error if it is not there or of another type */
   read(name: string): Float32Array;
   close(): void;
 }
@@ -124,12 +126,17 @@ function reader(path: string, file: number): SafetensorsFile {
     read(name) {
       if (!open) throw new Gpt2Error(`${path} is closed`);
       const { dtype, shape, from } = entry(name);
-      if (dtype !== 'F32') {
-        throw new Gpt2Error(`${path}: ${quote(name)} is ${quote(dtype)}; only F32 can be read, convert the file first`);
+      if (!Object.hasOwn(elementBytes, dtype)) {
+        const known = Object.keys(elementBytes).join(', ');
+        throw new Gpt2Error(
+          `${path}: ${quote(name)} is ${quote(dtype)}; only ${known} can be read, convert the file first`,
+        );
       }
-      const values = new Float32Array(elements(shape));
+      const count = elements(shape);
+      const values = dtype === 'F32' ? new Float32Array(count) : new Uint16Array(count);
       readFully(path, file, new Uint8Array(values.buffer), dataStart + from);
-      return values;
+      if (values instanceof Float32Array) return values;
+      return dtype === 'BF16' ? fromBf16(values) : fromFp16(values);
     },
     close,
     [Symbol.dispose]: close,

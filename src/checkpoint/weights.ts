@@ -1,5 +1,5 @@
-// The weights that a path stands for, wherever a model is asked for: a checkpoint, a run's newest one, or a model file of
-// llm.c. Each format's own file reads it; what training keeps besides weights is in read.ts.
+// The weights that a path stands for, wherever a model is asked for: a checkpoint, a run's newest one, a model file of llm.c, or
+// a folder of transformers. Each format's own file reads it; what training keeps besides weights is in read.ts.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
@@ -8,9 +8,11 @@ import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import type { Dataset } from '../shards/find.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
+import { isHuggingFaceModel, openHuggingFaceModel } from './huggingface-model.ts';
 import { openLlmcModel } from './llmc-model.ts';
 import { weightsFile } from './manifest.ts';
 import { checkModel, loadWeights } from './read.ts';
+import type { StoredModel } from './stored-model.ts';
 
 /** Weights that were found and are whole. */
 export interface Weights {
@@ -31,7 +33,8 @@ export interface Weights {
 
 /** @throws Gpt2Error if the path stands for no weights, or for damaged ones: what is wrong and where */
 export function resolveWeights(path: string): Weights {
-  if (existsSync(path) && statSync(path).isFile()) return llmcWeights(path);
+  if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
+  if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);
   const { damaged, ...checkpoint } = resolveCheckpoint(path);
   return { ...checkpointWeights(checkpoint), damaged };
 }
@@ -45,16 +48,16 @@ export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   load: (model) => loadWeights(checkpoint, model),
 });
 
-function llmcWeights(path: string): Weights {
-  using file = openLlmcModel(path);
+function storedWeights(path: string, file: string, open: (path: string) => StoredModel): Weights {
+  using stored = open(path);
   return {
     path,
-    model: file.model,
+    model: stored.model,
     configuration: undefined,
-    file: path,
+    file,
     damaged: [],
     load(model) {
-      using again = openLlmcModel(path);
+      using again = open(path);
       checkModel(path, again.model, model.config);
       for (const parameter of parameterTable(model.config)) {
         model.masters.write(parameter, again.read(parameter));

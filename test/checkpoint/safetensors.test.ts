@@ -162,15 +162,15 @@ describe('a file that is refused', () => {
     expect(refusal(short)).toContain('it has 3 bytes');
   });
 
-  it('a dtype other than F32, by its name, when it is read', () => {
-    const path = fileOf({ x: { dtype: 'BF16', shape: [2], data_offsets: [0, 4] } }, 4);
+  it('a dtype other than fp32, fp16 and bf16, by its name, when it is read', () => {
+    const path = fileOf({ x: { dtype: 'F64', shape: [2], data_offsets: [0, 16] } }, 16);
     expect(
       refusal(path, (p) => {
         using file = openSafetensors(p);
         expect(file.shape('x')).toEqual([2]);
         file.read('x');
       }),
-    ).toContain('x is BF16; only F32 can be read');
+    ).toContain('x is F64; only F32, F16, BF16 can be read');
   });
 
   it('a tensor it has not, and one that vanished after it was opened', () => {

@@ -1,11 +1,12 @@
 // Models written for other programs, read back byte by byte: every tensor with the values of the checkpoint, in the place and
 // the order of its format. What those programs make of them was checked with them: transformers, gguf.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { Gpt2Error } from '../../src/errors.ts';
 import { exportModel } from '../../src/exchange/export.ts';
 import { gpt2TokenizerFiles } from '../../src/exchange/tokenizer-files.ts';
 import { encodeWeights } from '../../src/exchange/weights.ts';
@@ -241,3 +242,128 @@ it('the command writes what it says, and refuses what cannot be', () => {
     expect(refused.code, refused.stderr).toBe(code);
   }
 });
+
+describe('a folder of transformers is read', () => {
+  /** Exports the model, changes the folder, and gives what resolveWeights says of it. */
+  function changed(name: string, change: (folder: string) => void): () => unknown {
+    const out = place.path(name);
+    exportModel({ model, format: 'hf', out });
+    change(out);
+    return () => resolveWeights(out);
+  }
+  const config = (change: object) => (folder: string) => {
+    const path = join(folder, 'config.json');
+    writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, 'utf8')), ...change }));
+  };
+  /** Its tensors under other names, of another type, or with more beside them. */
+  const tensors =
+    (change: (name: string) => string, type: 'F32' | 'BF16' | 'F16' = 'F32', more: [string, number[]][] = []) =>
+    (folder: string) => {
+      const path = join(folder, 'model.safetensors');
+      using file = openSafetensors(path);
+      const header: Record<string, object> = {};
+      const parts: Buffer[] = [];
+      let offset = 0;
+      const add = (name: string, shape: readonly number[], bytes: Buffer, dtype: string) => {
+        header[name] = { dtype, shape, data_offsets: [offset, offset + bytes.length] };
+        offset += bytes.length;
+        parts.push(bytes);
+      };
+      for (const name of file.names) {
+        const values = file.read(name);
+        const half = type === 'BF16' ? toBf16(values) : Uint16Array.from(values, toFp16);
+        add(change(name), file.shape(name), Buffer.from((type === 'F32' ? values : half).buffer), type);
+      }
+      for (const [name, shape] of more) {
+        add(name, shape, Buffer.alloc(shape.reduce((product, size) => product * size, 1)), 'U8');
+      }
+      const text = Buffer.from(JSON.stringify(header));
+      const length = Buffer.alloc(8);
+      length.writeBigUInt64LE(BigInt(text.length));
+      writeFileSync(path, Buffer.concat([length, text, ...parts]));
+    };
+  const same = (name: string) => name;
+
+  it('as it was exported: the checkpoint made from it is the same byte for byte', () => {
+    const out = place.path('hf-back');
+    exportModel({ model, format: 'hf', out });
+    using device = Device.open({ kind: 'cpu' });
+    const read = resolveWeights(out);
+    expect(read.model).toEqual(tinyConfig);
+    const back = trainedModel(device, 2);
+    read.load(back.model);
+    const folder = place.path('back');
+    const again = writeCheckpoint({ folder, step: 1, ...back, manifest: manifestFields });
+    const bytes = (checkpoint: string) => readFileSync(join(checkpoint, 'model.safetensors'));
+    expect(bytes(again).equals(bytes(model))).toBe(true);
+  });
+
+  it.each(['BF16', 'F16'] as const)(
+    'in %s, under the names of a whole model, with masks and the head beside it',
+    (type) => {
+      const names = tensors((name) => `transformer.${name}`, type, [
+        ['transformer.h.0.attn.bias', [1, 1, 4, 4]],
+        ['transformer.h.1.attn.masked_bias', []],
+        ['lm_head.weight', [V, C]],
+      ]);
+      const read = changed(`hf-${type}`, names)() as ReturnType<typeof resolveWeights>;
+      using device = Device.open({ kind: 'cpu' });
+      const back = trainedModel(device, 2);
+      read.load(back.model);
+      for (const [name, values] of weights) {
+        const wanted = type === 'BF16' ? held('bf16', values) : values.map((value) => fp16Value(toFp16(value)));
+        expect(floats(back.model.masters.get(name))).toEqual(Float32Array.from(wanted));
+      }
+    },
+  );
+
+  it.each<[string, (folder: string) => void, string]>([
+    ['another model', config({ model_type: 'llama' }), 'model_type of its config.json: Invalid input: expected "gpt2"'],
+    ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: Invalid input: expected number'],
+    ['a layer too many', config({ n_layer: layers + 1 }), `model.safetensors lacks h.${layers}.ln_1.weight`],
+    ['a layer too few', config({ n_layer: layers - 1 }), 'model.safetensors has h.1.'],
+    ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],
+    ['another GELU', config({ activation_function: 'relu' }), 'has activation_function relu, which GPT-2 has not'],
+    ['another MLP', config({ n_inner: 100 }), 'n_inner 100'],
+    ['a head of its own', config({ tie_word_embeddings: false }), 'tie_word_embeddings false'],
+    ['heads that do not divide', config({ n_head: 5 }), 'is not a GPT-2 that can be read'],
+    ['no configuration', (folder) => rmSync(join(folder, 'config.json')), 'its config.json cannot be read: ENOENT'],
+    ['no JSON', (folder) => writeFileSync(join(folder, 'config.json'), '{'), 'its config.json cannot be read'],
+    [
+      'weights in parts',
+      (folder) => renameSync(join(folder, 'model.safetensors'), join(folder, 'model.safetensors.index.json')),
+      'its weights are not in one model.safetensors',
+    ],
+    ['tensors of other names', tensors((name) => name.replace('ln_f', 'norm')), 'lacks ln_f.weight'],
+    [
+      'half a file',
+      (folder) => truncateSync(join(folder, 'model.safetensors'), 5000),
+      'is not a whole safetensors file',
+    ],
+  ])('but not %s', (name, change, message) => {
+    const read = changed(`hf ${name}`, change);
+    expect(read).toThrow(Gpt2Error);
+    expect(read).toThrow(message);
+    expect(read).not.toThrow(/\n/);
+  });
+
+  it('the names of a whole file stay what they are', () => {
+    expect(changed('hf-same', tensors(same))).not.toThrow();
+  });
+});
+
+/** The nearest fp16 toward zero: the tests' weights have no use for more. */
+function toFp16(value: number): number {
+  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
+  const sign = (bits >>> 16) & 0x8000;
+  const exponent = ((bits >>> 23) & 255) - 112;
+  if (exponent >= 31) return sign | 0x7bff;
+  if (exponent > 0) return sign | (exponent << 10) | ((bits >>> 13) & 1023);
+  return sign | Math.floor(Math.abs(value) / 2 ** -24);
+}
+
+function fp16Value(bits: number): number {
+  const [exponent, fraction] = [(bits >> 10) & 31, bits & 1023];
+  const size = exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15);
+  return bits & 0x8000 ? -size : size;
+}

@@ -1,0 +1,125 @@
+// A GPT-2 as transformers keeps it: a folder with config.json and model.safetensors in fp32, fp16 or bf16, the tensors under the
+// names of openai-community/gpt2, with "transformer." before them or not. It is read, and a model that ours would not compute
+// alike is refused; src/exchange/huggingface.ts writes such folders.
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { Gpt2Error } from '../errors.ts';
+import { checkConfig, type ModelConfig } from '../model/config.ts';
+import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
+import { fromStored, storedShape } from './layout.ts';
+import { manifestFile, weightsFile } from './manifest.ts';
+import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
+import { quote } from './safetensors-header.ts';
+import type { StoredModel } from './stored-model.ts';
+
+const configFile = 'config.json';
+const largestConfigBytes = 1 << 20;
+
+/** What else transformers would compute by; absent is its default. */
+const configSchema = z.object({
+  model_type: z.literal('gpt2'),
+  n_layer: z.int().positive(),
+  n_embd: z.int().positive(),
+  n_head: z.int().positive(),
+  n_positions: z.int().positive(),
+  vocab_size: z.int().positive(),
+  n_inner: z.int().positive().nullish(),
+  activation_function: z.string().default('gelu_new'),
+  layer_norm_epsilon: z.number().default(1e-5),
+  scale_attn_weights: z.boolean().default(true),
+  scale_attn_by_inverse_layer_idx: z.boolean().default(false),
+  tie_word_embeddings: z.boolean().default(true),
+});
+
+/** Causal masks, which are no weights, and the head where it was stored beside the embedding that it is. */
+const isNoWeight = (name: string): boolean => /^h\.\d+\.attn\.(masked_)?bias$|^lm_head\.weight$/.test(name);
+
+/** Whether a folder is one of transformers: neither a checkpoint of ours nor a run. */
+export const isHuggingFaceModel = (path: string): boolean =>
+  existsSync(path) &&
+  statSync(path).isDirectory() &&
+  !existsSync(join(path, manifestFile)) &&
+  [weightsFile, `${weightsFile}.index.json`, 'pytorch_model.bin'].some((name) => existsSync(join(path, name)));
+
+/** @throws Gpt2Error naming what of the folder cannot be used, and the tensor it is about */
+export function openHuggingFaceModel(path: string): StoredModel {
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${path} is not a GPT-2 that can be read: ${what}`);
+  };
+  if (!existsSync(join(path, weightsFile))) {
+    return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
+  }
+  const model = readConfig(path, refuse);
+  const file = openSafetensors(join(path, weightsFile));
+  try {
+    const names = namesOf(file);
+    checkTensors(file, names, model, refuse);
+    return {
+      path,
+      model,
+      read: (parameter) =>
+        fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!).subarray(0, realCount(parameter))),
+      close: () => file.close(),
+      [Symbol.dispose]: () => file.close(),
+    };
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+}
+
+function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
+  let parsed: unknown;
+  try {
+    const file = join(path, configFile);
+    if (statSync(file).size > largestConfigBytes) return refuse(`its ${configFile} has ${statSync(file).size} bytes`);
+    parsed = JSON.parse(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    if (cause instanceof Gpt2Error) throw cause;
+    return refuse(`its ${configFile} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
+  }
+  const result = configSchema.safeParse(parsed);
+  if (!result.success) {
+    const [{ path: field, message }] = result.error.issues as [z.core.$ZodIssue];
+    return refuse(`${field.join('.') || 'it'} of its ${configFile}: ${message}`);
+  }
+  const { n_layer: layers, n_embd: channels, n_head: heads, n_positions: context, ...rest } = result.data;
+  const { activation_function: activation, n_inner: inner } = rest;
+  const differences = [
+    ...(['gelu_new', 'gelu_pytorch_tanh'].includes(activation) ? [] : [`activation_function ${quote(activation)}`]),
+    ...(rest.layer_norm_epsilon === 1e-5 ? [] : [`layer_norm_epsilon ${rest.layer_norm_epsilon}`]),
+    ...(inner === undefined || inner === null || inner === 4 * channels ? [] : [`n_inner ${inner}`]),
+    ...(rest.scale_attn_weights ? [] : ['scale_attn_weights false']),
+    ...(rest.scale_attn_by_inverse_layer_idx ? ['scale_attn_by_inverse_layer_idx true'] : []),
+    ...(rest.tie_word_embeddings ? [] : ['tie_word_embeddings false']),
+  ];
+  if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, which GPT-2 has not`);
+  try {
+    return checkConfig({ layers, channels, heads, context, vocabularySize: rest.vocab_size });
+  } catch (cause) {
+    return refuse((cause as Error).message);
+  }
+}
+
+/** The file's name of each weight, by GPT-2's. */
+function namesOf(file: SafetensorsFile): Map<string, string> {
+  const plain = (name: string) => name.replace(/^transformer\./, '');
+  return new Map(file.names.map((name) => [plain(name), name] as const).filter(([name]) => !isNoWeight(name)));
+}
+
+function checkTensors(
+  file: SafetensorsFile,
+  names: ReadonlyMap<string, string>,
+  model: ModelConfig,
+  refuse: (what: string) => never,
+): void {
+  const wanted = new Map(parameterTable(model).map((parameter: Parameter) => [parameter.huggingFaceName, parameter]));
+  for (const [name, parameter] of wanted) {
+    const stored = names.get(name) ?? refuse(`${weightsFile} lacks ${name}`);
+    const [shape, expected] = [file.shape(stored), storedShape(parameter)];
+    if (shape.join() !== expected.join()) refuse(`${stored} is [${shape}], not [${expected}]`);
+  }
+  const besides = [...names.keys()].find((name) => !wanted.has(name));
+  if (besides !== undefined) refuse(`${weightsFile} has ${quote(besides)} besides, which GPT-2 has not`);
+}
