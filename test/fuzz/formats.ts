@@ -11,6 +11,8 @@ import {
   tokensFile,
 } from '../../src/checkpoint/capture.ts';
 import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import { openHuggingFaceModel } from '../../src/checkpoint/huggingface-model.ts';
+import { storedShape } from '../../src/checkpoint/layout.ts';
 import { openLlmcModel } from '../../src/checkpoint/llmc-model.ts';
 import {
   checkpointVersion,
@@ -100,6 +102,15 @@ export function formatsIn(folder: string): Format[] {
     { name: 'scalar', shape: [], read: () => Float32Array.from([7]) },
   ]);
   const tensorsExample = readFileSync(tensors);
+  const halves = JSON.stringify({
+    a: { dtype: 'BF16', shape: [2], data_offsets: [0, 4] },
+    b: { dtype: 'F16', shape: [1, 3], data_offsets: [4, 10] },
+  });
+  const halvesExample = Buffer.concat([
+    Buffer.from(BigUint64Array.of(BigInt(halves.length)).buffer),
+    Buffer.from(halves),
+    Buffer.alloc(10, 61),
+  ]);
 
   const model = { layers: 2, channels: 4, heads: 2, context: 16, vocabularySize: 100 };
   const checkpoint = place('step-00000020');
@@ -149,6 +160,19 @@ export function formatsIn(folder: string): Format[] {
     llmcModelFile(model, type, (name) => new Float32Array(sizes.get(name)!)),
   );
 
+  const transformers = place('transformers');
+  writeSafetensors(
+    join(transformers, weightsFile),
+    parameterTable(model).map((parameter) => {
+      const shape = storedShape(parameter);
+      return { name: parameter.huggingFaceName, shape, read: () => new Float32Array(shape.reduce((a, b) => a * b)) };
+    }),
+  );
+  const transformersConfig = {
+    ...{ model_type: 'gpt2', n_layer: 2, n_embd: 4, n_head: 2, n_positions: 16, vocab_size: 100, n_inner: null },
+    ...{ activation_function: 'gelu_new', layer_norm_epsilon: 1e-5, tie_word_embeddings: true },
+  };
+
   const questions = join(place('questions'), 'questions.bin');
   writeQuestions(questions, randomQuestions(5, { vocabulary: 100 }));
   const questionsExample = readFileSync(questions);
@@ -172,7 +196,7 @@ export function formatsIn(folder: string): Format[] {
     },
     {
       name: 'safetensors',
-      examples: [tensorsExample],
+      examples: [tensorsExample, halvesExample],
       path: tensors,
       use() {
         using file = openSafetensors(tensors);
@@ -205,6 +229,15 @@ export function formatsIn(folder: string): Format[] {
       path: llmcModel,
       use() {
         using file = openLlmcModel(llmcModel);
+        for (const parameter of parameterTable(file.model)) file.read(parameter);
+      },
+    },
+    {
+      name: 'transformers',
+      examples: [json(transformersConfig)],
+      path: join(transformers, 'config.json'),
+      use() {
+        using file = openHuggingFaceModel(transformers);
         for (const parameter of parameterTable(file.model)) file.read(parameter);
       },
     },
