@@ -114,6 +114,10 @@ function checkTensors(
   model: ModelConfig,
   refuse: (what: string) => never,
 ): void {
+  // Before anything is made for each of them.
+  if (model.layers > names.size) {
+    return refuse(`n_layer of its ${configFile} is ${model.layers}, and ${weightsFile} has ${names.size} tensors`);
+  }
   const wanted = new Map(parameterTable(model).map((parameter: Parameter) => [parameter.huggingFaceName, parameter]));
   for (const [name, parameter] of wanted) {
     const stored = names.get(name) ?? refuse(`${weightsFile} lacks ${name}`);

@@ -322,6 +322,11 @@ describe('a folder of transformers is read', () => {
     ['no number of layers', config({ n_layer: 'two' }), 'n_layer of its config.json: Invalid input: expected number'],
     ['a layer too many', config({ n_layer: layers + 1 }), `model.safetensors lacks h.${layers}.ln_1.weight`],
     ['a layer too few', config({ n_layer: layers - 1 }), 'model.safetensors has h.1.'],
+    [
+      'a billion layers',
+      config({ n_layer: 1e9 }),
+      'n_layer of its config.json is 1000000000, and model.safetensors has 28',
+    ],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],
     ['another GELU', config({ activation_function: 'relu' }), 'has activation_function relu, which GPT-2 has not'],
     ['another MLP', config({ n_inner: 100 }), 'n_inner 100'],
