@@ -80,7 +80,7 @@ export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';
 export type { RunDescription } from './train/run.ts';
 export { learningRateAt } from './train/schedule.ts';
-export { wantedRanks } from './train/settle.ts';
+export { wantedRanks, withOptionsFile } from './train/settle.ts';
 export { StoppedError, type TrainHooks, type TrainResult, train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 export { Trainer } from './train/trainer.ts';

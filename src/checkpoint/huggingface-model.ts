@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
+import { gpt2Tokens } from '../tokenizer/gpt2-files.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { manifestFile, weightsFile } from './manifest.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
@@ -15,6 +16,8 @@ import type { StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
+/** GPT-2's own has 1 MB, and 3.5 MB as tokenizer.json. */
+const largestVocabularyBytes = 1 << 25;
 
 /** What else transformers would compute by; absent is its default. */
 const configSchema = z.object({
@@ -40,6 +43,7 @@ export const isHuggingFaceModel = (path: string): boolean =>
   existsSync(path) &&
   statSync(path).isDirectory() &&
   !existsSync(join(path, manifestFile)) &&
+  existsSync(join(path, configFile)) &&
   [weightsFile, `${weightsFile}.index.json`, 'pytorch_model.bin'].some((name) => existsSync(join(path, name)));
 
 /** @throws Gpt2Error naming what of the folder cannot be used, and the tensor it is about */
@@ -51,9 +55,10 @@ export function openHuggingFaceModel(path: string): StoredModel {
     return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
   }
   const model = readConfig(path, refuse);
+  checkVocabulary(path, refuse);
   const file = openSafetensors(join(path, weightsFile));
   try {
-    const names = namesOf(file);
+    const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);
     return {
       path,
@@ -69,16 +74,32 @@ export function openHuggingFaceModel(path: string): StoredModel {
   }
 }
 
-function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
-  let parsed: unknown;
+function readJson(path: string, name: string, most: number, refuse: (what: string) => never): unknown {
   try {
-    const file = join(path, configFile);
-    if (statSync(file).size > largestConfigBytes) return refuse(`its ${configFile} has ${statSync(file).size} bytes`);
-    parsed = JSON.parse(readFileSync(file, 'utf8'));
+    const file = join(path, name);
+    if (statSync(file).size > most) return refuse(`its ${name} has ${statSync(file).size} bytes`);
+    return JSON.parse(readFileSync(file, 'utf8'));
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
-    return refuse(`its ${configFile} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
+    return refuse(`its ${name} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
   }
+}
+
+/** That ids are GPT-2's, where the folder says what they are: a model says nothing in another tokenizer's. */
+function checkVocabulary(path: string, refuse: (what: string) => never): void {
+  const name = ['vocab.json', 'tokenizer.json'].find((each) => existsSync(join(path, each)));
+  if (name === undefined) return;
+  const parsed = readJson(path, name, largestVocabularyBytes, refuse) as { model?: { vocab?: unknown } } | null;
+  const ids: unknown = name === 'vocab.json' ? parsed : parsed?.model?.vocab;
+  const isGpt2s =
+    typeof ids === 'object' &&
+    ids !== null &&
+    gpt2Tokens().every((token, id) => Object.hasOwn(ids, token) && (ids as Record<string, unknown>)[token] === id);
+  if (!isGpt2s) refuse(`its ${name} is another tokenizer's than GPT-2's, which is the only one that can be read`);
+}
+
+function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
+  const parsed = readJson(path, configFile, largestConfigBytes, refuse);
   const result = configSchema.safeParse(parsed);
   if (!result.success) {
     const [{ path: field, message }] = result.error.issues as [z.core.$ZodIssue];
@@ -103,9 +124,15 @@ function readConfig(path: string, refuse: (what: string) => never): ModelConfig 
 }
 
 /** The file's name of each weight, by GPT-2's. */
-function namesOf(file: SafetensorsFile): Map<string, string> {
-  const plain = (name: string) => name.replace(/^transformer\./, '');
-  return new Map(file.names.map((name) => [plain(name), name] as const).filter(([name]) => !isNoWeight(name)));
+function namesOf(file: SafetensorsFile, refuse: (what: string) => never): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const stored of file.names) {
+    const name = stored.replace(/^transformer\./, '');
+    if (names.has(name))
+      return refuse(`${weightsFile} has ${quote(name)} twice, as ${quote(names.get(name)!)} and ${quote(stored)}`);
+    if (!isNoWeight(name)) names.set(name, stored);
+  }
+  return names;
 }
 
 function checkTensors(
@@ -116,7 +143,7 @@ function checkTensors(
 ): void {
   // Before anything is made for each of them.
   if (model.layers > names.size) {
-    return refuse(`n_layer of its ${configFile} is ${model.layers}, and ${weightsFile} has ${names.size} tensors`);
+    refuse(`n_layer of its ${configFile} is ${model.layers}, and ${weightsFile} has ${names.size} tensors`);
   }
   const wanted = new Map(parameterTable(model).map((parameter: Parameter) => [parameter.huggingFaceName, parameter]));
   for (const [name, parameter] of wanted) {

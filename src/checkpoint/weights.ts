@@ -1,5 +1,5 @@
-// The weights that a path stands for, wherever a model is asked for: a checkpoint, a run's newest one, a model file of llm.c, or
-// a folder of transformers. Each format's own file reads it; what training keeps besides weights is in read.ts.
+// The weights that a path stands for, wherever weights alone are asked for: a checkpoint, a run's newest one, a model file of llm.c,
+// or a folder of transformers. Each format's own file reads it; what training keeps besides weights is in read.ts.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';

@@ -133,6 +133,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
   using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
   const { maxMemory } = flags;
   const asked = flags.batch ?? size(configuration.batch) ?? 4;
+  if (asked === 'auto' && ranks) throw new UsageError('--batch auto is for one GPU; give --batch a number with --gpus');
   const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
   if (asked === 'auto') notice(`--batch auto is --batch ${batch} here`);
   checkInferenceMemory(device, config, { B: batch, T: sequence, maxMemory });

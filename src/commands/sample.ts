@@ -1,5 +1,5 @@
 // `sample`: texts from a trained model, streamed to stdout; everything else it says goes to stderr.
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { Gpt2Error } from '../errors.ts';
@@ -50,8 +50,8 @@ interface Flags {
   readonly threads?: number;
 }
 
-/** Texts that are made at a time. */
-const mostTexts = 32;
+/** Texts that are made at a time. On the CPU as many as a product takes by reading each weight once. */
+const mostTexts = { cuda: 32, cpu: 8 };
 
 export function sampleCommand(): Command {
   return new Command('sample')
@@ -71,7 +71,12 @@ export function sampleCommand(): Command {
       strictNumber('--top-p', 0, 1, 'any'),
       1,
     )
-    .option('--seed <N>', 'of the choices', strictNumber('--seed', 0, 2 ** 32 - 1, 'whole'), 42)
+    .option(
+      '--seed <N>',
+      'of the choices, which also go by how many texts are made at a time',
+      strictNumber('--seed', 0, 2 ** 32 - 1, 'whole'),
+      42,
+    )
     .addOption(
       new Option('--when-full <WHAT>', "past the model's context: forget the older half of a text, or end it")
         .choices(['slide', 'stop'])
@@ -99,13 +104,14 @@ async function sample(flags: Flags): Promise<void> {
       `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which is no tokenizer's: it has no text to give`,
     );
   }
-  const given = flags.prompt === '-' ? linesOfInput() : [flags.prompt];
+  const given = flags.prompt === '-' ? await linesOfInput() : [flags.prompt];
   const prompts = given.flatMap((prompt) => Array<string>(flags.count).fill(prompt));
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: flags.threads });
   const window = config.context;
-  const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts), window });
+  const texts = fittingTexts(device, config, { texts: Math.min(prompts.length, mostTexts[target.kind]), window });
+  if (texts < prompts.length) notice(`${prompts.length} texts, ${texts} at a time`);
   const model = createModel(device, config, { ...generationRows({ texts, window }), purpose: 'inference' });
   weights.load(model);
   const cache = new KeyValueCache(model, { texts, window });
@@ -155,6 +161,7 @@ class Page {
   /** The text that is being printed, and how much of it is. */
   #current = 0;
   #printed = 0;
+  #isBegun = false;
 
   constructor(
     prompts: readonly string[],
@@ -182,16 +189,17 @@ class Page {
   }
 
   #print(): void {
-    for (; this.#current < this.#texts.length; this.#current++, this.#printed = 0) {
+    for (; this.#current < this.#texts.length; this.#current++, this.#printed = 0, this.#isBegun = false) {
       const { prompt, text, tokens, end } = this.#texts[this.#current]!;
       if (!this.#stream && !end) return;
       if (this.#json) {
         process.stdout.write(`${JSON.stringify({ prompt, text, tokens, end })}\n`);
         continue;
       }
-      if (this.#printed === 0 && text.length > 0) {
+      if (!this.#isBegun && (text.length > 0 || end)) {
         if (!this.#isFirst) process.stdout.write('---\n');
         this.#isFirst = false;
+        this.#isBegun = true;
       }
       process.stdout.write(text.slice(this.#printed));
       this.#printed = text.length;
@@ -201,9 +209,15 @@ class Page {
   }
 }
 
-/** @throws Gpt2Error if there is none */
-function linesOfInput(): string[] {
-  const lines = readFileSync(0, 'utf8').split(/\r?\n/);
+/** @throws Gpt2Error if there is none, or it cannot be read */
+async function linesOfInput(): Promise<string[]> {
+  const parts: Buffer[] = [];
+  try {
+    for await (const part of process.stdin) parts.push(part as Buffer);
+  } catch (cause) {
+    throw new Gpt2Error(`standard input cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  const lines = Buffer.concat(parts).toString('utf8').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
   if (lines.length === 0) throw new Gpt2Error('standard input has no prompt: give --prompt - a text on each line');
   return lines;

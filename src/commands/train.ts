@@ -15,6 +15,7 @@ import {
   type TrainOptions,
   train,
   wantedRanks,
+  withOptionsFile,
 } from '../index.ts';
 import { formatBytes, Progress } from './progress.ts';
 
@@ -53,7 +54,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
   }
   return command.action(async (flags: Record<string, unknown>) => {
-    const options = optionsFromFlags(flags);
+    const options = withOptionsFile(optionsFromFlags(flags));
     const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
     if (options.dryRun) return tellPlan(planRun(options, onNotice), options.json === true);
     const place = placeFromEnvironment();

@@ -1,6 +1,7 @@
 // A model written for another program: which formats there are, and what each takes.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { resolveCheckpoint } from '../checkpoint/directory.ts';
+import { isHuggingFaceModel } from '../checkpoint/huggingface-model.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { writeGguf } from './gguf.ts';
 import { writeHuggingFace } from './huggingface.ts';
@@ -33,6 +34,9 @@ export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOption
     throw new UsageError(`--format hf writes fp32, not ${dtype}: leave --dtype out, or take --format llmc or gguf`);
   if (existsSync(out) && !(statSync(out).isDirectory() && readdirSync(out).length === 0)) {
     throw new Gpt2Error(`${out} is already there: name another --out, or remove it`);
+  }
+  if (isHuggingFaceModel(model)) {
+    throw new Gpt2Error(`${model} is a folder of transformers already: export takes a run or a checkpoint of train`);
   }
   const checkpoint = resolveCheckpoint(model);
   try {

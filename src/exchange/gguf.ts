@@ -4,8 +4,8 @@ import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { gpt2VocabularySize, presetName } from '../model/config.ts';
 import { type Parameter, parameterCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
+import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
-import { gpt2TokenizerFiles } from './tokenizer-files.ts';
 import { encodeWeights, openWeights, type WeightType } from './weights.ts';
 
 const alignment = 32;

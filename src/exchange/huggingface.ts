@@ -6,8 +6,8 @@ import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { gpt2VocabularySize, type ModelConfig } from '../model/config.ts';
 import { writeDurably } from '../shards/shard.ts';
+import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
-import { gpt2TokenizerFiles } from './tokenizer-files.ts';
 
 /** Writes the folder. @throws Gpt2Error or the error of the file system if it cannot be written */
 export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {

@@ -20,8 +20,8 @@ const signalOf: Readonly<Record<number, NodeJS.Signals>> = { 129: 'SIGHUP', 130:
  * @throws Gpt2Error saying which rank was ended by what, where no rank could say it itself
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<number> {
-  const port = process.env.MASTER_PORT ?? String(await freePort());
-  const token = process.env.GPT2_JOB_TOKEN ?? randomBytes(32).toString('hex');
+  const port = process.env.MASTER_PORT || String(await freePort());
+  const token = process.env.GPT2_JOB_TOKEN || randomBytes(32).toString('hex');
   const ranks = Array.from({ length: count }, (_, rank) => start(rank, count, { port, token }));
   const pass = () => {
     for (const { child } of ranks) child.kill(signalOf[signal?.reason as number] ?? 'SIGTERM');

@@ -38,6 +38,7 @@ async function gather(
         reject(new Gpt2Error(`${names} not come to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
       }, joinSeconds * 1000);
       signal?.addEventListener('abort', () => reject(stopped()), { once: true });
+      if (signal?.aborted) reject(stopped());
       server.on('connection', async (socket) => {
         const channel = new Channel(socket);
         const refuse = (rank: number) => {

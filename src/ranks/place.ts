@@ -1,7 +1,7 @@
 // This process's place among the ranks of a job, as whatever launched it says in the environment: train --gpus and torchrun
 // (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*). How the ranks then meet is ranks.ts's.
 import { createHash } from 'node:crypto';
-import { availableParallelism, userInfo } from 'node:os';
+import { availableParallelism } from 'node:os';
 import { UsageError } from '../errors.ts';
 
 export interface Place {
@@ -133,4 +133,6 @@ function derivedPort(job: string | undefined): number {
 
 /** Known to whoever knows the job: it keeps jobs apart, but is no secret; GPT2_JOB_TOKEN is for networks with strangers. */
 const derivedToken = (job: string): string =>
-  createHash('sha256').update(`gpt2.ts ${job} ${userInfo().username}`).digest('hex');
+  createHash('sha256')
+    .update(`gpt2.ts ${job} ${process.getuid?.() ?? ''}`)
+    .digest('hex');

@@ -187,7 +187,8 @@ export class Ranks {
 
   /** Tells every rank of what went wrong in this one, and gives what all of them end with. */
   async fail(error: unknown): Promise<unknown> {
-    if (this.#verdict) return this.#verdict;
+    // A defect keeps its own stack.
+    if (this.#verdict) return error instanceof Gpt2Error ? this.#verdict : error;
     if (this.#left) return error;
     const isEffect = isLikelyEffect(error) || (error instanceof Gpt2Error && isLikelyEffect(error.cause));
     const reason = error instanceof Gpt2Error ? error.message : `a defect of gpt2.ts: ${error}`;

@@ -1,4 +1,4 @@
-// How many texts a device has memory to make at a time, before anything is allocated.
+// How many texts a GPU has memory to make at a time, before anything is allocated; what the CPU has free is not known.
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type CacheSizes, cacheBytes, decodeScratch } from '../model/key-value-cache.ts';

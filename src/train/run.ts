@@ -6,7 +6,7 @@ import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
 import { type FoundCheckpoint, hashFile } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
 import { openLivePage } from '../live/live-page.ts';
 import { type ModelConfig, modelName } from '../model/config.ts';
@@ -31,6 +31,9 @@ import { openHellaswag } from './questions.ts';
 import { changedShard, shardRecord } from './same-data.ts';
 import { settle, sharesOf, takesSamples } from './settle.ts';
 import { Trainer } from './trainer.ts';
+
+/** What a run of several ranks is told where it has only one. */
+export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
 /** What is said before step 0. */
 export interface RunDescription {
@@ -104,6 +107,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       notice,
       ranks?.place,
     );
+    if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
     const isRoot = ranks === undefined || ranks.isRoot;
     const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize, ranks?.rank));
     if (checkpoint) seekTo(loader, checkpoint, options.data);

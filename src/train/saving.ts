@@ -25,8 +25,7 @@ export class Saving {
   constructor(run: Run, hooks: SavingHooks) {
     this.#run = run;
     this.#hooks = hooks;
-    const isRoot = run.ranks === undefined || run.ranks.isRoot;
-    if (isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+    if (this.#isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
   }
 
   /**
@@ -39,6 +38,11 @@ export class Saving {
     const due = performance.now();
     const before = this.#writing;
     await this.#ready();
+    const refusal = await this.#logRefusal();
+    if (refusal) {
+      if (this.#isRoot) this.#notSaved(step, refusal);
+      return;
+    }
     if (this.#gives()) return;
     const waitedMs = performance.now() - due;
     if (before) {
@@ -56,7 +60,7 @@ export class Saving {
       (error) => {
         if (!isOfDisk(error)) throw error;
         this.#writing = undefined;
-        this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
+        this.#notSaved(step, error);
       },
     );
     // Who awaits it comes later.
@@ -68,7 +72,9 @@ export class Saving {
   async saveNow(step: number, position: Position): Promise<void> {
     await this.#ready();
     const due = performance.now();
-    if (!this.#gives()) this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
+    const refusal = await this.#logRefusal();
+    if (refusal && this.#isRoot) throw refusal;
+    if (!refusal && !this.#gives()) this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
     await this.#run.ranks?.barrier();
   }
 
@@ -79,9 +85,35 @@ export class Saving {
     this.#run.ranks?.rest();
   }
 
+  /**
+   * Why the log cannot be written, at every rank: none gives its part to a save that then is none. A resumed run goes on behind
+   * the log's lines of before, so they must be there.
+   */
+  async #logRefusal(): Promise<Gpt2Error | undefined> {
+    let refusal: Gpt2Error | undefined;
+    if (this.#isRoot) {
+      try {
+        this.#run.log.settle();
+      } catch (error) {
+        if (!isOfDisk(error)) throw error;
+        refusal = error;
+      }
+    }
+    const told = await this.#run.ranks?.fromRoot(refusal?.message ?? '');
+    return refusal ?? (told ? new Gpt2Error(told) : undefined);
+  }
+
+  get #isRoot(): boolean {
+    return this.#run.ranks === undefined || this.#run.ranks.isRoot;
+  }
+
+  #notSaved(step: number, { message }: Gpt2Error): void {
+    this.#hooks.notice(`step ${step} was not saved, training goes on: ${message}`);
+  }
+
   /** Whether this rank gives its part to another, which saves. */
   #gives(): boolean {
-    if (this.#run.ranks === undefined || this.#run.ranks.isRoot) return false;
+    if (this.#isRoot) return false;
     this.#run.writer.give();
     return true;
   }
@@ -99,8 +131,6 @@ export class Saving {
 
   async #write(step: number, position: Position, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { options, out, log, program, configuration, model, loader, trainer, writer } = this.#run;
-    // A resumed run goes on behind the log's lines of before: they must be there.
-    log.settle();
     const head: CheckpointHead = {
       folder: checkpointsFolder(out),
       step,

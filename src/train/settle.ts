@@ -8,6 +8,7 @@ import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames }
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
+import { configPath } from '../runs/paths.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { chooseBatch } from './choose-batch.ts';
@@ -50,6 +51,8 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   }
   const deviceOptions = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   if (merged.batch === 'auto') {
+    // Each would choose by what its own GPU has free.
+    if (options.ranks > 1) throw new UsageError('--batch auto is for one GPU; give --batch a number with --gpus');
     const { sequence: T, totalBatch, maxMemory, ranks } = options;
     const rows = merged.totalBatch === undefined ? undefined : totalBatch / T / ranks;
     const samples = takesSamples(options.sampleEvery, config);
@@ -75,13 +78,21 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
 /** How many parts a rank's optimizer state is one of. */
 export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
-/** How many ranks a run is to have: as given, else as the run that is resumed, or a file of options, says. */
+/** How many ranks a run is to have: as given, else as the run that is resumed says. A file of options is read by then. */
 export function wantedRanks(given: TrainOptions): number {
-  const { ranks = 1 } = given.ranks === undefined ? mergeOptions(given, () => {}).options : given;
+  const { resume, out, ranks = resume ? ranksOfRun(out) : 1 } = given;
   // What is wrong from the command line alone is said before any process is started.
-  if (ranks > 1) checkOptions(given, 'cpu');
+  if (ranks > 1 && !resume) checkOptions(given, selectDevice(given.device ?? 'auto').kind);
   return ranks;
 }
+
+/** What is wrong with the run or its file is said where it is resumed. */
+const ranksOfRun = (out: string | undefined): number =>
+  out !== undefined && existsSync(configPath(out)) ? (readOptionsFile(configPath(out)).ranks ?? 1) : 1;
+
+/** Options with those of --config beneath them. */
+export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
+  config === undefined ? given : { ...readOptionsFile(config), ...given };
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
@@ -89,8 +100,7 @@ function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
 }
 
 function mergeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
-  const fromFile = given.config ? readOptionsFile(given.config) : {};
-  const options = { ...fromFile, ...given };
+  const options = withOptionsFile(given);
   if (!options.resume) return { options, checkpoint: undefined };
   // What --out and the rest mean together is checked before the checkpoint is looked for.
   checkOptions(options, 'cpu');

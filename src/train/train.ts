@@ -10,7 +10,7 @@ import { readRun } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { doneEvent, hellaswagEvent, sampleText, validationLoss } from './milestones.ts';
 import type { TrainOptions } from './option-table.ts';
-import { openRun, type Run, type RunDescription } from './run.ts';
+import { oneGpu, openRun, type Run, type RunDescription } from './run.ts';
 import { Saving, type SavingHooks } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
 import { mostSkippedInARow, SpikeWatch } from './spikes.ts';
@@ -57,7 +57,7 @@ export async function train(options: TrainOptions, hooks: TrainHooks = {}): Prom
   const { place, onNotice = () => {} } = hooks;
   if (!place) {
     if ((options.ranks ?? 1) === 1) return trainHere(options, hooks);
-    throw new UsageError('a process trains on one GPU: `train --gpus N` on the command line starts N of them');
+    throw new UsageError(oneGpu);
   }
   const ranks = await Ranks.join(place, onNotice, hooks.signal);
   try {

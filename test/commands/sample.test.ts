@@ -1,5 +1,6 @@
 // `sample` as a user runs it: its text on stdout alone, the same for the same seed, and what it refuses, with which code.
-import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { closeSync, existsSync, mkdirSync, openSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
@@ -8,7 +9,7 @@ import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { libraryPath } from '../../src/native/library.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
-import { Workplace } from '../support/cli.ts';
+import { command, Workplace } from '../support/cli.ts';
 
 /** Of GPT-2's vocabulary, so that text can be made, and small otherwise. */
 const config = { layers: 1, channels: 16, heads: 2, context: 32, vocabularySize: 50257 };
@@ -80,6 +81,25 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     }
     expect(`${texts[0]!.text}\n`).toBe(alone.stdout);
     expect(new Set(texts.map(({ text }) => text)).size).toBe(60);
+  });
+
+  it('has no prompt where standard input is a folder', () => {
+    const directory = openSync(place.folder, 'r');
+    try {
+      const { status, stderr } = spawnSync(
+        process.execPath,
+        [...command, 'sample', '--model', 'elsewhere/bytes', '--prompt', '-'],
+        {
+          cwd: place.folder,
+          encoding: 'utf8',
+          stdio: [directory, 'pipe', 'pipe'],
+        },
+      );
+      expect(stderr).toMatch(/\nstandard input has no prompt: .*\n$/);
+      expect(status).toBe(1);
+    } finally {
+      closeSync(directory);
+    }
   });
 
   it('puts a line between texts, and nothing but them on stdout', () => {

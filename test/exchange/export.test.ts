@@ -8,10 +8,10 @@ import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
 import { exportModel } from '../../src/exchange/export.ts';
-import { gpt2TokenizerFiles } from '../../src/exchange/tokenizer-files.ts';
 import { encodeWeights } from '../../src/exchange/weights.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { Device } from '../../src/native/device.ts';
+import { gpt2TokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { encode } from '../../src/tokenizer/tokenizer.ts';
 import { contentOf, manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
@@ -327,12 +327,22 @@ describe('a folder of transformers is read', () => {
       config({ n_layer: 1e9 }),
       'n_layer of its config.json is 1000000000, and model.safetensors has 28',
     ],
+    [
+      'a vocabulary of another tokenizer',
+      (folder) => writeFileSync(join(folder, 'vocab.json'), JSON.stringify({ Hallo: 0, Welt: 1 })),
+      "its vocab.json is another tokenizer's than GPT-2's",
+    ],
+    [
+      'the same tensor twice',
+      tensors(same, 'F32', [['transformer.wte.weight', [V, C]]]),
+      'has wte.weight twice, as wte.weight and transformer.wte.weight',
+    ],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],
     ['another GELU', config({ activation_function: 'relu' }), 'has activation_function relu, which GPT-2 has not'],
     ['another MLP', config({ n_inner: 100 }), 'n_inner 100'],
     ['a head of its own', config({ tie_word_embeddings: false }), 'tie_word_embeddings false'],
     ['heads that do not divide', config({ n_head: 5 }), 'is not a GPT-2 that can be read'],
-    ['no configuration', (folder) => rmSync(join(folder, 'config.json')), 'its config.json cannot be read: ENOENT'],
+    ['no configuration', (folder) => rmSync(join(folder, 'config.json')), 'is neither a checkpoint nor a run with one'],
     ['no JSON', (folder) => writeFileSync(join(folder, 'config.json'), '{'), 'its config.json cannot be read'],
     [
       'weights in parts',

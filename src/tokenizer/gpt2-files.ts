@@ -1,6 +1,6 @@
 // GPT-2's tokenizer as other programs want it: a token's text, and the merges in their order. Both follow from the ids: a
 // token's rank is its id, and what was merged into it is what byte-pair encoding makes of it with lower ranks alone.
-import { tokenBytes } from '../tokenizer/tokenizer.ts';
+import { tokenBytes } from './tokenizer.ts';
 
 export interface TokenizerFiles {
   /** The text of each id, every byte as one printable character (see `characterOf`); the last is <|endoftext|>. */
@@ -17,9 +17,12 @@ const characterOf: readonly string[] = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isPrintable(byte) ? byte : next++));
 })();
 
+/** The text of each id but <|endoftext|>. */
+export const gpt2Tokens = (): string[] =>
+  tokenBytes().map((token) => Array.from(token, (byte) => characterOf[byte]!).join(''));
+
 export function gpt2TokenizerFiles(): TokenizerFiles {
-  const bytes = tokenBytes();
-  const tokens = bytes.map((token) => Array.from(token, (byte) => characterOf[byte]!).join(''));
+  const tokens = gpt2Tokens();
   const ranks = new Map(tokens.map((token, id) => [token, id]));
   const merges = tokens.slice(256).map((token, index) => parts(token, 256 + index, ranks).join(' '));
   return { tokens: [...tokens, '<|endoftext|>'], merges };
