@@ -56,12 +56,15 @@ export function readRun(run: string): RunRecord {
   return { events, configuration: last.configuration, series: seriesOf(events) };
 }
 
-/** The validation of a step, if the log can be read and has it. */
-export function validationAt(run: string, step: number): RunEvent | undefined {
+/** What was measured of the model at a step, each kind as logged last: what the log has, if it can be read. */
+export function evaluationsAt(run: string, step: number): RunEvent[] {
   try {
-    return readRun(run).events.findLast((event) => event.event === 'val' && event.step === step);
+    const { events } = readRun(run);
+    return (['val', 'hellaswag'] as const).flatMap(
+      (kind) => events.findLast((event) => event.event === kind && event.step === step) ?? [],
+    );
   } catch (error) {
-    if (error instanceof Gpt2Error) return undefined;
+    if (error instanceof Gpt2Error) return [];
     throw error;
   }
 }

@@ -4,7 +4,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { validationAt } from '../runs/reader.ts';
+import { evaluationsAt } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
@@ -20,9 +20,8 @@ interface ScalarOptions {
 /** The file of a run that starts, or goes on. @throws as the file itself */
 export function openScalarFile(run: string, { folder, startStep, notice }: ScalarOptions): ScalarFile {
   const scalars = new ScalarFile(folder || run, startStep, notice);
-  // The step that a run goes on from was validated before it was saved, and is not again: the new file has to have it.
-  const validated = startStep > 0 ? validationAt(run, startStep) : undefined;
-  if (validated) scalars.add(validated);
+  // The step that a run goes on from was evaluated before it was saved, and is not again: the new file has to have it.
+  if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
   return scalars;
 }
 

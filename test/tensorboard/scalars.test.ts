@@ -1,11 +1,11 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
 // scripts/check-tensorboard reads them with TensorBoard's own reader.
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { crc32c, eventRecord } from '../../src/tensorboard/event-record.ts';
-import { ScalarFile } from '../../src/tensorboard/scalar-file.ts';
+import { openScalarFile, ScalarFile } from '../../src/tensorboard/scalar-file.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { curves, eventFiles, readEvents } from './event-files.ts';
@@ -66,6 +66,27 @@ describe('the file', () => {
     }
     const starts = eventFiles(place.path('tb')).map((name) => readEvents(place.path('tb', name))[1]!.step);
     expect(starts).toEqual(Array.from({ length: 12 }, (_, start) => start));
+  });
+});
+
+describe('the file of a run that goes on', () => {
+  it('has what was measured at the step it goes on from, each as logged last', () => {
+    const events = [
+      runEvent(),
+      { event: 'val', step: 5, loss: 12 },
+      { event: 'hellaswag', step: 5, acc: 0.75, accNorm: 0.75, questions: 4 },
+      { event: 'val', step: 10, loss: 9 },
+      { event: 'val', step: 10, loss: 11 },
+      { event: 'hellaswag', step: 10, acc: 0.25, accNorm: 0.5, questions: 4 },
+    ];
+    mkdirSync(place.path('run'));
+    writeFileSync(place.path('run', 'log.jsonl'), events.map((event) => `${JSON.stringify(event)}\n`).join(''));
+    openScalarFile(place.path('run'), { folder: '', startStep: 10, notice: () => {} }).close();
+    expect(curves(place.path('run'))).toEqual({
+      'val/loss': [[10, 11]],
+      'hellaswag/acc': [[10, 0.25]],
+      'hellaswag/acc_norm': [[10, 0.5]],
+    });
   });
 });
 
