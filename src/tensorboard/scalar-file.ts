@@ -63,10 +63,17 @@ export class ScalarFile {
     if (point) this.#write(point.step, { scalars: point.scalars });
   }
 
-  /** Sees what is written onto the disk. */
+  /** Sees what is written onto the disk. What it does not take is told: the run ends as it would have. */
   close(): void {
-    fsyncSync(this.#file);
-    closeSync(this.#file);
+    try {
+      try {
+        fsyncSync(this.#file);
+      } finally {
+        closeSync(this.#file);
+      }
+    } catch (cause) {
+      this.#notice(`${this.#path} may lack steps: ${(cause as Error).message}; the log has them`);
+    }
   }
 
   #write(step: number, content: EventContent): void {

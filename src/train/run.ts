@@ -99,7 +99,15 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     return resource;
   };
   const close = () => {
-    for (const resource of open.splice(0).reverse()) resource.close();
+    const errors: unknown[] = [];
+    for (const resource of open.splice(0).reverse()) {
+      try {
+        resource.close();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
   };
   try {
     const { options, deviceOptions, config, checkpoint, start, trainShards, valShards } = settle(

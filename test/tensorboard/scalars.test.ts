@@ -1,8 +1,8 @@
 // TensorBoard's event files: the record's bytes, and that they tell a run's curves, also when it was killed and resumed.
 // scripts/check-tensorboard reads them with TensorBoard's own reader.
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, fstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { crc32c, eventRecord } from '../../src/tensorboard/event-record.ts';
 import { openScalarFile, ScalarFile } from '../../src/tensorboard/scalar-file.ts';
@@ -10,11 +10,26 @@ import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { curves, eventFiles, readEvents } from './event-files.ts';
 
+/** Descriptors whose fsync failed; undefined: the disk is well. */
+const disk = vi.hoisted(() => ({ failed: undefined as number[] | undefined }));
+vi.mock('node:fs', async (original) => {
+  const fs = await original<typeof import('node:fs')>();
+  const fsyncSync = (file: number) => {
+    if (!disk.failed) return fs.fsyncSync(file);
+    disk.failed.push(file);
+    throw new Error('EIO: i/o error, fsync');
+  };
+  return { ...fs, fsyncSync };
+});
+
 let place: Workplace;
 beforeEach(() => {
   place = new Workplace();
 });
-afterEach(() => place[Symbol.dispose]());
+afterEach(() => {
+  disk.failed = undefined;
+  place[Symbol.dispose]();
+});
 
 describe('the record', () => {
   it("checksums are CRC-32C's: the values of RFC 3720, B.4, and of the catalogue", () => {
@@ -67,6 +82,16 @@ describe('the file', () => {
     const starts = eventFiles(place.path('tb')).map((name) => readEvents(place.path('tb', name))[1]!.step);
     expect(starts).toEqual(Array.from({ length: 12 }, (_, start) => start));
   });
+});
+
+it('a disk that fails at the end is told, and the file is closed', () => {
+  const notices: string[] = [];
+  const file = new ScalarFile(place.path('tb'), 0, (text) => notices.push(text));
+  disk.failed = [];
+  file.close();
+  expect(notices).toEqual([expect.stringMatching(/gpt2 may lack steps: EIO: i\/o error, fsync; the log has them$/)]);
+  expect(disk.failed).toHaveLength(1);
+  expect(() => fstatSync(disk.failed![0]!)).toThrow('EBADF');
 });
 
 describe('the file of a run that goes on', () => {
