@@ -45,7 +45,8 @@ async function report(folder: string, { html, serve, port, serveHost }: Flags): 
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
     const page = await openLivePage({ port: port ?? defaultPort, host: serveHost }, notice);
-    return page.follow({ run: folder });
+    page.follow({ run: folder });
+    return page.ended();
   }
   const path = html ?? join(folder, 'report.html');
   const { runs, baselines } = pairRuns([folder]);

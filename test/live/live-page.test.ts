@@ -1,0 +1,38 @@
+// The thread of a live page that ends before it is closed: a run is told and goes on, a command that is the page alone fails.
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { Gpt2Error } from '../../src/errors.ts';
+import { type LivePage, openLivePage } from '../../src/live/live-page.ts';
+
+let notices: string[];
+let page: LivePage;
+beforeEach(async () => {
+  notices = [];
+  page = await openLivePage({ port: 0, host: '127.0.0.1' }, (text) => notices.push(text));
+  notices.length = 0;
+});
+afterEach(() => page.close());
+
+/** Orders what the thread fails of. */
+const breakThread = () => page.follow({ run: 1 as unknown as string });
+
+it('beside a run it is a notice', async () => {
+  breakThread();
+  await vi.waitFor(() => expect(notices).toHaveLength(1), { timeout: 5000 });
+  expect(notices[0]).toMatch(/^the live page has ended: .*; the run goes on$/);
+});
+
+it('where it is waited for it is the error', async () => {
+  const ended = page.ended();
+  breakThread();
+  const error = await ended.catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(Gpt2Error);
+  expect((error as Gpt2Error).message).toMatch(/^the live page has ended: .*; serve it again$/);
+  expect(notices).toEqual([]);
+});
+
+it('closed, it has ended well', async () => {
+  const ended = page.ended();
+  page.close();
+  await ended;
+  expect(notices).toEqual([]);
+});
