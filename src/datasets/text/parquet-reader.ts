@@ -31,18 +31,26 @@ export async function* parquetDocuments(
   const thread = startThread('./parquet-thread', import.meta.url, { workerData: file });
   let group = 0;
   let timer: NodeJS.Timeout | undefined;
+  let fault: string | undefined;
   let settle: { resolve: (answer: Settled) => void; refuse: (why: string) => void } | undefined;
   thread.on('message', (answer: Answer) => {
     if (!('group' in answer)) return settle?.resolve(answer);
     group = answer.group;
     timer?.refresh();
   });
-  thread.on('error', ({ message }) => settle?.refuse(`cannot be read: ${message}`));
+  // Also between two requests: the next is then refused at once.
+  const fail = (why: string) => {
+    fault ??= `cannot be read: ${why}`;
+    settle?.refuse(fault);
+  };
+  thread.on('error', ({ message }) => fail(message));
+  thread.on('exit', () => fail('the thread that reads it has ended'));
   const ask = async (): Promise<Settled> => {
     try {
       return await new Promise((resolve, reject) => {
         const refuse = (why: string) =>
           reject(new Gpt2Error(`row group ${group} of ${file.path} ${why}; download or write it again`));
+        if (fault !== undefined) return refuse(fault);
         settle = { resolve, refuse };
         timer = setTimeout(() => refuse(`is not read after ${milliseconds / 1000} s`), milliseconds);
         thread.postMessage('next');
