@@ -1,7 +1,7 @@
 // `report`: a run as a page to look at: one HTML file, or served while it goes on.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, readRun, reportData } from '../index.ts';
 import { strictNumber } from './strict-number.ts';
@@ -21,7 +21,7 @@ interface Flags {
   readonly html?: string;
   readonly serve?: boolean;
   readonly port?: number;
-  readonly serveHost: string;
+  readonly serveHost?: string;
 }
 
 export function reportCommand(): Command {
@@ -32,19 +32,21 @@ export function reportCommand(): Command {
     .option('--html <FILE>', 'where the report goes (default: report.html in the run folder)')
     .option('--serve', 'serve the report, live, in place of writing it; Ctrl-C ends that')
     .option('--port <N>', `with --serve: port (default: ${defaultPort})`, strictNumber('--port', 0, 65535, 'whole'))
-    .addOption(new Option(`${serveHost.flag} <${serveHost.argument}>`, serveHost.help).default(serveHost.default))
+    .option(`${serveHost.flag} <${serveHost.argument}>`, `${serveHost.help} (default: ${serveHost.default})`)
     .addHelpText('after', examples)
     .action(report);
 }
 
 async function report(folder: string, { html, serve, port, serveHost }: Flags): Promise<void> {
   if (serve && html !== undefined) throw new UsageError('--html writes a file, --serve serves it: give one of them');
-  if (!serve && port !== undefined) throw new UsageError('--port goes with --serve');
+  if (!serve && port !== undefined) throw new UsageError('--port goes with --serve: give both');
+  if (!serve && serveHost !== undefined) throw new UsageError('--serve-host goes with --serve: give both');
   if (serve) {
     // What is no run is said here, not on a page that waits for ever.
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
-    const page = await openLivePage({ port: port ?? defaultPort, host: serveHost }, notice);
+    const host = serveHost ?? optionTable.serveHost.default;
+    const page = await openLivePage({ port: port ?? defaultPort, host }, notice);
     page.follow({ run: folder });
     return page.ended();
   }

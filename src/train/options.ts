@@ -156,6 +156,10 @@ export function checkOptions(
   if (merged.keepEvery !== undefined && merged.keep === undefined) {
     throw new UsageError('--keep-every says what stays besides the newest: it needs --keep');
   }
+  // It has a default: what counts is whether it was given.
+  if (options.serveHost !== undefined && options.serve === undefined) {
+    throw new UsageError('--serve-host goes with --serve: give both');
+  }
   if (merged.resume && merged.overwrite)
     throw new UsageError('--resume and --overwrite exclude each other: give one of them');
   if (merged.resume && !merged.out) throw new UsageError('--resume needs --out, the folder of the run to continue');

@@ -76,6 +76,7 @@ const rows: Record<string, Row[]> = {
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
     [2, train('--keep-every', '2'), 'says what stays besides the newest', ['--keep-every', '--keep']],
+    [2, train('--serve-host', '0.0.0.0'), '--serve-host goes with --serve', ['--serve']],
     [2, train('--config', 'options.json'), 'there is no option "bach"', ['options.json']],
     [1, train('--config', 'torn.json'), 'cannot be read', ['torn.json', '--config']],
     [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
@@ -215,6 +216,10 @@ const rows: Record<string, Row[]> = {
       ['--reference'],
     ],
     [1, ['compare', 'run', '--out', 'file/x.svg'], 'cannot write the plot file/x.svg', ['--out']],
+  ],
+  report: [
+    [2, ['report', 'run', '--port', '0'], '--port goes with --serve', ['--serve']],
+    [2, ['report', 'run', '--serve-host', '0.0.0.0'], '--serve-host goes with --serve', ['--serve']],
   ],
   export: [
     [2, ['export', '--format', 'hf', '--out', 'x'], "required option '--model <DIR>' not specified", ['export --help']],
