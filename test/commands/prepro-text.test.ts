@@ -27,7 +27,7 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it', () => {
+describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU library)', () => {
   it.each([
     ['gpt2', 50257],
     ['bytes', 257],

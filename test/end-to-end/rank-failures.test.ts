@@ -176,27 +176,30 @@ describe('train --gpus', () => {
     expect(said).toMatch(/^\nstopping after this step .*\nstopped after \d+ of 1000000 steps and saved; continue with/);
   });
 
-  it.skipIf(!existsSync('/proc/self/task'))('says which rank was ended from outside where rank 0 cannot', async () => {
-    const child = place.start(['train', ...endless, '--out', 'root-killed', '--gpus', '2']);
-    let said = '';
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said += text;
-    });
-    child.stdout.resume();
-    const path = logPath(place.path('root-killed'));
-    while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
-    // Its children, in the order in which they were started.
-    const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
-      .trim()
-      .split(' ')
-      .map(Number);
-    process.kill(children[0]!, 'SIGKILL');
-    const [code] = (await once(child, 'close')) as [number];
-    expect(code).toBe(1);
-    expect(said).toBe('rank 0 was ended by SIGKILL\n');
-    // The other has ended over it.
-    expect(() => process.kill(children[1]!, 0)).toThrow('ESRCH');
-  });
+  it.skipIf(!existsSync('/proc/self/task'))(
+    'says which rank was ended from outside where rank 0 cannot (needs Linux)',
+    async () => {
+      const child = place.start(['train', ...endless, '--out', 'root-killed', '--gpus', '2']);
+      let said = '';
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        said += text;
+      });
+      child.stdout.resume();
+      const path = logPath(place.path('root-killed'));
+      while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
+      // Its children, in the order in which they were started.
+      const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+        .trim()
+        .split(' ')
+        .map(Number);
+      process.kill(children[0]!, 'SIGKILL');
+      const [code] = (await once(child, 'close')) as [number];
+      expect(code).toBe(1);
+      expect(said).toBe('rank 0 was ended by SIGKILL\n');
+      // The other has ended over it.
+      expect(() => process.kill(children[1]!, 0)).toThrow('ESRCH');
+    },
+  );
 
   it('says that its port is busy', async () => {
     const server = createServer().listen(0, '127.0.0.1');
