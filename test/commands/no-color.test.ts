@@ -11,16 +11,17 @@ const colour = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`);
 it.skipIf(noTerminal)(`train and compare --plot${skipped}`, { timeout: 60_000 }, () => {
   using place = new Workplace();
   place.data();
-  const onTerminal = (env: Record<string, string>, ...args: string[]) => {
-    const line = [process.execPath, ...command, ...args].join(' ');
-    const { NO_COLOR, FORCE_COLOR, ...rest } = process.env;
-    const options = { cwd: place.folder, encoding: 'utf8', env: { ...rest, TERM: 'xterm-256color', ...env } } as const;
-    return spawnSync('script', ['-qec', line, '/dev/null'], { ...options, input: '' }).stdout;
+  // Only what a case names is set: Node looks at FORCE_COLOR, NODE_DISABLE_COLORS, CI and a dozen more besides.
+  const output = (file: string, args: readonly string[], environment: Record<string, string>) => {
+    const env = { PATH: process.env.PATH, TERM: 'xterm-256color', ...environment };
+    return spawnSync(file, args, { cwd: place.folder, encoding: 'utf8', env, input: '' }).stdout;
   };
+  const onTerminal = (args: readonly string[], environment = {}) =>
+    output('script', ['-qec', [process.execPath, ...command, ...args].join(' '), '/dev/null'], environment);
   const train = ['train', '--data', 'data', '--out', 'run', '--overwrite', ...tinyModel, '--seq', '32', '--steps', '2'];
   for (const args of [train, ['compare', 'run', '--plot'], ['doctor']]) {
-    expect(onTerminal({}, ...args)).toMatch(colour);
-    expect(onTerminal({ NO_COLOR: '1' }, ...args)).not.toMatch(colour);
-    expect(place.run(args, { NO_COLOR: '' }).stdout).not.toMatch(colour);
+    expect(onTerminal(args)).toMatch(colour);
+    expect(onTerminal(args, { NO_COLOR: '1' })).not.toMatch(colour);
+    expect(output(process.execPath, [...command, ...args], {})).not.toMatch(colour);
   }
 });
