@@ -1,0 +1,2 @@
+// What every test file starts with: programs that tests start colour their output as if nobody had asked for it.
+delete process.env.FORCE_COLOR;
