@@ -84,6 +84,7 @@ int join(gpt2_context &context, gpt2_communicator &own, const char *function) {
   own.pending = false;
   GPT2_TRY(context, function, cudaEventRecord(own.behind, own.stream));
   GPT2_TRY(context, function, cudaStreamWaitEvent(cuda(context).stream, own.behind, 0));
+  cuda(context).behind_event = true;
   return GPT2_OK;
 }
 

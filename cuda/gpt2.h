@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 6
+#define GPT2_ABI_VERSION 7
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -148,6 +148,14 @@ GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
 GPT2_API int gpt2_synchronize(gpt2_context *context);
+
+/* What is issued between begin and end runs behind what was issued before begin, and beside what is issued after end (on
+ * CUDA on a second stream; on the CPU in its turn). An op that takes scratch cannot be issued there, since the workspace
+ * is one; collectives can. An event recorded there marks a point of it, and gpt2_event_wait puts what is issued next
+ * behind an event: in a capture one that was recorded in the same capture, and the last of them before its end. */
+GPT2_API int gpt2_beside_begin(gpt2_context *context);
+GPT2_API int gpt2_beside_end(gpt2_context *context);
+GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);
 
 /* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
  * cannot says GPT2_UNSUPPORTED (and "canCapture":false in its description): issue the same ops every step instead. */

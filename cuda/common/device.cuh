@@ -148,7 +148,8 @@ void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...
   config.dynamicSmemBytes = static_cast<size_t>(shared);
   config.stream = context.stream;
   config.attrs = &attribute;
-  config.numAttrs = context.overlaps ? 1 : 0;
+  config.numAttrs = context.overlaps && !context.behind_event ? 1 : 0;
+  context.behind_event = false;
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 

@@ -20,7 +20,7 @@ class Check {
   Check &that(bool holds, const std::string &expected);
   // Every value in [0, limit). Reads them, so they must lie in host memory.
   Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
-  // The workspace holds `bytes`.
+  // The workspace holds `bytes`, and nothing that runs beside this op uses it.
   Check &scratch(int64_t bytes);
 
   bool failed() const { return failed_; }

@@ -19,12 +19,18 @@ struct CudaContext : gpt2_context {
   int device = 0;
   int dtype = GPT2_FP32;
   bool accumulates = false;
-  cudaStream_t stream = nullptr;
+  // Where ops are issued, and the other: the second while something is issued beside, else the first.
+  cudaStream_t stream = nullptr, other_stream = nullptr;
+  // Marks where what runs beside begins.
+  cudaEvent_t beside = nullptr;
   const TensorCoreKernels *kernels = nullptr;
   int multiprocessors = 0;
   // Whether kernels may begin while the one before them ends (programmatic dependent launch): where the code
   // that runs was made for compute capability 9.0 or later.
   bool overlaps = false;
+  // Whether the next kernel runs behind an event, and not only behind the kernel before it: then it may not begin while that
+  // ends. Launching resets it.
+  mutable bool behind_event = false;
   // Bytes of shared memory that one block may ask for.
   int shared_limit = 0;
   // Bytes of shared memory that an SM has for all its blocks.

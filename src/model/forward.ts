@@ -8,14 +8,18 @@ import { matmulForward, matmulGeluForward, matmulResidualForward } from '../ops/
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 
-/** From `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C]. */
-export function forward(model: Model, batch: ActivationSet): void {
+/**
+ * From `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C]. `layerNext` is told when what comes next is the first to read
+ * a layer's weights.
+ */
+export function forward(model: Model, batch: ActivationSet, layerNext?: (layer: number) => void): void {
   const { device, config, weights } = model;
   const { tokens, embedded, lnf, lnfMean, lnfRstd } = batch.model;
   const vocabulary = config.vocabularySize;
   embeddingForward(device, { out: embedded, tokens, wte: weights.get('wte'), wpe: weights.get('wpe'), vocabulary });
 
   for (const [index, layer] of batch.layers.entries()) {
+    layerNext?.(index);
     const w = weights.layer(index);
     attentionBranch(model, batch, index);
     openMlp(model, batch, index);

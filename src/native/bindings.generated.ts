@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 6;
+export const abiVersion = 7;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -120,6 +120,15 @@ export interface Bindings {
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
   synchronize(args: { context: Pointer | null }): number;
+  /**
+   * What is issued between begin and end runs behind what was issued before begin, and beside what is issued after end (on
+   * CUDA on a second stream; on the CPU in its turn). An op that takes scratch cannot be issued there, since the workspace
+   * is one; collectives can. An event recorded there marks a point of it, and gpt2_event_wait puts what is issued next
+   * behind an event: in a capture one that was recorded in the same capture, and the last of them before its end.
+   */
+  besideBegin(args: { context: Pointer | null }): number;
+  besideEnd(args: { context: Pointer | null }): number;
+  eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
    * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
    * cannot says GPT2_UNSUPPORTED (and "canCapture":false in its description): issue the same ops every step instead.
@@ -369,6 +378,9 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   eventQuery: { symbol: 'gpt2_event_query', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'reached', 'event'] },
   eventElapsed: { symbol: 'gpt2_event_elapsed', result: 'int', types: ['void *', 'void *', 'void *', 'void *'], names: ['context', 'milliseconds', 'from', 'to'] },
   synchronize: { symbol: 'gpt2_synchronize', result: 'int', types: ['void *'], names: ['context'] },
+  besideBegin: { symbol: 'gpt2_beside_begin', result: 'int', types: ['void *'], names: ['context'] },
+  besideEnd: { symbol: 'gpt2_beside_end', result: 'int', types: ['void *'], names: ['context'] },
+  eventWait: { symbol: 'gpt2_event_wait', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
   captureBegin: { symbol: 'gpt2_capture_begin', result: 'int', types: ['void *'], names: ['context'] },
   captureEnd: { symbol: 'gpt2_capture_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
   graphLaunch: { symbol: 'gpt2_graph_launch', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },

@@ -54,6 +54,11 @@ const mend = 'name another --device or --dtype, or see `npm run gpt2 -- doctor`'
 const statusName = (status: number): string =>
   Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
 
+/** Ops that can be run again and again. */
+export interface Program {
+  run(): void;
+}
+
 export class Device {
   readonly description: DeviceDescription;
   readonly dtype: Dtype;
@@ -197,7 +202,7 @@ export class Device {
    * Makes a list of ops that can be run again and again. Where the device can capture, `issue` is called once and its
    * graph replayed; elsewhere `issue` is called at every run. So `issue` must do nothing but issue ops, the same each time.
    */
-  program(issue: () => void): { run(): void } {
+  program(issue: () => void): Program {
     if (!this.captures) return { run: issue };
     let graph: Pointer | undefined;
     const program = {
@@ -258,6 +263,24 @@ export class Device {
   /** Puts an event behind everything issued so far. */
   record(event: Pointer): void {
     this.call('eventRecord', { event });
+  }
+
+  /**
+   * Has `issue` issue ops that run beside what is issued after it, on a GPU; ops that take scratch cannot. What depends on
+   * them is put behind an event that `issue` records; a recorded program must do so with the last of them.
+   */
+  beside(issue: () => void): void {
+    this.call('besideBegin', {});
+    try {
+      issue();
+    } finally {
+      this.call('besideEnd', {});
+    }
+  }
+
+  /** Puts what is issued next behind a recorded event. */
+  behind(event: Pointer): void {
+    this.call('eventWait', { event });
   }
 
   /** Waits until all work before a recorded event has finished. The event loop goes on; it looks every millisecond. */

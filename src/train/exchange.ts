@@ -9,7 +9,7 @@ import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import { allReduce, joinCollectives, reduceScatter } from '../ops/collectives.ts';
-import type { Update } from './trainer.ts';
+import type { UpdatePart } from './update.ts';
 
 export class Exchange {
   readonly communicator: Communicator;
@@ -37,7 +37,7 @@ export class Exchange {
     this.#reduce(0);
     allReduce(this.communicator, this.#gradients.vectors);
     allReduce(this.communicator, step.view([2], GPT2_STEP.GPT2_STEP_STOP));
-    joinCollectives(this.communicator);
+    this.join();
   }
 
   /** What the gradient norm is taken over. */
@@ -46,28 +46,30 @@ export class Exchange {
     return this.#sums ? { matrices: this.#sums, vectors, communicator: this.communicator } : { matrices, vectors };
   }
 
-  /** AdamW's calls for the matrices, a bucket each; undefined: all at once, as one rank does it. */
-  updates({ m, v }: Moments): Update[] | undefined {
+  /** What this rank updates of a bucket; undefined: all of it. */
+  ownPart(index: number, { m, v }: Moments): UpdatePart | undefined {
     const { sharing, weights, masters } = this.#model;
     if (!sharing) return undefined;
-    return sharing.layout.buckets.map((bucket) => {
-      const { count, inWhole, inParts } = sharing.partOf(bucket);
-      const own = (parts: Tensor) => parts.view([count], inParts);
-      const weight = weights.matrices.view([count], inWhole);
-      return {
-        weight,
-        master: masters === weights ? weight : own(masters.matrices),
-        m: own(m.matrices),
-        v: own(v.matrices),
-        gradient: own(this.#sums!),
-        // Beside the update of the next bucket.
-        done: () => sharing.spread(weights.matrices, bucket),
-      };
-    });
+    const { count, inWhole, inParts } = sharing.partOf(sharing.layout.buckets[index]!);
+    const own = (parts: Tensor) => parts.view([count], inParts);
+    const weight = weights.matrices.view([count], inWhole);
+    return {
+      weight,
+      master: masters === weights ? weight : own(masters.matrices),
+      m: own(m.matrices),
+      v: own(v.matrices),
+      gradient: own(this.#sums!),
+    };
   }
 
-  /** The weights are the same everywhere for what comes next. */
-  updateDone(): void {
+  /** Every rank gets what the others have updated of a bucket, beside what comes next. */
+  spread(index: number): void {
+    const { sharing, weights } = this.#model;
+    sharing?.spread(weights.matrices, sharing.layout.buckets[index]!);
+  }
+
+  /** What comes next runs behind all that was exchanged so far. */
+  join(): void {
     joinCollectives(this.communicator);
   }
 

@@ -153,7 +153,8 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, loader, validation, hellaswag, cache, resumed, ranks } = this.#run;
+    const { options, steps, lastStep, startStep, trainer, loader, validation, hellaswag, cache, resumed, ranks } =
+      this.#run;
     const { signal, onStart } = this.#hooks;
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
@@ -172,7 +173,10 @@ class Session {
       const answers = hellaswag !== undefined && step > 0 && (isLast || isDue(options.hellaswagEvery));
       const samples = cache !== undefined && step > 0 && (isLast || isDue(options.sampleEvery));
       const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
-      if (validates || answers || samples || saves || isStopping()) await this.#settle();
+      if (validates || answers || samples || saves || isStopping()) {
+        await this.#settle();
+        trainer.update();
+      }
       if (!isResumedHere) {
         if (validates) this.#log({ event: 'val', step, loss: await validationLoss(this.#run, validation) });
         if (answers) this.#log(await hellaswagEvent(this.#run, hellaswag, step));

@@ -1,6 +1,7 @@
-// One optimizer step: micro-batches forward and backward, the gradient norm, AdamW. Owns what training adds to a model:
-// gradients, moments, and the step block through which step values go in and loss and norm come out. A GPU replays each of
-// the three parts as a graph; tokens, step values and results are copied beside it, so that the host runs a step ahead.
+// One optimizer step: micro-batches forward and backward, the gradient norm, AdamW (update.ts). Owns what training adds to a
+// model: gradients, moments, and the step block through which step values go in and loss and norm come out. A GPU replays
+// micro-batches, and what ends a step, as graphs; tokens, step values and results are copied between them, so that the host
+// runs a step ahead.
 import type { Batch } from '../batches/loader.ts';
 import { backward } from '../model/backward.ts';
 import { forward } from '../model/forward.ts';
@@ -10,11 +11,11 @@ import { ParameterArena, type ParameterCopy } from '../model/parameters.ts';
 import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import { allocateTensor, type PinnedBuffer, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
-import type { Device } from '../native/device.ts';
-import { adamw } from '../ops/adamw.ts';
+import type { Device, Program } from '../native/device.ts';
 import { lossSum } from '../ops/cross-entropy.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
 import { Exchange } from './exchange.ts';
+import { corrections, Update } from './update.ts';
 
 export interface TrainerOptions {
   /** Sequences in a micro-batch. */
@@ -26,11 +27,12 @@ export interface TrainerOptions {
   readonly weightDecay: number;
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
+  /**
+   * Whether `begin` leaves a step's update to the step after it, beside whose forward pass it runs: the same bits, later; see
+   * `update`. Default: with other ranks, whose weights return meanwhile.
+   */
+  readonly defersUpdate?: boolean;
 }
-
-const beta1 = 0.9;
-const beta2 = 0.95;
-const eps = 1e-8;
 
 /** The largest number of fp32: as a limit it lets everything pass but what is not finite. */
 export const largestFloat = 3.4028234663852886e38;
@@ -43,17 +45,6 @@ export interface UpdateLimits {
   readonly norm?: number;
   /** Whether the step updates nothing either if the one before did not. Default false. */
   readonly afterUpdate?: boolean;
-}
-
-/** One call of AdamW, for what one weight decay holds of. */
-export interface Update {
-  readonly weight: Tensor;
-  readonly master: Tensor;
-  readonly m: Tensor;
-  readonly v: Tensor;
-  readonly gradient: Tensor;
-  /** Issued behind it. */
-  readonly done?: () => void;
 }
 
 export interface StepResult {
@@ -75,6 +66,16 @@ export interface BegunStep {
   finished(): Promise<StepResult>;
 }
 
+/** What tells a micro-batch of a step from another. */
+interface MicroBatch {
+  /** Adds to the gradients of those before it. */
+  readonly accumulate: boolean;
+  /** Is the last, whose gradients go to other ranks. */
+  readonly exchanges: boolean;
+  /** Begins beside the update of the step before. */
+  readonly updates: boolean;
+}
+
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
@@ -85,9 +86,13 @@ export class Trainer {
   readonly gradients: ParameterArena;
   readonly #step: Tensor;
   readonly #exchange: Exchange | undefined;
-  /** By `accumulate` and `exchanges`. */
-  readonly #microBatches: readonly (readonly { run(): void }[])[];
-  readonly #update: { run(): void };
+  readonly #defersUpdate: boolean;
+  readonly #update: Update;
+  readonly #microBatches = new Map<string, Program>();
+  readonly #endOfStep: Program;
+  readonly #updateAlone: Program;
+  /** Whether the last step's update is still to be done. */
+  #owesUpdate = false;
   readonly #slots: readonly Slot[];
   #begun = 0;
 
@@ -104,53 +109,65 @@ export class Trainer {
     this.#step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
     const { matrices, vectors } = this.gradients;
     device.reserveWorkspace(globalNormScratch(device, { matrixCount: matrices.count, vectorCount: vectors.count }));
-    this.#microBatches = [false, true].map((accumulate) =>
-      [false, true].map((exchanges) => device.program(() => this.#issueMicroBatch({ accumulate, exchanges }))),
+    const { gradients, m, v } = this;
+    this.#defersUpdate = options.defersUpdate ?? communicator !== undefined;
+    this.#update = new Update(
+      { model, gradients, m, v, step: this.#step, weightDecay: options.weightDecay },
+      this.#exchange,
     );
-    this.#update = device.program(() => this.#issueUpdate());
+    this.#endOfStep = device.program(() => {
+      this.#issueNorm();
+      if (!this.#defersUpdate) this.#update.issue();
+    });
+    this.#updateAlone = device.program(() => this.#update.issue());
     const tokens = options.batch * options.sequence * options.accumulation;
     this.#slots = [new Slot(device, tokens), new Slot(device, tokens)];
   }
 
-  #issueMicroBatch({ accumulate, exchanges }: { accumulate: boolean; exchanges: boolean }): void {
+  #microBatch(which: MicroBatch): Program {
+    const name = JSON.stringify(which);
+    const known = this.#microBatches.get(name);
+    if (known) return known;
+    const program = this.model.device.program(() => this.#issueMicroBatch(which));
+    this.#microBatches.set(name, program);
+    return program;
+  }
+
+  #issueMicroBatch({ accumulate, exchanges, updates }: MicroBatch): void {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { model } = this;
     const activations = model.activations.at(B, T);
     // Of all ranks, whose gradients and losses are summed.
     const scale = 1 / (B * T * accumulation * (this.#exchange?.communicator.ranks ?? 1));
     const exchange = exchanges ? this.#exchange : undefined;
-    forward(model, activations);
+    forward(model, activations, updates ? this.#update.issueBeside() : undefined);
     headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
     backward(model, activations, this.gradients, { accumulate, layerDone: exchange?.layerDone });
     lossSum(model.device, { step: this.#step, losses: activations.model.losses, scale, accumulate });
     exchange?.microBatchDone(this.#step);
   }
 
-  #issueUpdate(): void {
-    const { device, weights, masters } = this.model;
-    const { weightDecay, gradientClip } = this.options;
-    const step = this.#step;
-    globalNorm(device, { step, ...(this.#exchange?.normed ?? this.gradients), maxNorm: gradientClip });
-    const update = ({ done, ...tensors }: Update, decay: number) => {
-      adamw(device, { ...tensors, step, beta1, beta2, eps, weightDecay: decay });
-      done?.();
-    };
-    const all = (kind: 'matrices' | 'vectors'): Update => ({
-      weight: weights[kind],
-      master: masters[kind],
-      m: this.m[kind],
-      v: this.v[kind],
-      gradient: this.gradients[kind],
-    });
-    for (const each of this.#exchange?.updates(this) ?? [all('matrices')]) update(each, weightDecay);
-    update(all('vectors'), 0);
-    this.#exchange?.updateDone();
+  #issueNorm(): void {
+    const { matrices, vectors } = this.gradients;
+    const normed = this.#exchange?.normed ?? { matrices, vectors };
+    globalNorm(this.model.device, { step: this.#step, ...normed, maxNorm: this.options.gradientClip });
   }
 
-  /** Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives. */
+  /** Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update. */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
+    this.update();
     return finished();
+  }
+
+  /**
+   * Issues the update that the last step begun has left to the next (TrainerOptions.defersUpdate), if it has. To be called
+   * before anything but a step reads or writes weights or moments.
+   */
+  update(): void {
+    if (!this.#owesUpdate) return;
+    this.#owesUpdate = false;
+    this.#updateAlone.run();
   }
 
   /**
@@ -164,12 +181,13 @@ export class Trainer {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
     const { tokens, targets } = activations.at(B, T).model;
+    this.update();
     for (let micro = 0; micro < accumulation; micro++) {
       const batch = nextBatch();
       tokens.write(batch.inputs);
       targets.write(batch.targets);
       onMicroBatch(micro);
-      this.#issueMicroBatch({ accumulate: micro > 0, exchanges: false });
+      this.#issueMicroBatch({ accumulate: micro > 0, exchanges: false, updates: false });
       await device.finished();
     }
     const { matrices, vectors } = this.gradients;
@@ -180,8 +198,8 @@ export class Trainer {
 
   /**
    * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read;
-   * on the CPU it is then done. Two steps may be under way; a third waits for the first. Signals and timers get their turn
-   * between micro-batches.
+   * on the CPU it is then done, but for an update that is left to the next. Two steps may be under way; a third waits for the
+   * first. Signals and timers get their turn between micro-batches.
    * @param stops whether this rank was asked to stop: every rank then finds it in the step's result
    */
   async begin(
@@ -198,24 +216,35 @@ export class Trainer {
     await slot.settle?.();
     const started = performance.now();
 
+    const { first, second } = corrections(index);
     slot.values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-    slot.values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = 1 - beta1 ** (index + 1);
-    slot.values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = 1 - beta2 ** (index + 1);
+    slot.values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = first;
+    slot.values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = second;
     slot.values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
     slot.values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
     slot.values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
     slot.values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
     const block = this.#step.pointer;
-    device.call('copyToDeviceAsync', { destination: block, pinned: slot.pinned.at(0), bytes: slot.values.byteLength });
+    const hand = (from: number, to: number) => {
+      const [start, end] = [from * 4, (to + 1) * 4];
+      const destination = block + BigInt(start);
+      device.call('copyToDeviceAsync', { destination, pinned: slot.pinned.at(start), bytes: end - start });
+    };
+    hand(GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
     for (let micro = 0; micro < accumulation; micro++) {
       const { inputs, targets: wanted } = nextBatch();
       slot.copy(inputs, tokens, 2 * micro);
       slot.copy(wanted, targets, 2 * micro + 1);
       const exchanges = this.#exchange !== undefined && micro === accumulation - 1;
-      this.#microBatches[Number(micro > 0)]![Number(exchanges)]!.run();
+      const updates = micro === 0 && this.#owesUpdate;
+      this.#microBatch({ accumulate: micro > 0, exchanges, updates }).run();
+      if (updates) this.#owesUpdate = false;
       if (!device.captures) await device.finished();
     }
-    this.#update.run();
+    // Behind the micro-batches: until then they are those of the step before, which an update that it left reads.
+    hand(GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_AFTER_UPDATE);
+    this.#endOfStep.run();
+    this.#owesUpdate = this.#defersUpdate;
     device.call('copyToHostAsync', {
       pinned: slot.pinned.at(resultsAt),
       source: block + BigInt(GPT2_STEP.GPT2_STEP_STOP * 4),

@@ -1,0 +1,109 @@
+// What a step changes: AdamW over all parameters. In buckets it goes in the order in which a forward pass reads them, so that
+// it can run beside the next step's: a layer's part has to be done when forward comes to that layer, not before.
+import type { Model } from '../model/model.ts';
+import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/parameters.ts';
+import type { Pointer } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
+import { adamw } from '../ops/adamw.ts';
+import type { Exchange } from './exchange.ts';
+
+const beta1 = 0.9;
+const beta2 = 0.95;
+const eps = 1e-8;
+
+/** What the step block says of step `index`, counted from 0: 1 - beta^t with t = index + 1, of both moments. */
+export const corrections = (index: number): { first: number; second: number } => ({
+  first: 1 - beta1 ** (index + 1),
+  second: 1 - beta2 ** (index + 1),
+});
+
+export interface UpdateState {
+  readonly model: Model;
+  readonly gradients: ParameterArena;
+  readonly m: ParameterCopy;
+  readonly v: ParameterCopy;
+  readonly step: Tensor;
+  readonly weightDecay: number;
+}
+
+/** One call of AdamW, for what one weight decay holds of. */
+export interface UpdatePart {
+  readonly weight: Tensor;
+  readonly master: Tensor;
+  readonly m: Tensor;
+  readonly v: Tensor;
+  readonly gradient: Tensor;
+}
+
+export class Update {
+  readonly #state: UpdateState;
+  readonly #exchange: Exchange | undefined;
+  /** One for each bucket's part. */
+  #events: readonly Pointer[] | undefined;
+
+  constructor(state: UpdateState, exchange: Exchange | undefined) {
+    this.#state = state;
+    this.#exchange = exchange;
+  }
+
+  /** Issues all of it; what comes next runs behind it. */
+  issue(): void {
+    const { model } = this.#state;
+    this.#adamw(this.#whole('vectors'), 0);
+    if (model.sharing) this.#issueBuckets();
+    else this.#adamw(this.#whole('matrices'), this.#state.weightDecay);
+    this.#exchange?.join();
+  }
+
+  /**
+   * Issues it beside what comes next, which runs behind the part of the embeddings and the vectors; what comes after a call of
+   * the result runs behind a layer's part too. It has to be called for every layer, in turn.
+   */
+  issueBeside(): (layer: number) => void {
+    const { device, config } = this.#state.model;
+    this.#events ??= this.#buckets.map(() => device.createEvent());
+    const events = this.#events;
+    device.beside(() => {
+      this.#adamw(this.#whole('vectors'), 0);
+      this.#issueBuckets((bucket) => {
+        this.#exchange?.join();
+        device.record(events[bucket]!);
+      });
+    });
+    device.behind(events[0]!);
+    const together = layersInBucket(config);
+    return (layer) => {
+      if (layer % together === 0) device.behind(events[layer / together + 1]!);
+    };
+  }
+
+  #issueBuckets(done?: (bucket: number) => void): void {
+    for (const index of this.#buckets.keys()) {
+      this.#adamw(this.#exchange?.ownPart(index, this.#state) ?? this.#bucket(index), this.#state.weightDecay);
+      this.#exchange?.spread(index);
+      done?.(index);
+    }
+  }
+
+  get #buckets() {
+    return this.#state.gradients.layout.buckets;
+  }
+
+  #whole(kind: 'matrices' | 'vectors'): UpdatePart {
+    const { model, gradients, m, v } = this.#state;
+    const { weights, masters } = model;
+    return { weight: weights[kind], master: masters[kind], m: m[kind], v: v[kind], gradient: gradients[kind] };
+  }
+
+  #bucket(index: number): UpdatePart {
+    const { start, count } = this.#buckets[index]!;
+    const { weight, master, m, v, gradient } = this.#whole('matrices');
+    const part = (whole: Tensor) => whole.view([count], start);
+    return { weight: part(weight), master: part(master), m: part(m), v: part(v), gradient: part(gradient) };
+  }
+
+  #adamw(part: UpdatePart, weightDecay: number): void {
+    const { model, step } = this.#state;
+    adamw(model.device, { ...part, step, beta1, beta2, eps, weightDecay });
+  }
+}
