@@ -1,19 +1,17 @@
 // llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16, those of all layers
 // that do the same in one tensor. It is checked and read here; what else a path can stand for is in weights.ts.
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { parameterCount, realCount } from '../model/parameters.ts';
 import { fromBf16 } from './half-floats.ts';
+import { openStoredFile, readFully } from './stored-file.ts';
 import type { StoredModel } from './stored-model.ts';
 
 export const llmcMagic = 20240326;
 /** What the header's version says of the elements. */
 export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
-
-/** Bytes read by one call, which the system limits to 2 GiB. */
-const largestTransfer = 1 << 28;
 
 /** A tensor of the file: a parameter of `layers` layers one after another, or one of the model as a whole. */
 export interface LlmcTensor {
@@ -49,20 +47,7 @@ export function llmcTensors({ layers, channels: C, context }: ModelConfig, rows:
 }
 
 /** Opens a file and checks its header and its size. @throws Gpt2Error naming what is wrong, and the tensor it concerns */
-export function openLlmcModel(path: string): StoredModel {
-  let file: number;
-  try {
-    file = openSync(path, 'r');
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
-  }
-  try {
-    return reader(path, file);
-  } catch (error) {
-    closeSync(file);
-    throw error;
-  }
-}
+export const openLlmcModel = (path: string): StoredModel => openStoredFile(path, (file) => reader(path, file));
 
 function reader(path: string, file: number): StoredModel {
   const { model, rows, elementBytes } = readHeader(path, file);
@@ -87,7 +72,7 @@ function reader(path: string, file: number): StoredModel {
       const wanted = realCount(parameter);
       const values = elementBytes === 4 ? new Float32Array(wanted) : new Uint16Array(wanted);
       const position = start + Number(layer ?? 0) * count * elementBytes;
-      readFully(path, file, new Uint8Array(values.buffer), position, parameter.name);
+      readFully(file, new Uint8Array(values.buffer), position, `${parameter.name} of ${path}`);
       return values instanceof Float32Array ? values : fromBf16(values);
     },
     close,
@@ -110,7 +95,7 @@ function readHeader(path: string, file: number): Header {
   if (!stats.isFile()) return refuse('it is not a file');
   if (stats.size < llmcHeaderBytes) return refuse(`it has ${stats.size} bytes, less than the header's 1024`);
   const header = new Int32Array(llmcHeaderBytes / 4);
-  readFully(path, file, new Uint8Array(header.buffer), 0, 'the header');
+  readFully(file, new Uint8Array(header.buffer), 0, `the header of ${path}`);
   const [magic, version, context, vocabularySize, layers, heads, channels, rows] = header as unknown as number[];
   if (magic !== llmcMagic) return refuse(`it begins with ${magic}, not ${llmcMagic}`);
   const { fp32, bf16 } = llmcVersions;
@@ -139,16 +124,4 @@ function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[
     return end > size;
   });
   return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
-}
-
-function readFully(path: string, file: number, into: Uint8Array, position: number, what: string): void {
-  try {
-    for (let done = 0; done < into.length; ) {
-      const count = readSync(file, into, done, Math.min(into.length - done, largestTransfer), position + done);
-      if (count === 0) throw new Error('it ended early: it changed while it was being read');
-      done += count;
-    }
-  } catch (cause) {
-    throw new Gpt2Error(`${what} of ${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
 }

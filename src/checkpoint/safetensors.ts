@@ -2,7 +2,7 @@
 // file is written, tensor by tensor, and opened; what its header claims is checked in safetensors-header.ts. Which
 // tensors a checkpoint has is known to write.ts and read.ts alone.
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { fromBf16, fromFp16 } from './half-floats.ts';
 import {
@@ -14,9 +14,7 @@ import {
   quote,
   type TensorEntry,
 } from './safetensors-header.ts';
-
-/** Bytes read or written by one call, which the system limits to 2 GiB. */
-const largestTransfer = 1 << 28;
+import { largestTransfer, openStoredFile, readFully } from './stored-file.ts';
 
 /** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
@@ -92,20 +90,7 @@ export interface SafetensorsFile extends Disposable {
 }
 
 /** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and what is wrong */
-export function openSafetensors(path: string): SafetensorsFile {
-  let file: number;
-  try {
-    file = openSync(path, 'r');
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
-  }
-  try {
-    return reader(path, file);
-  } catch (error) {
-    closeSync(file);
-    throw error;
-  }
-}
+export const openSafetensors = (path: string): SafetensorsFile => openStoredFile(path, (file) => reader(path, file));
 
 function reader(path: string, file: number): SafetensorsFile {
   const { entries, dataStart } = readHeader(path, file);
@@ -134,7 +119,7 @@ function reader(path: string, file: number): SafetensorsFile {
       }
       const count = elements(shape);
       const values = dtype === 'F32' ? new Float32Array(count) : new Uint16Array(count);
-      readFully(path, file, new Uint8Array(values.buffer), dataStart + from);
+      readFully(file, new Uint8Array(values.buffer), dataStart + from, path);
       if (values instanceof Float32Array) return values;
       return dtype === 'BF16' ? fromBf16(values) : fromFp16(values);
     },
@@ -151,25 +136,13 @@ function readHeader(path: string, file: number): { entries: Map<string, TensorEn
   if (!stats.isFile()) return refuse('it is not a file');
   if (stats.size < 8) return refuse(`it has ${stats.size} bytes`);
   const length = Buffer.alloc(8);
-  readFully(path, file, length, 0);
+  readFully(file, length, 0, path);
   const headerBytes = Number(length.readBigUInt64LE());
   if (headerBytes > Math.min(stats.size - 8, largestHeaderBytes)) {
     return refuse(`its header claims ${headerBytes} bytes of ${stats.size}`);
   }
   const text = Buffer.alloc(headerBytes);
-  readFully(path, file, text, 8);
+  readFully(file, text, 8, path);
   const dataStart = 8 + headerBytes;
   return { entries: parseHeader(text, stats.size - dataStart, refuse), dataStart };
-}
-
-function readFully(path: string, file: number, into: Uint8Array, position: number): void {
-  try {
-    for (let done = 0; done < into.length; ) {
-      const count = readSync(file, into, done, Math.min(into.length - done, largestTransfer), position + done);
-      if (count === 0) throw new Error('it ended early: it changed while it was being read');
-      done += count;
-    }
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
 }
