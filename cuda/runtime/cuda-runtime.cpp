@@ -273,6 +273,8 @@ int gpt2_beside_end(gpt2_context *context) {
   if (check.that(context->is_beside, "gpt2_beside_begin before it").failed()) return check.status();
   CudaContext &own = cuda(*context);
   std::swap(own.stream, own.other_stream);
+  // What the first stream's next kernel waited for may have been forgotten meanwhile.
+  own.behind_event = true;
   own.is_beside = false;
   return GPT2_OK;
 }
@@ -295,7 +297,8 @@ int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
   cudaGraph_t recorded = nullptr;
   TRY(cudaStreamEndCapture(own.stream, &recorded));
   cudaGraphExec_t made = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&made, recorded, 0);
+  // Each kernel keeps the priority of the stream it was recorded from, not that of the stream the graph is launched in.
+  const cudaError_t error = cudaGraphInstantiate(&made, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   TRY(error);
   // Without it the first launch pays for the upload.

@@ -49,16 +49,17 @@ export class Communicator {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }
 
-  /** Closing twice is nothing. */
+  /** Of ranks that are done, all close it: NCCL waits for the others. Closing twice is nothing. */
   close(): void {
-    this.#destroy(0);
+    if (this.device.hasFailed) this.abandon();
+    else this.#destroy(0);
   }
 
   /** Closes it though collectives may be waiting for a rank that is gone: they end without a result. Throws nothing. */
   abandon(): void {
+    // NCCL waits for the graphs that it is part of.
+    this.device.dropGraphs();
     try {
-      // NCCL waits for the graphs that it is part of.
-      this.device.dropGraphs();
       this.#destroy(1);
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;

@@ -211,8 +211,9 @@ export class Device {
         this.call('graphLaunch', { graph });
       },
       close: () => {
-        if (graph !== undefined) this.call('graphDestroy', { graph });
+        const dropped = graph;
         graph = undefined;
+        if (dropped !== undefined) this.call('graphDestroy', { graph: dropped });
       },
     };
     this.#owned.add(program);
@@ -220,9 +221,20 @@ export class Device {
     return program;
   }
 
-  /** Frees what programs have recorded, one that is running when it is done; the next run records anew. */
+  /** Frees what programs have recorded, one that is running when it is done; the next run records anew. Throws nothing. */
   dropGraphs(): void {
-    for (const program of this.#programs) program.close();
+    for (const program of this.#programs) {
+      try {
+        program.close();
+      } catch (error) {
+        if (!(error instanceof NativeError)) throw error;
+      }
+    }
+  }
+
+  /** Whether a call of its driver has failed, after which none may return. */
+  get hasFailed(): boolean {
+    return this.#failed;
   }
 
   #capture(issue: () => void): Pointer {
@@ -240,7 +252,10 @@ export class Device {
       // A recording that broke off cannot be ended; why it did is what matters.
       throw failure ?? error;
     }
-    if (failure) throw failure;
+    if (failure) {
+      this.call('graphDestroy', { graph: graph[0]! });
+      throw failure;
+    }
     return graph[0]!;
   }
 

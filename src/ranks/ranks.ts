@@ -16,6 +16,8 @@ export class RankError extends Gpt2Error {
 const beatMilliseconds = 1000;
 /** Before training begins a rank may be busy for long: it checks shards and draws weights. */
 const patienceBefore = 600_000;
+/** A step that takes so many times as long as the longest before it, and as what a silent rank is given, comes no more. */
+const hopeless = 10;
 /** How long rank 0 listens for the reason behind what it hears first. */
 const verdictMilliseconds = 1000;
 /** How long a rank that fails waits for what rank 0 makes of it. */
@@ -58,6 +60,9 @@ export class Ranks {
   #tick = performance.now();
   #patience = patienceBefore;
   #step = -1;
+  #longestStep = 0;
+  /** When the last step was done; undefined: none was, or something else has come since. */
+  #stepDone: number | undefined;
   #left = false;
 
   /**
@@ -165,6 +170,22 @@ export class Ranks {
     this.#patience = this.place.silenceSeconds * 1000;
   }
 
+  /** Tells how long a step took. From then on, until `rest` or `pause`, one that all ranks are stuck in ends the job too. */
+  done(milliseconds: number): void {
+    this.#longestStep = Math.max(this.#longestStep, milliseconds);
+    this.#stepDone = performance.now();
+  }
+
+  /** What comes before the next step is done may take any time. */
+  pause(): void {
+    this.#stepDone = undefined;
+  }
+
+  /** @throws RankError if the job has failed */
+  check(): void {
+    if (this.#verdict) throw this.#verdict;
+  }
+
   /** Looks every second whether `check` throws: then that is what the job ends with. */
   watch(check: () => void): void {
     this.#check = check;
@@ -173,6 +194,7 @@ export class Ranks {
   /** Until the next step begins a rank may be busy for long. */
   rest(): void {
     this.#patience = patienceBefore;
+    this.pause();
   }
 
   /** "rank 2 on gpu07" */
@@ -227,7 +249,7 @@ export class Ranks {
       });
       await Promise.race([arrived, this.failed]);
     }
-    if (this.#verdict) throw this.#verdict;
+    this.check();
     return queue.shift();
   }
 
@@ -305,6 +327,12 @@ export class Ranks {
             ? `is in step ${other.step}, and was waited for in step ${furthest} for ${seconds} s`
             : undefined;
       if (reason !== undefined) this.#accuse({ rank, reason, isEffect: false });
+    }
+    const since = now - (this.#stepDone ?? now);
+    if (since > hopeless * Math.max(this.#longestStep, this.place.silenceSeconds * 1000)) {
+      const seconds = Math.round(since / 1000);
+      const reason = `has waited ${seconds} s for step ${this.#step} to end, and so has every other: what joins them hangs`;
+      this.#accuse({ rank: this.rank, reason, isEffect: false });
     }
   }
 }

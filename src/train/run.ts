@@ -243,8 +243,10 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
       close,
     };
   } catch (error) {
+    // The other ranks first: what they wait for this one in is given up then, and closing waits for nobody.
+    const told = ranks ? await ranks.fail(error) : error;
     close();
-    throw error;
+    throw told;
   }
 }
 

@@ -176,6 +176,7 @@ class Session {
       if (validates || answers || samples || saves || isStopping()) {
         await this.#settle();
         trainer.update();
+        ranks?.pause();
       }
       if (!isResumedHere) {
         if (validates) this.#log({ event: 'val', step, loss: await validationLoss(this.#run, validation) });
@@ -220,12 +221,16 @@ class Session {
     if (!this.#underWay) return;
     const { step, lr, position, begin, begun } = this.#underWay;
     this.#underWay = undefined;
+    const { ranks } = this.#run;
     const result = await begun.finished();
+    // Of ranks that have parted it means nothing.
+    ranks?.check();
     const { loss, norm, updated } = result;
     this.#ranksStop = result.stops;
     const now = performance.now();
     const ms = now - Math.max(begin, this.#lastEnd);
     this.#lastEnd = now;
+    ranks?.done(ms);
     if (!updated && !this.#spikes) {
       const { loader } = this.#run;
       loader.seek(position);

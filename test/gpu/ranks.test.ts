@@ -25,6 +25,9 @@ const within: Partial<Record<Dtype, { train: number; norm: number }>> = {
   bf16: { train: 0.02, norm: 0.1 },
 };
 
+/** Milliseconds. What hangs is ended before the test is, so that the next has its turn. */
+const longestRun = 90_000;
+
 const title = 'ranks on two GPUs';
 if (gpus < 2) describe(title, () => it.skip(`there are ${gpus} GPUs`, () => {}));
 else {
@@ -41,7 +44,7 @@ else {
     const step = '--batch 4 --total-batch 2048 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1 --val-every 20';
     const options = `${sizes} ${step}`.split(' ');
     const run = (...args: string[]) => {
-      const result = place.run(['train', ...options, ...args]);
+      const result = place.run(['train', ...options, ...args], {}, '', longestRun);
       expect(result.code, result.stderr).toBe(0);
       return result;
     };
@@ -82,7 +85,7 @@ else {
         const given = [...long, '--gpus', '2', '--val-every', '0'];
         run(...given, '--out', `straight-${dtype}`);
         run(...given, '--out', `stopped-${dtype}`, '--save-every', '4', '--keep', '2', '--stop-after', '21');
-        run('--out', `stopped-${dtype}`, '--resume');
+        run('--out', `stopped-${dtype}`, '--resume', '--val-every', '0');
         expect(figuresOf(place.path(`stopped-${dtype}`))).toEqual(figuresOf(place.path(`straight-${dtype}`)));
       });
 
@@ -131,11 +134,25 @@ else {
     );
 
     it.skipIf(!hasTorch)('torchrun starts it (needs python3 with torch)', () => {
-      const program = [process.execPath, ...command, 'train', ...options, '--steps', '3', '--out', 'by-torchrun'];
+      const program = [
+        process.execPath,
+        ...command,
+        'train',
+        ...options,
+        '--steps',
+        '3',
+        '--warmup',
+        '0',
+        '--out',
+        'by-torchrun',
+      ];
       const { status, stdout, stderr } = spawnSync(
         'python3',
-        ['-m', 'torch.distributed.run', '--standalone', '--nproc-per-node', '2', '--no-python', ...program],
-        { cwd: place.folder, encoding: 'utf8' },
+        [
+          ...['-m', 'torch.distributed.run', '--standalone', '--local-addr', '127.0.0.1'],
+          ...['--nproc-per-node', '2', '--no-python', ...program],
+        ],
+        { cwd: place.folder, encoding: 'utf8', timeout: longestRun },
       );
       expect(status, stderr).toBe(0);
       expect(stdout).toContain('2 ranks on this machine');

@@ -43,7 +43,8 @@ async function join(rank: number, ranks: number, other: Partial<Place> = {}): Pr
   return joined;
 }
 
-const joinAll = (count: number) => Promise.all(Array.from({ length: count }, (_, rank) => join(rank, count)));
+const joinAll = (count: number, other: Partial<Place> = {}) =>
+  Promise.all(Array.from({ length: count }, (_, rank) => join(rank, count, other)));
 
 const verdictOf = (ranks: Ranks): Promise<string> =>
   ranks.failed.then(
@@ -195,6 +196,15 @@ describe('failing', () => {
     });
     const wanted = `rank 1 on ${here}: the network is down`;
     expect(await Promise.all([root, one].map(verdictOf))).toEqual([wanted, wanted]);
+  });
+
+  it('a step that no rank comes out of ends the job, though all are there', async () => {
+    const [root, one] = (await joinAll(2, { silenceSeconds: 0.2 })) as [Ranks, Ranks];
+    for (const ranks of [root, one]) ranks.done(300);
+    // Something else takes its time.
+    root.pause();
+    const wanted = new RegExp(`^rank 1 on ${here} has waited [34] s for step -1 to end, and so has every other`);
+    for (const verdict of await Promise.all([root, one].map(verdictOf))) expect(verdict).toMatch(wanted);
   });
 
   it('a rank that stays behind is named with the steps', async () => {

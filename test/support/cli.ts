@@ -27,13 +27,14 @@ export class Workplace {
     return join(this.folder, ...names);
   }
 
-  /** Runs `gpt2 ...args` in the folder, with `input` on its standard input. */
-  run(args: readonly string[], env: Record<string, string> = {}, input = ''): Finished {
+  /** Runs `gpt2 ...args` in the folder, with `input` on its standard input, for so many milliseconds at most. */
+  run(args: readonly string[], env: Record<string, string> = {}, input = '', timeout?: number): Finished {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...command, ...args], {
       cwd: this.folder,
       encoding: 'utf8',
       input,
       maxBuffer: 1 << 28,
+      timeout,
       env: { ...process.env, NO_COLOR: '1', ...env },
     });
     return { code: status, stdout, stderr };
