@@ -38,6 +38,11 @@ export class ToldError extends Gpt2Error {
   }
 }
 
+/** What an AbortSignal ended before it had a result. */
+export class InterruptedError extends Gpt2Error {
+  override readonly name = 'InterruptedError';
+}
+
 /** A tensor whose shape or dtype does not fit the op it is given to; the message names the dimension. */
 export class ShapeError extends Gpt2Error {
   override readonly name = 'ShapeError';

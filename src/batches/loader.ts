@@ -119,6 +119,8 @@ export interface ValidationPlan {
   readonly batch: number;
   /** Ranks that a batch is spread over; 1: every rank reads the same. */
   readonly ranks: number;
+  /** Whole batches that the set holds, of all these ranks together. */
+  readonly batches: number;
   /** What to tell the user if it is not what was asked for. */
   readonly notice?: string;
 }
@@ -135,21 +137,29 @@ export function planValidation({
   sequence: number;
   ranks?: number;
 }): ValidationPlan {
-  let least = Number.POSITIVE_INFINITY;
-  for (const path of shards) {
+  const sizes = shards.map((path) => {
     using shard = openShard(path);
-    least = Math.min(least, shard.tokens);
-  }
+    return shard.tokens;
+  });
+  const least = Math.min(...sizes);
+  const batchesOf = (rows: number) =>
+    sizes.reduce((sum, tokens) => sum + Math.floor((tokens - 1) / (rows * sequence)), 0);
   const fits = Math.max(0, Math.floor((least - 1) / sequence));
-  if (fits >= batch * ranks) return { batch, ranks };
+  if (fits >= batch * ranks) return { batch, ranks, batches: batchesOf(batch * ranks) };
   if (fits === 0) {
-    return { batch: 0, ranks, notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}` };
+    return {
+      batch: 0,
+      ranks,
+      batches: 0,
+      notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}`,
+    };
   }
   const together = fits < ranks ? 1 : ranks;
   const each = Math.min(batch, Math.floor(fits / together));
   return {
     batch: each,
     ranks: together,
+    batches: batchesOf(each * together),
     notice: `validation uses batches of ${each * together}: its ${least} tokens hold no ${batch * ranks} sequences of ${sequence}`,
   };
 }

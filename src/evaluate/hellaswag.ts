@@ -4,7 +4,7 @@
 // The figures do not depend on how many rows are run at a time: a row's width follows from its own length, and what lies behind
 // its tokens is not seen by them (attention looks back only) and not counted. Each op computes a row by itself in an order that
 // the number of rows does not change; test/evaluate/hellaswag.test.ts holds every library and dtype to the same bits.
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error, InterruptedError, UsageError } from '../errors.ts';
 import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
@@ -92,9 +92,11 @@ export interface ScoreOptions {
   readonly progress?: (done: number, all: number) => void;
   /** Ranks that run the rows in turn; each then has the score of all. */
   readonly ranks?: Ranks;
+  /** Aborting it, at any rank, ends the asking. */
+  readonly signal?: AbortSignal;
 }
 
-/** @throws UsageError for a sequence over the model's context */
+/** @throws UsageError for a sequence over the model's context; InterruptedError after `signal` */
 export async function scoreHellaswag(
   model: Model,
   hellaswag: Hellaswag,
@@ -114,7 +116,7 @@ export async function scoreHellaswag(
 export async function completionLosses(
   model: Model,
   { questions, rows }: Hellaswag,
-  { batch, sequence, progress, ranks }: ScoreOptions,
+  { batch, sequence, progress, ranks, signal }: ScoreOptions,
 ): Promise<Float64Array[]> {
   if (sequence > model.config.context) {
     throw new UsageError(
@@ -123,7 +125,7 @@ export async function completionLosses(
   }
   const sums = questions.map(({ completions }) => new Float64Array(completions.length));
   const losses = new Float32Array(batch * sequence);
-  for (let done = 0, turn = 0; done < rows.length; turn++) {
+  for (let done = 0, turn = 0; done < rows.length && !signal?.aborted; turn++) {
     const { width } = rows[done]!;
     const most = Math.min(
       Math.floor((batch * sequence) / width),
@@ -143,8 +145,10 @@ export async function completionLosses(
   }
   // A row is one rank's: elsewhere it has left zero.
   // JSON has no word for NaN.
-  const all = ranks && (await ranks.exchange(sums.map((each) => Array.from(each, String))));
-  return all ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
+  const own = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
+  const all = ranks ? await ranks.exchange(own) : [own];
+  if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
+  return ranks ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
 }
 
 const sumOf = (all: readonly string[][][], question: number, completion: number): number =>

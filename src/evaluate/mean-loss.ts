@@ -1,5 +1,6 @@
 // Mean loss of a model over batches of tokens, without touching anything that training keeps between steps.
 import type { Batch } from '../batches/loader.ts';
+import { InterruptedError } from '../errors.ts';
 import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
@@ -11,23 +12,28 @@ interface Sizes {
   readonly batches: number;
 }
 
-/** Mean loss per token over `batches` batches of B x T tokens taken from `nextBatch`. */
+/** Mean loss per token over `batches` batches of B x T tokens taken from `nextBatch`. @throws as `summedLoss` */
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
   const { batch, sequence, batches } = sizes;
   return (await summedLoss(model, sizes, nextBatch)) / (batches * batch * sequence);
 }
 
-/** The sum of which `meanLoss` is the mean. In double it hardly rounds: in parts it comes to the same. */
+/**
+ * The sum of which `meanLoss` is the mean. In double it hardly rounds: in parts it comes to the same.
+ * @throws InterruptedError if `signal` is aborted before it is done
+ */
 export async function summedLoss(
   model: Model,
   { batch: B, sequence: T, batches }: Sizes,
   nextBatch: () => Batch,
+  signal?: AbortSignal,
 ): Promise<number> {
   const activations = model.activations.at(B, T);
   const { tokens, targets, losses } = activations.model;
   const values = new Float32Array(B * T);
   let sum = 0;
   for (let index = 0; index < batches; index++) {
+    if (signal?.aborted) throw new InterruptedError(`stopped after ${index} of ${batches} batches`);
     const batch = nextBatch();
     tokens.write(batch.inputs);
     targets.write(batch.targets);

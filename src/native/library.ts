@@ -1,6 +1,7 @@
 // Finds one of the two native libraries, loads it through koffi and checks its ABI version. The only file that knows
 // koffi: another FFI would replace it here. What the functions mean is in cuda/gpt2.h; device.ts gives them an owner.
 import { existsSync } from 'node:fs';
+import os from 'node:os';
 import { join, resolve } from 'node:path';
 import koffi, { type LibraryHandle } from 'koffi';
 import { Gpt2Error } from '../errors.ts';
@@ -43,19 +44,47 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   return bindings;
 }
 
+/** Of flock(2): alone, and without waiting. */
+const lockAlone = 2 | 4;
+
+/**
+ * Locks an open file for this process alone, as long as it is open here; the system lets go of it however the process ends.
+ * @returns false if another process has it; true also where files cannot be locked
+ */
+export function lockFile(file: number): boolean {
+  let flock: (file: number, operation: number) => number;
+  setStackSize();
+  try {
+    const library = koffi.load(process.platform === 'darwin' ? 'libSystem.dylib' : 'libc.so.6');
+    flock = library.func('flock', 'int', ['int', 'int']) as typeof flock;
+  } catch {
+    return true;
+  }
+  const wouldBlock = os.constants.errno.EWOULDBLOCK;
+  return flock(file, lockAlone) === 0 || koffi.errno() !== wouldBlock;
+}
+
 /** `bytes` of native memory from an address on, as the host sees it. Not to be used after the memory is freed. */
 export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => koffi.view(address, bytes);
 
-function open(path: string, mend: string): LibraryHandle {
-  // koffi runs native code on a stack of its own, 2 MiB by default; a deep OpenMP or driver call must not overflow it.
-  // It can be set only before the first library of the process is loaded.
-  if (loaded.size === 0) {
-    try {
-      koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
-    } catch {
-      // Another user of koffi in this process was first; its setting holds.
-    }
+let isStackSet = false;
+
+/**
+ * koffi runs native code on a stack of its own, 2 MiB by default; a deep OpenMP or driver call must not overflow it. It can
+ * be set only before the first library of the process is loaded.
+ */
+function setStackSize(): void {
+  if (isStackSet) return;
+  isStackSet = true;
+  try {
+    koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
+  } catch {
+    // Another user of koffi in this process was first; its setting holds.
   }
+}
+
+function open(path: string, mend: string): LibraryHandle {
+  setStackSize();
   // GNU OpenMP's threads spin about a millisecond for the next loop before they sleep, and with other work on the cores
   // they spin against it: the tiny model's steps took about 7 times as long beside a busy test suite. It reads this when loaded.
   if (!process.env.OMP_WAIT_POLICY) process.env.GOMP_SPINCOUNT ??= '2000';

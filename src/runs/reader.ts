@@ -58,11 +58,16 @@ export function readRun(run: string): RunRecord {
 
 /** What was measured of the model at a step, each kind as logged last: what the log has, if it can be read. */
 export function evaluationsAt(run: string, step: number): RunEvent[] {
+  const events = eventsAt(run, step);
+  return (['val', 'hellaswag'] as const).flatMap((kind) => events.findLast(({ event }) => event === kind) ?? []);
+}
+
+/** What a run's log tells at a step, with the end of a run of so many: what it has, if it can be read. */
+export function eventsAt(run: string, step: number): RunEvent[] {
+  const stepOf = (event: RunEvent) =>
+    event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
   try {
-    const { events } = readRun(run);
-    return (['val', 'hellaswag'] as const).flatMap(
-      (kind) => events.findLast((event) => event.event === kind && event.step === step) ?? [],
-    );
+    return readRun(run).events.filter((event) => stepOf(event) === step);
   } catch (error) {
     if (error instanceof Gpt2Error) return [];
     throw error;

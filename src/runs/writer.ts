@@ -3,20 +3,22 @@
 // What an event holds is in schema.ts, reading a log back in reader.ts; checkpoints are written by ../checkpoint.
 import {
   closeSync,
+  constants,
   existsSync,
   fsyncSync,
+  ftruncateSync,
   mkdirSync,
   openSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
-  truncateSync,
   writeFileSync,
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { lockFile } from '../native/library.ts';
 import { checkpointsFolder, configPath, logPath, rankLogPath } from './paths.ts';
 import { type Configuration, formatEvent, type RunEvent } from './schema.ts';
 
@@ -27,6 +29,25 @@ export function refuseExistingRun(run: string): void {
     `${run} already holds a run: continue it with --resume, replace it with --overwrite, or name another --out`,
   );
 }
+
+/** What is true later as well only of a log that is opened. @throws Gpt2Error if another process writes the run */
+export function refuseBusyRun(run: string): void {
+  let file: number;
+  try {
+    file = openSync(logPath(run), 'r');
+  } catch {
+    // There is none; or what keeps it from being read is said when it is to be written.
+    return;
+  }
+  try {
+    if (!lockFile(file)) throw busy(run);
+  } finally {
+    closeSync(file);
+  }
+}
+
+const busy = (run: string): Gpt2Error =>
+  new Gpt2Error(`${run} is being written by another process; wait for its end or name another --out`);
 
 /** The log of a run folder, open for writing. */
 export class RunLog {
@@ -53,17 +74,14 @@ export class RunLog {
     { configuration, overwrite }: { configuration: Configuration; overwrite: boolean },
   ): RunLog {
     if (!overwrite) refuseExistingRun(run);
-    try {
-      mkdirSync(run, { recursive: true });
+    const failed = (cause: Error) =>
+      new Gpt2Error(`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
+    return openLocked(run, failed, (file) => {
       rmSync(checkpointsFolder(run), { recursive: true, force: true });
-      // First what can fail without a file open.
       writeConfiguration(run, configuration);
-      return new RunLog(logPath(run), openSync(logPath(run), 'w'), 0);
-    } catch (cause) {
-      throw new Gpt2Error(`cannot write the run folder ${run}: ${(cause as Error).message}; name another with --out`, {
-        cause,
-      });
-    }
+      ftruncateSync(file);
+      return new RunLog(logPath(run), file, 0);
+    });
   }
 
   /**
@@ -72,18 +90,14 @@ export class RunLog {
    * @throws Gpt2Error if it cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
-    try {
-      const path = logPath(run);
-      const written = existsSync(path) ? readFileSync(path).subarray(0, bytes) : Buffer.alloc(0);
-      const kept = written.lastIndexOf('\n') + 1;
+    const failed = (cause: Error) =>
+      new Gpt2Error(`cannot continue the log ${logPath(run)}: ${cause.message}`, { cause });
+    return openLocked(run, failed, (file) => {
+      const kept = readFileSync(logPath(run)).subarray(0, bytes).lastIndexOf('\n') + 1;
       writeConfiguration(run, configuration);
-      // 'a' makes the file where there is none and cuts nothing.
-      closeSync(openSync(path, 'a'));
-      truncateSync(path, kept);
-      return new RunLog(path, openSync(path, 'r+'), kept);
-    } catch (cause) {
-      throw new Gpt2Error(`cannot continue the log ${logPath(run)}: ${(cause as Error).message}`, { cause });
-    }
+      ftruncateSync(file, kept);
+      return new RunLog(logPath(run), file, kept);
+    });
   }
 
   /** The log of one of several ranks but 0, behind what it has of before. @throws Gpt2Error if it cannot be written */
@@ -148,6 +162,24 @@ export class RunLog {
     fsyncSync(this.#file);
     closeSync(this.#file);
   }
+}
+
+/**
+ * Opens the log of a run for this process alone, before anything in its folder is touched.
+ * @throws Gpt2Error if another process writes it; `failed` for whatever else goes wrong
+ */
+function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (file: number) => RunLog): RunLog {
+  let file: number | undefined;
+  try {
+    mkdirSync(run, { recursive: true });
+    file = openSync(logPath(run), constants.O_RDWR | constants.O_CREAT);
+    if (lockFile(file)) return open(file);
+  } catch (cause) {
+    if (file !== undefined) closeSync(file);
+    throw failed(cause as Error);
+  }
+  closeSync(file);
+  throw busy(run);
 }
 
 function writeConfiguration(run: string, configuration: Configuration): void {

@@ -2,6 +2,7 @@
 
 import { startPosition } from '../batches/order.ts';
 import { weightsHash } from '../checkpoint/weights-hash.ts';
+import { InterruptedError } from '../errors.ts';
 import { type Hellaswag, scoreHellaswag } from '../evaluate/hellaswag.ts';
 import { summedLoss } from '../evaluate/mean-loss.ts';
 import type { KeyValueCache } from '../model/key-value-cache.ts';
@@ -13,25 +14,57 @@ import type { Run, Validation } from './run.ts';
 /** Tokens in a sample taken while training. */
 const sampleTokens = 64;
 
-/** The mean loss over the first batches of the validation set, of which each rank reads its part. */
-export async function validationLoss({ model, ranks }: Run, validation: Validation): Promise<number> {
-  const { loader, batch, sequence, batches } = validation;
+/**
+ * The mean loss over the first batches of the validation set, of which each rank reads its part.
+ * @throws InterruptedError, at every rank, if `signal` is aborted at one before it is done
+ */
+export async function validationLoss(
+  { model, ranks }: Run,
+  validation: Validation,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const { loader, batch, sequence, batches, different } = validation;
   loader.seek(startPosition);
-  const own = await summedLoss(model, validation, () => loader.next());
-  const sum = ranks && validation.ranks > 1 ? await ranks.sum(own) : own;
-  return sum / (batches * batch * sequence * validation.ranks);
+  const sumOf = (count: number) => summedLoss(model, { batch, sequence, batches: count }, () => loader.next(), signal);
+  // A batch that comes again gives what it gave: each is run once, the first ones count once more.
+  const [rounds, more] = [Math.floor(batches / different), batches % different];
+  let own: number | InterruptedError;
+  try {
+    const first = await sumOf(more);
+    own = rounds === 0 ? first : (rounds + 1) * first + rounds * (await sumOf(different - more));
+  } catch (error) {
+    if (!(error instanceof InterruptedError)) throw error;
+    own = error;
+  }
+  // As texts: JSON has no word for NaN.
+  const all = ranks ? await ranks.exchange(own instanceof InterruptedError ? null : String(own)) : [own];
+  if (all.some((each) => each === null || each instanceof InterruptedError)) {
+    throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
+  }
+  const parts = all.slice(0, validation.ranks).map(Number);
+  return parts.reduce((sum, part) => sum + part) / (batches * batch * sequence * validation.ranks);
 }
 
-/** In the memory that a micro-batch has. */
-export async function hellaswagEvent(run: Run, hellaswag: Hellaswag, step: number): Promise<RunEvent> {
+/** In the memory that a micro-batch has. @throws InterruptedError as `validationLoss` */
+export async function hellaswagEvent(
+  run: Run,
+  hellaswag: Hellaswag,
+  step: number,
+  signal: AbortSignal | undefined,
+): Promise<RunEvent> {
   const { model, options, ranks } = run;
   const { batch, sequence } = options;
-  const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks });
+  const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks, signal });
   return { event: 'hellaswag', step, acc, accNorm, questions };
 }
 
-/** A text from nothing; the same for the same weights, seed and step. */
-export async function sampleText(cache: KeyValueCache, { options }: Run, step: number): Promise<string> {
+/** A text from nothing; the same for the same weights, seed and step. @throws InterruptedError after `signal` */
+export async function sampleText(
+  cache: KeyValueCache,
+  { options }: Run,
+  step: number,
+  signal: AbortSignal | undefined,
+): Promise<string> {
   const tokens: number[] = [];
   const tokenizer = tokenizerOf(cache.model.config)!;
   const generation = {
@@ -40,7 +73,10 @@ export async function sampleText(cache: KeyValueCache, { options }: Run, step: n
     seed: (options.seed + step) % 2 ** 32,
     stopAt: tokenizer.endOfText,
   };
-  for await (const next of generate(cache, generation)) if ('token' in next) tokens.push(next.token);
+  for await (const next of generate(cache, generation)) {
+    if (signal?.aborted) throw new InterruptedError(`stopped after ${tokens.length} tokens`);
+    if ('token' in next) tokens.push(next.token);
+  }
   return decode(tokens, tokenizer);
 }
 

@@ -28,6 +28,11 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
     throw new Gpt2Error(`there is no run to resume in ${out}; start one without --resume`);
   }
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out));
+  if (!checkpoint && damaged.length > 0) {
+    throw new Gpt2Error(
+      `no checkpoint of ${out} is whole: ${damaged[0]!.reason}; put its files back, or start again with --overwrite`,
+    );
+  }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (!checkpoint) {
     notice(`${out} has no complete checkpoint: starting at step 0`);

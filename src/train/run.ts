@@ -20,16 +20,16 @@ import { packageRoot } from '../package-root.ts';
 import { agree, codeHash } from '../ranks/agree.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
-import { RunLog, refuseExistingRun } from '../runs/writer.ts';
+import { RunLog, refuseBusyRun, refuseExistingRun } from '../runs/writer.ts';
 import { openScalarFile, type ScalarFile } from '../tensorboard/scalar-file.ts';
 import { connectDevices } from './connect.ts';
 import { checkMemory } from './memory.ts';
-import { type OptionName, runOnlyOptions, type TrainOptions } from './option-table.ts';
+import { type OptionName, runOnlyOptions } from './option-table.ts';
 import { modelLabel, type SettledOptions } from './options.ts';
 import { describeDevice, memorySizes } from './plan.ts';
 import { openHellaswag } from './questions.ts';
 import { changedShard, shardRecord } from './same-data.ts';
-import { settle, sharesOf, takesSamples } from './settle.ts';
+import { type Settled, sharesOf, takesSamples } from './settle.ts';
 import { Trainer } from './trainer.ts';
 
 /** What a run of several ranks is told where it has only one. */
@@ -55,7 +55,10 @@ export interface Validation {
   readonly ranks: number;
   readonly batch: number;
   readonly sequence: number;
+  /** Of which the mean is; where it is more than there are, they go round the set. */
   readonly batches: number;
+  /** Whole batches that the set holds. */
+  readonly different: number;
 }
 
 /** An open run. `close()` frees the device and closes files. */
@@ -92,7 +95,7 @@ export interface Run {
  * Of several ranks, each opens its own; rank 0's writes what the run leaves.
  * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting; nothing stays open then
  */
-export async function openRun(given: TrainOptions, notice: (text: string) => void, ranks?: Ranks): Promise<Run> {
+export async function openRun(settled: Settled, notice: (text: string) => void, ranks?: Ranks): Promise<Run> {
   const open: { close(): void }[] = [];
   const keep = <R extends { close(): void }>(resource: R): R => {
     open.push(resource);
@@ -110,11 +113,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     if (errors.length > 0) throw errors[0];
   };
   try {
-    const { options, deviceOptions, config, checkpoint, start, trainShards, valShards } = settle(
-      given,
-      notice,
-      ranks?.place,
-    );
+    const { options, deviceOptions, config, checkpoint, start, trainShards, valShards } = settled;
     if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
     const isRoot = ranks === undefined || ranks.isRoot;
     const loader = keep(openTrainLoader(options, trainShards, config.vocabularySize, ranks?.rank));
@@ -139,6 +138,7 @@ export async function openRun(given: TrainOptions, notice: (text: string) => voi
     const out = (await ranks?.fromRoot(ownOut)) ?? ownOut;
     const configuration = configurationOf(options, config, steps);
     if (isRoot && !checkpoint && !options.overwrite) refuseExistingRun(out);
+    if (isRoot) refuseBusyRun(out);
 
     const { serve: port, serveHost: host } = options;
     const page = port === undefined || !isRoot ? undefined : keep(await openLivePage({ port, host }, notice));
@@ -283,7 +283,7 @@ function openValidation(
   const { batch, ranks } = plan;
   const part = { rank: ranks > 1 ? rank : 0, ranks };
   const loader = openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, ...part });
-  return { loader, ranks, batch, sequence, batches: options.valSteps };
+  return { loader, ranks, batch, sequence, batches: options.valSteps, different: plan.batches };
 }
 
 function defaultOut(data: string, model: string): string {

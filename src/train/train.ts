@@ -3,16 +3,17 @@
 // later. What a step computes is in trainer.ts.
 import type { Batch } from '../batches/loader.ts';
 import { type Position, startPosition } from '../batches/order.ts';
-import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import { Gpt2Error, InterruptedError, NativeError, UsageError } from '../errors.ts';
 import type { Place } from '../ranks/place.ts';
 import { Ranks } from '../ranks/ranks.ts';
-import { readRun } from '../runs/reader.ts';
+import { eventsAt, readRun } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { doneEvent, hellaswagEvent, sampleText, validationLoss } from './milestones.ts';
 import type { TrainOptions } from './option-table.ts';
 import { oneGpu, openRun, type Run, type RunDescription } from './run.ts';
 import { Saving, type SavingHooks } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
+import { type Settled, settle } from './settle.ts';
 import { mostSkippedInARow, SpikeWatch } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 import type { BegunStep } from './trainer.ts';
@@ -78,13 +79,17 @@ async function ended(ranks: Ranks, error: unknown): Promise<unknown> {
 
 async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks): Promise<TrainResult> {
   const notice = hooks.onNotice ?? (() => {});
-  const run = await openRun(options, notice, ranks);
+  const settled = settle(options, notice, ranks?.place);
+  const finished = finishedRun(settled);
+  if (finished) {
+    notice(
+      `the run in ${finished.out} is finished: ${finished.steps} of ${finished.steps} steps are done; a larger --steps goes on`,
+    );
+    await ranks?.leave();
+    return finished;
+  }
+  const run = await openRun(settled, notice, ranks);
   try {
-    if (run.startStep >= run.steps) {
-      notice(`the run in ${run.out} is finished: ${run.steps} of ${run.steps} steps are done`);
-      await ranks?.leave();
-      return { out: run.out, steps: run.steps };
-    }
     const session = new Session(run, hooks);
     try {
       const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
@@ -153,9 +158,11 @@ class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { options, steps, lastStep, startStep, trainer, loader, validation, hellaswag, cache, resumed, ranks } =
-      this.#run;
+    const { out, options, steps, lastStep, startStep, trainer, loader, ranks } = this.#run;
+    const { validation, hellaswag, cache, resumed } = this.#run;
     const { signal, onStart } = this.#hooks;
+    const told = resumed ? kindsAt(out, startStep) : [];
+    const toldBefore = new Set((await ranks?.fromRoot(told)) ?? told);
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
     if (resumed) this.#log({ event: 'checkpoint', step: startStep, path: resumed.path });
@@ -168,37 +175,64 @@ class Session {
       // Ranks stop after the same step: what one was asked, all find in the step's result.
       const isAsked = () => (ranks ? this.#ranksStop : signal?.aborted === true);
       const isStopping = () => isAsked() || this.#skippedInARow >= mostSkippedInARow;
-      const isDue = (every: number) => every > 0 && step % every === 0;
-      const validates = validation !== undefined && (isLast || isDue(options.valEvery));
-      const answers = hellaswag !== undefined && step > 0 && (isLast || isDue(options.hellaswagEvery));
-      const samples = cache !== undefined && step > 0 && (isLast || isDue(options.sampleEvery));
-      const saves = isLast || step === lastStep || (step > 0 && isDue(options.saveEvery));
-      if (validates || answers || samples || saves || isStopping()) {
+      const isDue = (every: number, kind: RunEvent['event']) =>
+        every > 0 && (isLast || step % every === 0) && !(isResumedHere && toldBefore.has(kind));
+      const milestones: (() => Promise<void>)[] = [];
+      if (validation && isDue(options.valEvery, 'val')) {
+        milestones.push(async () =>
+          this.#log({ event: 'val', step, loss: await validationLoss(this.#run, validation, signal) }),
+        );
+      }
+      if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
+        milestones.push(async () => this.#log(await hellaswagEvent(this.#run, hellaswag, step, signal)));
+      }
+      if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
+        milestones.push(async () => {
+          if (!ranks || ranks.isRoot) {
+            // Other ranks wait for it: then it is finished.
+            const text = await sampleText(cache, this.#run, step, ranks ? undefined : signal);
+            this.#log({ event: 'sample', step, text });
+          }
+          await ranks?.barrier();
+        });
+      }
+      const saves = !isResumedHere && (isLast || step === lastStep || (step > 0 && step % options.saveEvery === 0));
+      if (milestones.length > 0 || saves || isStopping()) {
         await this.#settle();
         trainer.update();
         ranks?.pause();
       }
+      // What a run that is asked to stop leaves out here comes when it is resumed.
+      const isWhole = await this.#reach(milestones, isStopping);
+      const stops = isStopping();
       if (!isResumedHere) {
-        if (validates) this.#log({ event: 'val', step, loss: await validationLoss(this.#run, validation) });
-        if (answers) this.#log(await hellaswagEvent(this.#run, hellaswag, step));
-        if (samples) {
-          if (!ranks || ranks.isRoot) {
-            this.#log({ event: 'sample', step, text: await sampleText(cache, this.#run, step) });
-          }
-          await ranks?.barrier();
-        }
-        const stops = isStopping();
         if (stops || isLast || step === lastStep) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#saving.save(step, loader.position);
-        if (stops && !isLast) throw this.#stopped(step);
       }
+      if (stops && !(isLast && isWhole)) throw this.#stopped();
       if (isLast || step === lastStep) break;
       await this.#begin(step);
     }
 
     const seconds = (performance.now() - started) / 1000;
     if (this.#step === steps) this.#log(doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
-    return { out: this.#run.out, steps: this.#step };
+    else this.#hooks.onNotice?.(`${this.#saidToBeSaved}, as --stop-after says; continue with --out ${out} --resume`);
+    return { out, steps: this.#step };
+  }
+
+  /** Goes through what is due besides training; false if the run is to stop before all of it was done. */
+  async #reach(milestones: readonly (() => Promise<void>)[], isStopping: () => boolean): Promise<boolean> {
+    for (const milestone of milestones) {
+      if (isStopping()) return false;
+      try {
+        await milestone();
+      } catch (error) {
+        if (!(error instanceof InterruptedError)) throw error;
+        this.#ranksStop = true;
+        return false;
+      }
+    }
+    return true;
   }
 
   /** Issues a step. On a GPU a step's result is read after the next was issued, so that the device never waits for the host. */
@@ -259,10 +293,14 @@ class Session {
     this.#hooks.onEvent?.(event, { json, remaining: this.#throughput.remaining(lastStep - this.#step) });
   }
 
-  #stopped(step: number): Gpt2Error {
-    const { steps, out } = this.#run;
+  get #saidToBeSaved(): string {
+    return `stopped after ${this.#step} of ${this.#run.steps} steps and saved`;
+  }
+
+  #stopped(): Gpt2Error {
+    const { out } = this.#run;
     const { signal } = this.#hooks;
-    const done = `stopped after ${step} of ${steps} steps and saved`;
+    const done = this.#saidToBeSaved;
     if (signal?.aborted !== true && !this.#ranksStop) {
       return new Gpt2Error(
         `${done}: the last ${this.#skippedInARow} updates were all skipped as spikes; go on with --out ${out} --resume and a smaller --lr or a larger --skip-spikes`,
@@ -285,6 +323,17 @@ class Session {
     return this.#saving.close();
   }
 }
+
+/** The run that is resumed, if nothing of it is left to do or to tell. @throws Gpt2Error if it is to end before it is */
+function finishedRun({ checkpoint, options: { out, steps } }: Settled): TrainResult | undefined {
+  if (!checkpoint || out === undefined || steps === undefined) return undefined;
+  const { step } = checkpoint.manifest;
+  if (step > steps) throw new Gpt2Error(`${out} has done ${step} steps; to go on give --steps ${step + 1} or more`);
+  return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
+}
+
+/** What the log of a run tells at a step. */
+const kindsAt = (out: string, step: number) => eventsAt(out, step).map(({ event }) => event);
 
 /** What the log of a run says of its steps, skipped or not. */
 const trainedSteps = (out: string) => readRun(out).events.flatMap((event) => (event.event === 'train' ? [event] : []));

@@ -1,8 +1,9 @@
 // Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split, own-source.
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
@@ -74,8 +75,29 @@ it('a resumed run equals one that was never stopped, bit for bit', () => {
   run(['train', '--out', 'stopped', '--resume']);
   expect(figures('stopped')).toEqual(figures('straight'));
   expect(figures('straight').length).toBe(30 + 4 + 1);
-  const again = run(['train', '--out', 'stopped', '--resume']);
+  const files = ['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'));
+  const again = run(['train', '--out', 'stopped', '--resume', '--lr', '0.5']);
   expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
+  const less = place.run(['train', '--out', 'stopped', '--resume', '--steps', '20']);
+  expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to go on give --steps 31 or more\n']);
+  expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);
+});
+
+it('a run that is being written is left alone', async () => {
+  const first = place.start(['train', '--data', 'data', ...tinyModel, '--steps', '100000', '--out', 'busy', '--json']);
+  onTestFinished(() => void first.kill('SIGKILL'));
+  while (!existsSync(place.path('busy', 'log.jsonl'))) await setTimeout(20);
+  for (const how of [['--resume'], ['--overwrite', '--data', 'data', ...tinyModel]]) {
+    const { code, stderr } = place.run(['train', '--out', 'busy', ...how]);
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(/^busy is being written by another process; wait for its end or name another --out\n$/),
+    ]);
+  }
+  first.kill('SIGTERM');
+  const [code] = (await once(first, 'close')) as [number | null];
+  expect(code).toBe(143);
+  run(['train', '--out', 'busy', '--resume', '--steps', String(readRun(place.path('busy')).series.train.length + 1)]);
 });
 
 it('a run that has saved nothing yet is resumed from its start, with its own options', () => {
