@@ -3,6 +3,7 @@
 #include <omp.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -111,6 +112,16 @@ int copy(gpt2_context *context, const char *function, void *destination, const v
   return GPT2_OK;
 }
 
+// What new programs can take without swapping, caches included, which the system gives up; -1: it does not say.
+int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    long long kilobytes = 0;
+    if (std::sscanf(line.c_str(), "MemAvailable: %lld kB", &kilobytes) == 1) return kilobytes * 1024;
+  }
+  return -1;
+}
+
 int cannot_capture(gpt2_context *context, const char *function) {
   return fail(context, GPT2_UNSUPPORTED, function, "the CPU library cannot record a step; issue its ops instead");
 }
@@ -154,11 +165,8 @@ int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) 
   if (check.failed()) return check.status();
   const int64_t page = sysconf(_SC_PAGESIZE);
   *total = page * sysconf(_SC_PHYS_PAGES);
-#ifdef _SC_AVPHYS_PAGES
-  *available = page * sysconf(_SC_AVPHYS_PAGES);
-#else
-  *available = *total;
-#endif
+  *available = available_memory();
+  if (*available < 0) *available = *total;
   return GPT2_OK;
 }
 

@@ -16,8 +16,9 @@ export function formatDuration(seconds: number): string {
 /** "1.23 GiB", "45.6 MiB" */
 export function formatBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
-  const value = bytes / 1024 ** power;
+  let [value, power] = [bytes, 0];
+  // Three digits: what rounds to 1000 is 0.977 of the next.
+  for (; value >= 999.5 && power < units.length - 1; power++) value /= 1024;
   return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
 }
 

@@ -110,11 +110,7 @@ function tellPlan(plan: TrainingPlan, json: boolean): void {
     return;
   }
   const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
-  const rows = [
-    ...memory,
-    ['total', total] as const,
-    ...(available === undefined ? [] : [['free', available] as const]),
-  ];
+  const rows = [...memory, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
   const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
   const number = (value: number) => value.toLocaleString('en-US');

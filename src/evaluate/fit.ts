@@ -1,11 +1,8 @@
 // Whether a model that is only run fits its device, and in what batch: known before anything is allocated.
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { enoughTokens, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
+import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
-
-/** What is usual on the CPU, whose memory is not counted. */
-const usualBatch = 4;
 
 export interface FitOptions {
   readonly T: number;
@@ -13,13 +10,12 @@ export interface FitOptions {
   readonly maxMemory?: number;
 }
 
-/** The largest batch, of as many as make a GPU no faster. @throws Gpt2Error if not even one sequence fits */
+/** The largest batch, of as many as make the device faster. @throws Gpt2Error if not even one sequence fits */
 export function chooseInferenceBatch(device: Device, config: ModelConfig, { T, maxMemory }: FitOptions): number {
   const limit = memoryLimit(device, maxMemory);
-  if (!limit) return usualBatch;
-  const batch = largestFitting(device, config, { T, limit, most: Math.max(1, Math.floor(enoughTokens / T)) });
+  const batch = largestFitting(device, config, { T, limit, most: enoughRows(device, T) });
   if (batch > 0) return batch;
-  throw new Gpt2Error(`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; ${lessThanOne}`);
+  throw new Gpt2Error(`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; ${lessThanOne(limit)}`);
 }
 
 /** @throws Gpt2Error if there is too little memory: what is needed, what there is, and the batch that would fit */
@@ -30,16 +26,16 @@ export function checkInferenceMemory(
 ): void {
   const limit = memoryLimit(device, maxMemory);
   const needed = neededFor(device, inferencePlan(device, config, { B, T }));
-  if (limit === undefined || needed <= limit.bytes) return;
+  if (needed <= limit.bytes) return;
   const fitting = largestFitting(device, config, { T, limit, most: B - 1 });
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${T} needs ${gib(needed)} of device memory, ${limit.text}; ${
-      fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne}`
+    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
+      fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`
     }`,
   );
 }
 
-const lessThanOne = 'take a shorter --seq, or end what else runs on the GPU';
+const lessThanOne = ({ mend }: MemoryLimit): string => `take a shorter --seq, or ${mend}`;
 
 /** The largest batch up to `most` that fits, 0 if none does: a larger one never takes less. */
 function largestFitting(

@@ -9,25 +9,36 @@ import { parameterBytes } from './parameters.ts';
 /** What a GPU keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
 const reserve = 384 * 2 ** 20;
 
-/** Tokens in a batch beyond which a GPU is no faster. */
-export const enoughTokens = 65536;
+/** Sequences of T tokens in a batch beyond which a device is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
+export const enoughRows = ({ description }: Device, T: number): number =>
+  Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
 /** Device memory that may be taken: what is free, or less if a user says so. */
 export interface MemoryLimit {
   readonly bytes: number;
   /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows no more" */
   readonly text: string;
+  /** What would give more. */
+  readonly mend: string;
 }
 
-/** @param maxMemory GiB; undefined: all that is free. On the CPU nothing limits but that: its own figures call used what is not. */
-export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit | undefined {
+/** @param maxMemory GiB; undefined: all that is free */
+export function memoryLimit(device: Device, maxMemory: number | undefined): MemoryLimit {
+  const { available, total } = availableMemory(device);
   const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
-  if (device.description.library !== 'cuda') {
-    return maxMemory === undefined ? undefined : { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
+  if (allowed < available) {
+    return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more`, mend: 'give a larger --max-memory' };
   }
+  const where = device.description.library === 'cuda' ? 'on the GPU' : 'here';
+  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free`, mend: `end what else runs ${where}` };
+}
+
+/** Bytes of a device's memory that may be taken, and in all; on the CPU no more than a container leaves to this process. */
+export function availableMemory(device: Device): { available: number; total: number } {
   const { available, total } = device.memory();
-  if (allowed < available) return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more` };
-  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free` };
+  const allowed = device.description.library === 'cpu' ? process.constrainedMemory() : 0;
+  if (allowed <= 0 || allowed >= total) return { available, total };
+  return { available: Math.max(0, Math.min(available, allowed - process.memoryUsage.rss())), total: allowed };
 }
 
 export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;

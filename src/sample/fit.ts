@@ -1,4 +1,4 @@
-// How many texts a GPU has memory to make at a time, before anything is allocated; what the CPU has free is not known.
+// How many texts a device has memory to make at a time, before anything is allocated.
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type CacheSizes, cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
@@ -13,10 +13,10 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
   const limit = memoryLimit(device, undefined);
   for (let { texts } = sizes; ; texts = Math.ceil(texts / 2)) {
     const needed = generationBytes(device, config, { ...sizes, texts });
-    if (limit === undefined || needed <= limit.bytes) return texts;
+    if (needed <= limit.bytes) return texts;
     if (texts === 1) {
       throw new Gpt2Error(
-        `a text needs ${gib(needed)} of device memory, ${limit.text}; take a smaller --model, or --device cpu`,
+        `a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.mend}`,
       );
     }
   }

@@ -2,10 +2,9 @@
 import { Gpt2Error } from '../errors.ts';
 import { type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { enoughTokens, type MemoryLimit, memoryLimit } from '../model/memory.ts';
+import { enoughRows, type MemoryLimit, memoryLimit } from '../model/memory.ts';
 import { Device, type DeviceOptions } from '../native/device.ts';
 import { divisors, largestBatch } from './memory.ts';
-import { optionTable } from './option-table.ts';
 
 export interface BatchChoice {
   readonly batch: number;
@@ -37,23 +36,22 @@ export function chooseBatch(
     shares: number;
   },
 ): BatchChoice {
-  const most = Math.max(1, Math.floor(enoughTokens / T));
   const kinds = recompute === undefined ? recomputeNames : [recompute];
   const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
   const isWhole = (batch: number) => rows === undefined || batch === rows;
-  const batches = rows === undefined ? upTo(most) : divisors(rows).filter((batch) => batch <= most);
   let limit: MemoryLimit | undefined;
-  /** The largest of some batches for each kind. */
+  /** The largest batch for each kind, of those in which a step is one micro-batch, or of the others. */
   const fitting = (accumulates: boolean): (number | undefined)[] => {
-    const candidates = batches.filter((batch) => isWhole(batch) !== accumulates);
-    if (candidates.length === 0) return [];
+    if (rows === undefined && accumulates) return [];
     using opened = Device.open({ ...device, accumulates });
-    limit = memoryLimit(opened, maxMemory);
-    // The CPU's memory is not counted: what is usual there.
-    if (!limit) return [candidates.findLast((batch) => batch <= optionTable.batch.default)];
-    const within = limit;
-    return kinds.map((each) =>
-      largestBatch(opened, config, { T, recompute: each, samples, shares, batches: candidates, limit: within }),
+    const most = enoughRows(opened, T);
+    const batches = (rows === undefined ? upTo(most) : divisors(rows)).filter(
+      (batch) => batch <= most && isWhole(batch) !== accumulates,
+    );
+    const within = memoryLimit(opened, maxMemory);
+    limit = within;
+    return kinds.map((recompute) =>
+      largestBatch(opened, config, { T, recompute, samples, shares, batches, limit: within }),
     );
   };
   // A step in one go takes less for its gradients, and is no smaller.

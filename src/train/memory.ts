@@ -90,7 +90,7 @@ export function checkMemory(
   const { B, T, recompute = 'none', samples, shares, rows = B, ranks = 1, maxMemory } = sizes;
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
-  if (limit === undefined || needed <= limit.bytes) return;
+  if (needed <= limit.bytes) return;
   // A smaller micro-batch leaves the step as it is if it accumulates to the same.
   const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
@@ -105,10 +105,10 @@ export function checkMemory(
     ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute block`]),
   ];
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${T} needs ${gib(needed)} of device memory, ${limit.text}; ${
+    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
       advice.length > 0
         ? `${advice.join(', or ')} fits`
-        : 'no batch fits: take a shorter --seq, a smaller --model, or end what else runs on the GPU'
+        : `no batch fits: take a shorter --seq, a smaller --model, or ${limit.mend}`
     }`,
   );
 }

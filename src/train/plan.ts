@@ -2,6 +2,7 @@
 import { Gpt2Error } from '../errors.ts';
 import type { Recompute } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { availableMemory } from '../model/memory.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
@@ -23,8 +24,8 @@ export interface TrainingPlan {
   readonly recompute: Recompute;
   /** Bytes of device memory by kind. */
   readonly memory: ReadonlyMap<string, number>;
-  /** Bytes free on a GPU; undefined on the CPU. */
-  readonly available: number | undefined;
+  /** Bytes free there. */
+  readonly available: number;
   /** Why it does not fit, and what would; undefined: it fits. */
   readonly refusal: string | undefined;
 }
@@ -47,7 +48,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
     memory: trainingPlan(device, config, memorySizes(options, config)),
-    available: device.description.library === 'cuda' ? device.memory().available : undefined,
+    available: availableMemory(device).available,
     refusal,
   };
 }

@@ -6,6 +6,7 @@ import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights 
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
+import type { LibraryKind } from '../native/library.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
 import { configPath } from '../runs/paths.ts';
@@ -37,6 +38,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   const { options: merged, checkpoint } = mergeOptions(place ? withRanks(given, place) : given, notice);
   const target = selectDevice(merged.device ?? 'auto', place?.gpu);
   let options = checkOptions(merged, target.kind);
+  refuseAccidentalCpu(options, target.kind);
   const { dataset, trainShards, valShards } = openData(options.data);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingPoint(options.model);
   const longest = start?.model.context;
@@ -82,7 +84,10 @@ export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>
 export function wantedRanks(given: TrainOptions): number {
   const { resume, out, ranks = resume ? ranksOfRun(out) : 1 } = given;
   // What is wrong from the command line alone is said before any process is started.
-  if (ranks > 1 && !resume) checkOptions(given, selectDevice(given.device ?? 'auto').kind);
+  if (ranks > 1 && !resume) {
+    const { kind } = selectDevice(given.device ?? 'auto');
+    refuseAccidentalCpu(checkOptions({ ...given, ranks }, kind), kind);
+  }
   return ranks;
 }
 
@@ -93,6 +98,14 @@ const ranksOfRun = (out: string | undefined): number =>
 /** Options with those of --config beneath them. */
 export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
   config === undefined ? given : { ...readOptionsFile(config), ...given };
+
+/** Ranks of the CPU library are for tests: nobody wants them for lack of GPUs. */
+function refuseAccidentalCpu({ ranks, device }: SettledOptions, kind: LibraryKind): void {
+  if (ranks === 1 || kind === 'cuda' || device === 'cpu') return;
+  throw new UsageError(
+    `--gpus ${ranks}, but training would run on the CPU here: \`npm run gpt2 -- doctor\` says why; --device cpu tries ranks without GPUs`,
+  );
+}
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };

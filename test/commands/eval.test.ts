@@ -96,7 +96,7 @@ it.each([
     'a batch for which there is too little memory',
     ['--model', 'run', '--batch', '64', '--max-memory', '0.1'],
     1,
-    '--batch 64 with --seq 32 needs 0.2 GiB of device memory, --max-memory 0.1 allows no more; --batch 15 fits',
+    '--batch 64 with --seq 32 needs 0.2 GiB of memory, --max-memory 0.1 allows no more; --batch 15 fits',
   ],
   ['no data', ['--model', 'run', '--data', 'none'], 1, 'there is no data in none'],
   ['data of another vocabulary', ['--model', 'run', '--data', 'small'], 1, 'small has a vocabulary of 100 tokens'],

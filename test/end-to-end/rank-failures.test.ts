@@ -225,5 +225,10 @@ describe('train --gpus', () => {
     expect(stderr).toBe(
       '--total-batch 96 is not a multiple of --batch 2 x --seq 16 x --gpus 2 = 64 tokens; take one that is\n',
     );
+    const device = tinyRanks.indexOf('--device');
+    const anywhere = [...tinyRanks.slice(0, device), ...tinyRanks.slice(device + 2)];
+    const without = place.run(['train', ...anywhere, '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
+    expect(without.code).toBe(2);
+    expect(without.stderr).toContain('--gpus 2, but training would run on the CPU here');
   });
 });

@@ -1,5 +1,5 @@
 // What a model that is only run takes, and the batch that fits: the plan is what is allocated, refusals name a batch that fits.
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { checkInferenceMemory, chooseInferenceBatch } from '../../src/evaluate/fit.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { inferencePlan } from '../../src/model/memory.ts';
@@ -46,22 +46,27 @@ it.each([
   const batch = Number(/; --batch (\d+) fits$/.exec(message!)?.[1]);
   expect(batch, message).toBeGreaterThan(0);
   expect(message).toMatch(
-    new RegExp(`^--batch 1000 with --seq ${T} needs [\\d.]+ GiB of device memory, --max-memory ${maxMemory} allows no`),
+    new RegExp(`^--batch 1000 with --seq ${T} needs [\\d.]+ GiB of memory, --max-memory ${maxMemory} allows no`),
   );
   expect(refusal(batch, T, maxMemory)).toBeUndefined();
   expect(refusal(batch + 1, T, maxMemory)).toContain(`; --batch ${batch} fits`);
-  // No more than make a GPU faster.
-  expect(chooseInferenceBatch(device, d12, { T, maxMemory })).toBe(Math.min(batch, 65536 / T));
+  // No more than make a CPU faster.
+  expect(chooseInferenceBatch(device, d12, { T, maxMemory })).toBe(Math.min(batch, 4096 / T));
 });
 
 it('what fits in no batch is told so', () => {
-  expect(refusal(8, 1024, 0.5)).toMatch(/no batch fits: take a shorter --seq, or end what else runs on the GPU$/);
+  expect(refusal(8, 1024, 0.5)).toMatch(/no batch fits: take a shorter --seq, or give a larger --max-memory$/);
   expect(() => chooseInferenceBatch(device, d12, { T: 1024, maxMemory: 0.5 })).toThrow(
     /^--batch auto: not one sequence of --seq 1024 fits, --max-memory 0\.5 allows no more; take a shorter --seq/,
   );
 });
 
-it("the CPU's memory is not counted", () => {
-  expect(refusal(60_000, 1024)).toBeUndefined();
-  expect(chooseInferenceBatch(device, d12, { T: 1024 })).toBe(4);
+it('counts what is free, no more than a container leaves', () => {
+  expect(refusal(60_000, 1024)).toMatch(/GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ fits$/);
+  const taken = process.memoryUsage.rss();
+  vi.spyOn(process, 'constrainedMemory').mockReturnValue(2 ** 30 + taken);
+  const inContainer = /^--batch 8 with --seq 1024 needs 1\.1 GiB of memory, (0\.9|1\.0) GiB of [\d.]+ GiB are free/;
+  expect(refusal(8, 1024)).toMatch(inContainer);
+  vi.restoreAllMocks();
+  expect(refusal(8, 1024)).toBeUndefined();
 });

@@ -62,8 +62,9 @@ describeBackends(
         'val 9',
         'hellaswag 9',
       ]);
-      expect(notices.length).toBe(1);
-      expect(notices[0]).toMatch(/^hellaswag: \d+ of 240 rows are over --seq 32: their contexts lose their beginning$/);
+      const said = notices.filter((notice) => notice.startsWith('hellaswag'));
+      expect(said.length).toBe(1);
+      expect(said[0]).toMatch(/^hellaswag: \d+ of 240 rows are over --seq 32: their contexts lose their beginning$/);
     });
 
     it('gives what an evaluation of the checkpoint gives, at any batch size', async () => {

@@ -74,7 +74,7 @@ it('trains with what it picked, and a resumed run takes the same', async () => {
   };
   const notices: string[] = [];
   await train({ ...options, stopAfter: 2 }, { onNotice: (text) => notices.push(text) });
-  expect(notices).toContain('--batch auto is --batch 4 --recompute none here');
+  expect(notices).toContain('--batch auto is --batch 8 --recompute none here');
   await train({ out, resume: true });
-  expect(readRun(out).configuration).toMatchObject({ batch: 4, totalBatch: 256, recompute: 'none' });
+  expect(readRun(out).configuration).toMatchObject({ batch: 8, totalBatch: 256, recompute: 'none' });
 });
