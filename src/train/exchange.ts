@@ -9,7 +9,15 @@ import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import { allReduce, joinCollectives, reduceScatter } from '../ops/collectives.ts';
-import type { UpdatePart } from './update.ts';
+
+/** One call of AdamW, for what one weight decay holds of. */
+export interface UpdatePart {
+  readonly weight: Tensor;
+  readonly master: Tensor;
+  readonly m: Tensor;
+  readonly v: Tensor;
+  readonly gradient: Tensor;
+}
 
 export class Exchange {
   readonly communicator: Communicator;

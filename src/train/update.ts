@@ -5,7 +5,7 @@ import { layersInBucket, type ParameterArena, type ParameterCopy } from '../mode
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { adamw } from '../ops/adamw.ts';
-import type { Exchange } from './exchange.ts';
+import type { Exchange, UpdatePart } from './exchange.ts';
 
 const beta1 = 0.9;
 const beta2 = 0.95;
@@ -24,15 +24,6 @@ export interface UpdateState {
   readonly v: ParameterCopy;
   readonly step: Tensor;
   readonly weightDecay: number;
-}
-
-/** One call of AdamW, for what one weight decay holds of. */
-export interface UpdatePart {
-  readonly weight: Tensor;
-  readonly master: Tensor;
-  readonly m: Tensor;
-  readonly v: Tensor;
-  readonly gradient: Tensor;
 }
 
 export class Update {
