@@ -103,6 +103,11 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   const { tolerance } = flags;
   const pairing = pairRuns(folders, flags.reference);
   const { runs, baselines } = pairing;
+  if (tolerance !== undefined && pairing.pairs.length === 0) {
+    throw new UsageError(
+      `--tolerance has nothing to judge ${folders[0]} by: no reference has its configuration; name one with --reference, or a second run`,
+    );
+  }
   const compared = pairing.pairs.map((pair) => ({
     ...pair,
     comparison: compareSeries(pair.run.series, pair.over, tolerance),
