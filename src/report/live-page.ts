@@ -21,7 +21,7 @@ ${plotMarkup}
 <div id="tables"></div>
 </main>
 <footer id="sources"></footer>`;
-  const style = part('page.css') + part('live.css');
+  const style = part('page.css') + part('run.css');
   const script = pageScript('live.js');
   return htmlDocument({ title: 'gpt2.ts', style, script, body, connects: true });
 }

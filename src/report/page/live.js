@@ -1,9 +1,9 @@
 // @ts-check
 // The script of the live page: takes the server's events, tells the plot and the figures, and comes back by itself when
 // the connection breaks.
-import { showLog, showSamples, showTiles } from './live-figures.js';
-import { LiveRun, stateOf } from './live-run.js';
-import { tilesOf } from './live-tiles.js';
+import { showLog, showSamples, showTiles } from './figures.js';
+import { LoggedRun, stateOf } from './logged-run.js';
+import { tilesOf } from './tiles.js';
 import { showPoints, showReport, startViewer } from './viewer.js';
 
 /** @typedef {import('../../live/about.ts').About} About */
@@ -15,7 +15,7 @@ const drawMilliseconds = 250;
 const silentMilliseconds = 20_000;
 const againMilliseconds = 3000;
 
-const run = new LiveRun();
+const run = new LoggedRun();
 /** @type {About | undefined} */
 let about;
 /** @type {MachineReading | undefined} */

@@ -1,14 +1,14 @@
 // @ts-check
-// A run's figures of the moment: what is on each tile. Knows no DOM; live-figures.js shows them.
+// A run's figures of the moment: what is on each tile. Knows no DOM; figures.js shows them.
 import { duration, formatStep, formatValue } from './numbers.js';
 
-/** @typedef {import('./live-run.js').LiveRun} LiveRun */
+/** @typedef {import('./logged-run.js').LoggedRun} LoggedRun */
 /** @typedef {import('../../live/about.ts').About} About */
 /** @typedef {import('../../live/machine.ts').MachineReading} MachineReading */
 /** @typedef {{ label: string, value: string, note?: string }} Tile */
 
 /**
- * @param {LiveRun} run
+ * @param {LoggedRun} run
  * @param {About | undefined} about
  * @param {MachineReading | undefined} machine
  * @returns {Tile[]}
@@ -30,7 +30,7 @@ export function tilesOf(run, about, machine) {
   return tiles;
 }
 
-/** @param {LiveRun} run @param {About} about @returns {Tile[]} */
+/** @param {LoggedRun} run @param {About} about @returns {Tile[]} */
 function speedTiles(run, { report, steps, flopsPerToken, dataSheetFlops }) {
   const { milliseconds } = run;
   if (milliseconds === undefined || report.tokensPerStep === undefined) return [];

@@ -1,6 +1,6 @@
 // @ts-check
 // What a run's log has told so far: its curves, samples, last lines, and in what state it is. Knows no DOM; what of it is shown
-// is in live-figures.js, where the lines come from in live.js.
+// is in figures.js, where the lines come from in live.js.
 
 import { duration, formatStep } from './numbers.js';
 
@@ -16,7 +16,7 @@ const keptSamples = 100;
 /** What is said of the speed goes by the last steps; the first of a start warms up. */
 const recentSteps = 20;
 
-export class LiveRun {
+export class LoggedRun {
   /** @type {Record<PlottedSeries, Growing>} */
   series = none();
   /** @type {Sample[]} */
@@ -152,7 +152,7 @@ function describe(event) {
 
 /**
  * In what state the run is, as far as can be seen from here.
- * @param {LiveRun} run
+ * @param {LoggedRun} run
  * @param {{ connection: 'open' | 'closed' | 'lost', quiet: number | null, steps: number | undefined }} seen seconds since the log was written
  * @returns {{ state: 'waiting' | 'training' | 'quiet' | 'finished' | 'closed' | 'lost', text: string }}
  */

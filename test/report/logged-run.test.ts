@@ -1,8 +1,8 @@
 // What the live page makes of a log: the same curves as the reader of src/runs, the state it says the run is in, its figures.
 import { describe, expect, it } from 'vitest';
 import { aboutRun } from '../../src/live/about.ts';
-import { LiveRun, stateOf } from '../../src/report/page/live-run.js';
-import { tilesOf } from '../../src/report/page/live-tiles.js';
+import { LoggedRun, stateOf } from '../../src/report/page/logged-run.js';
+import { tilesOf } from '../../src/report/page/tiles.js';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { WrittenLog } from '../live/streams.ts';
@@ -10,7 +10,7 @@ import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
 
 const runOf = (...events: RunEvent[]) => {
-  const run = new LiveRun();
+  const run = new LoggedRun();
   run.add(events.map(formatEvent).join('').trimEnd());
   return run;
 };
@@ -47,7 +47,7 @@ describe('curves', () => {
   });
 
   it('what is no event is passed over', () => {
-    const run = new LiveRun();
+    const run = new LoggedRun();
     run.add(
       `x\n{\nnull\n[]\n"a"\n5\n{"event":5}\n{"event":"later"}\n{"event":"val","step":"1","loss":1}\n${formatEvent(trainEvent(0, 2))}`,
     );
@@ -71,7 +71,7 @@ describe('the state', () => {
   const open = { connection: 'open', quiet: 1, steps: 400 } as const;
   const going = () => runOf(runEvent(), trainEvent(0, 10), trainEvent(1, 9));
   it.each([
-    ['waiting', new LiveRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
+    ['waiting', new LoggedRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
     ['training', going(), open, 'training after 2 of 400 steps'],
     ['quiet', going(), { ...open, quiet: 185 }, 'stopped after 2 of 400 steps, or stuck: nothing new for 3m05s'],
     [
