@@ -4,6 +4,7 @@ import type { Baseline, Comparison } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatValue } from './page/numbers.js';
+import { endOfRun } from './run-figures.ts';
 import { formatTable } from './table.ts';
 
 /** A pair and how far its two curves are apart. */
@@ -33,10 +34,10 @@ export function comparisonRows({ run, over, comparison }: Compared, tolerance?: 
   });
 }
 
-/** What the table does not say: the last validation in common, how the two were configured, the verdict where it is inside. */
+/** What the table does not say: how runs ended, the last validation in common, how the two were configured, the verdict where it is inside. */
 export function comparisonNotes({ run, over, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
-  const notes: string[] = [];
+  const notes = [run, ...(isRun(over) ? [over] : [])].map((one) => `${one.name}: ${endOfRun(one).text}`);
   if (finalValidation) {
     const { step, run: ours, reference: theirs } = finalValidation;
     notes.push(`last validation in common, at step ${step}: ${formatValue(ours)}, reference ${formatValue(theirs)}`);

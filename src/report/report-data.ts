@@ -14,8 +14,18 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import { curvesOf, type Look, lastStepOf, type Plotted, sourceLines, titleOf, tokensPerStep } from './curves.ts';
+import {
+  curvesOf,
+  type Look,
+  lastStepOf,
+  type Plotted,
+  type PlottedRun,
+  sourceLines,
+  titleOf,
+  tokensPerStep,
+} from './curves.ts';
 import type { PackedPoints } from './page/points.js';
+import { endOfRun } from './run-figures.ts';
 
 /** What can be plotted: what curves are compared by and, of a run that is watched, its throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
@@ -57,7 +67,7 @@ interface ReportOptions {
 
 /** The report of runs, alone or over references or the first of them. */
 export function reportData(
-  runs: readonly Plotted[],
+  runs: readonly PlottedRun[],
   baselines: readonly Plotted[] = [],
   { compared = [], tolerance }: ReportOptions = {},
 ): ReportData {
@@ -94,11 +104,11 @@ export function reportData(
   };
 }
 
-const ownTable = (run: Plotted): ReportTable => ({
+const ownTable = (run: PlottedRun): ReportTable => ({
   title: run.name,
   head: ownHead,
   rows: ownRows(run),
-  notes: [],
+  notes: [endOfRun(run).text],
   outside: '',
 });
 

@@ -1,11 +1,12 @@
 // `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compareCommand } from '../../src/commands/compare.ts';
 import { readReference } from '../../src/compare/reference.ts';
 import { Gpt2Error, UsageError } from '../../src/errors.ts';
+import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
-import { type Configuration, formatEvent } from '../../src/runs/schema.ts';
+import { type Configuration, formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -221,6 +222,30 @@ describe('several', () => {
       /other is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4;/,
     );
     expect(messageOf((await compare('--reference', run)).error)).toContain('cannot be laid over itself');
+  });
+});
+
+describe('how runs ended', () => {
+  const bad = { event: 'nonFinite', step: 9, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' } as const;
+  const say = (folder: string, event: RunEvent) => appendFileSync(logPath(folder), formatEvent(event));
+  const notFinite = 'not finite at step 9 of 400: NaN in layer 3';
+
+  it('alone, over a reference, in JSON', async () => {
+    say(writeRun({ train: reference.series.train.slice(0, 9), val: [] }), bad);
+    expect((await compare()).stdout).toContain(`\nrun: ${notFinite}\n`);
+    expect(readFileSync(place.path('run', 'compare.html'), 'utf8')).toContain(`"run: ${notFinite}"`);
+    expect(JSON.parse((await compare('--json')).stdout)).toMatchObject({
+      end: { state: 'notFinite', text: notFinite },
+    });
+    say(writeRun({}, { data: 'data/own-source' }), { event: 'done', steps: 400, seconds: 1, weights: 'x' });
+    expect((await compare()).stdout).toContain('\nfinished after 400 of 400 steps\n');
+  });
+
+  it('of two runs, both', async () => {
+    say(writeRun({}), bad);
+    const other = writeRun({ train: reference.series.train.slice(0, 9) }, { seed: 7 }, 'other');
+    const { stdout } = await compare('--reference', other);
+    expect(stdout).toContain(`\nrun: ${notFinite}\nother: not finished, 9 of 400 steps done: `);
   });
 });
 
