@@ -1,7 +1,7 @@
 // @ts-check
 // The script of the live page: takes the server's events, tells the plot and the figures, and comes back by itself when
 // the connection breaks.
-import { showLog, showSamples, showTiles } from './figures.js';
+import { showLog, showSamples, showState, showTiles } from './figures.js';
 import { LoggedRun, stateOf } from './logged-run.js';
 import { tilesOf } from './tiles.js';
 import { showPoints, showReport, startViewer } from './viewer.js';
@@ -58,17 +58,13 @@ function showAll() {
   showTiles(byId('tiles'), tilesOf(run, about, machine));
   showSamples(byId('sample-step'), byId('sample'), run);
   showLog(byId('log-tail'), run);
-  showState();
+  showProgress();
 }
 
-function showState() {
+function showProgress() {
   const { seconds, at } = quiet;
   const passed = seconds === null ? null : seconds + (performance.now() - at) / 1000;
-  const { state, text } = stateOf(run, { connection, quiet: passed, steps: about?.steps });
-  const line = byId('state');
-  line.dataset.state = state;
-  // A text that is put in again is read out again.
-  if (line.textContent !== text) line.textContent = text;
+  showState(byId('state'), stateOf(run, { connection, quiet: passed, steps: about?.steps }));
   const name = about?.report.title ?? 'gpt2.ts';
   byId('title').textContent = name;
   document.title = about ? `${run.step}/${about.steps} ${name}` : name;
@@ -123,7 +119,7 @@ function connect() {
 
 setInterval(() => {
   if (performance.now() - heard > silentMilliseconds) connect();
-  showState();
+  showProgress();
 }, 1000);
 byId('sample-step').addEventListener('change', showAll);
 startViewer();
