@@ -1,6 +1,6 @@
 // @ts-check
 // What a run's log has told so far: its curves, samples, last lines, and in what state it is. Knows no DOM; what of it is shown
-// is in figures.js, where the lines come from in live.js.
+// is in figures.js and tiles.js, where the lines come from in live.js and ../run-figures.ts.
 
 import { duration, formatStep } from './numbers.js';
 
