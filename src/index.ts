@@ -57,6 +57,7 @@ export { htmlReport } from './report/html-report.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { renderPng } from './report/png.ts';
 export { type ReportData, reportData } from './report/report-data.ts';
+export { endOfRun, type RunEnd } from './report/run-figures.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { type RunRecord, readRun, type Series } from './runs/reader.ts';

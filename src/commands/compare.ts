@@ -12,10 +12,12 @@ import {
   describeComparison,
   describeMismatches,
   describeOutside,
+  endOfRun,
   formatTable,
   htmlReport,
   lossPlot,
   mismatches,
+  type NamedRun,
   ownFigures,
   ownHead,
   ownRows,
@@ -103,6 +105,11 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   const { tolerance } = flags;
   const pairing = pairRuns(folders, flags.reference);
   const { runs, baselines } = pairing;
+  if (tolerance !== undefined && pairing.pairs.length === 0) {
+    throw new UsageError(
+      `--tolerance has nothing to judge ${folders[0]} by: no reference has its configuration; name one with --reference, or a second run`,
+    );
+  }
   const compared = pairing.pairs.map((pair) => ({
     ...pair,
     comparison: compareSeries(pair.run.series, pair.over, tolerance),
@@ -133,8 +140,9 @@ function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: n
 /** One comparison lies open; several are a list. */
 function result({ runs }: Pairing, compared: readonly Compared[], files: { plot: string; report: string }): object {
   const [first, second] = compared;
-  if (!first) return { run: runs[0]!.folder, reference: null, ...files, series: ownFigures(runs[0]!) };
-  const one = ({ run, over, comparison }: Compared) => ({ run: run.folder, reference: over.name, ...comparison });
+  const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run) });
+  if (!first) return { ...of(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };
+  const one = ({ run, over, comparison }: Compared) => ({ ...of(run), reference: over.name, ...comparison });
   return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
 }
 
@@ -152,6 +160,7 @@ function describeAlone(run: RunRecord): string {
   const lines = [
     "no reference has this run's configuration; its own figures:",
     formatTable([ownHead, ...ownRows(run)]),
+    endOfRun(run).text,
   ];
   const nearest = nearestReference(run);
   if (nearest) {

@@ -13,8 +13,8 @@ Examples:
   npm run gpt2 -- report runs/d6 --serve --port 0    at any port that is free
   ssh -L ${defaultPort}:localhost:${defaultPort} machine         and the page of a run over there opens here
 
-The page shows the curves over the reference of the same configuration, throughput, samples and the end of the log. It can
-only be read. train --serve shows the machine's memory and temperature as well.
+The page shows the curves over the reference of the same configuration, how the run ended, throughput, samples and the end
+of the log. It can only be read. train --serve shows the machine's memory and temperature as well.
 `;
 
 interface Flags {

@@ -1,5 +1,6 @@
 // A model written for another program: which formats there are, and what each takes.
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { resolveCheckpoint } from '../checkpoint/directory.ts';
 import { isHuggingFaceModel } from '../checkpoint/huggingface-model.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -32,7 +33,8 @@ export interface ExportOptions {
 export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOptions): string {
   if (format === 'hf' && dtype !== 'fp32')
     throw new UsageError(`--format hf writes fp32, not ${dtype}: leave --dtype out, or take --format llmc or gguf`);
-  if (existsSync(out) && !(statSync(out).isDirectory() && readdirSync(out).length === 0)) {
+  const isFolder = format === 'hf';
+  if (existsSync(out) && !(isFolder && statSync(out).isDirectory() && readdirSync(out).length === 0)) {
     throw new Gpt2Error(`${out} is already there: name another --out, or remove it`);
   }
   if (isHuggingFaceModel(model)) {
@@ -40,7 +42,11 @@ export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOption
   }
   const checkpoint = resolveCheckpoint(model);
   try {
-    if (format === 'hf') writeHuggingFace(out, checkpoint);
+    const folder = isFolder ? out : dirname(out);
+    mkdirSync(folder, { recursive: true });
+    // Before a model is read that cannot be written; later the message would name the temporary file.
+    accessSync(folder, constants.W_OK);
+    if (isFolder) writeHuggingFace(out, checkpoint);
     else if (format === 'llmc') writeLlmc(out, checkpoint, dtype);
     else writeGguf(out, checkpoint, dtype);
   } catch (cause) {

@@ -1,6 +1,6 @@
 // A folder as transformers opens it: weights under their names, the configuration, and GPT-2's tokenizer where the model has
 // its vocabulary. In fp32 the weights are the checkpoint's file as it is.
-import { copyFileSync, mkdirSync } from 'node:fs';
+import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
@@ -9,9 +9,8 @@ import { writeDurably } from '../shards/shard.ts';
 import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 
-/** Writes the folder. @throws Gpt2Error or the error of the file system if it cannot be written */
+/** Writes into a folder. @throws Gpt2Error or the error of the file system if it cannot be written */
 export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {
-  mkdirSync(folder, { recursive: true });
   const write = (name: string, text: string) => writeDurably(join(folder, name), [Buffer.from(text)]);
   const json = (name: string, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);
   const hasText = manifest.model.vocabularySize === gpt2VocabularySize;

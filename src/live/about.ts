@@ -2,19 +2,16 @@
 // measured by.
 import { basename, resolve } from 'node:path';
 import { matchingReference } from '../compare/reference.ts';
-import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
 import { type ReportData, reportData } from '../report/report-data.ts';
+import { type Measures, measuresOf } from '../report/run-figures.ts';
 import type { RunStart } from './log-tail.ts';
 
-export interface About {
+export interface About extends Measures {
   /** Of the page; the run is the last curve, and has no points yet. */
   readonly report: ReportData;
   readonly steps: number;
   /** "gpt2.ts 0.1.0, bf16, NVIDIA H100 80GB HBM3 (sm90)" */
   readonly on: string;
-  readonly flopsPerToken: number;
-  /** Of the device's data sheet, operations per second; absent where none is known. */
-  readonly dataSheetFlops?: number;
 }
 
 /** @param run the run's folder; of it only the last part of its name is shown */
@@ -26,10 +23,9 @@ export function aboutRun(run: string, start: RunStart): About {
   const report = reportData([{ name, configuration, series, events: [start] }], reference ? [reference] : []);
   return {
     // Figures of a run without points say nothing; the last table is that of configurations.
-    report: { ...report, tables: report.tables.slice(-1) },
+    report: { ...report, run: undefined, tables: report.tables.slice(-1) },
     steps: configuration.steps,
     on: `${program}, ${dtype}, ${device} (${codePath})`,
-    flopsPerToken: flopsPerToken(configuration, configuration.sequence),
-    dataSheetFlops: dataSheetFlops(device, dtype),
+    ...measuresOf(start),
   };
 }

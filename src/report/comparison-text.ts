@@ -3,6 +3,8 @@
 import type { Baseline, Comparison } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
+import { formatValue } from './page/numbers.js';
+import { endOfRun } from './run-figures.ts';
 import { formatTable } from './table.ts';
 
 /** A pair and how far its two curves are apart. */
@@ -22,23 +24,23 @@ export function comparisonRows({ run, over, comparison }: Compared, tolerance?: 
     return [
       series,
       String(steps),
-      worst ? digits(worst.difference) : '-',
+      worst ? formatValue(worst.difference) : '-',
       worst ? String(worst.step) : '-',
-      steps > 0 ? digits(mean) : '-',
+      steps > 0 ? formatValue(mean) : '-',
       beyond ? String(beyond.step) : within,
-      last ? shown(last[1]) : '-',
-      last ? shown(recorded.get(last[0])!) : '-',
+      last ? formatValue(last[1]) : '-',
+      last ? formatValue(recorded.get(last[0])!) : '-',
     ];
   });
 }
 
-/** What the table does not say: the final validation, how the two were configured, the verdict where it is inside. */
+/** What the table does not say: how runs ended, the last validation in common, how the two were configured, the verdict where it is inside. */
 export function comparisonNotes({ run, over, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
-  const notes: string[] = [];
+  const notes = [run, ...(isRun(over) ? [over] : [])].map((one) => `${one.name}: ${endOfRun(one).text}`);
   if (finalValidation) {
     const { step, run: ours, reference: theirs } = finalValidation;
-    notes.push(`final validation, at step ${step}: ${ours.toFixed(4)}, reference ${theirs.toFixed(4)}`);
+    notes.push(`last validation in common, at step ${step}: ${formatValue(ours)}, reference ${formatValue(theirs)}`);
   }
   if (isRun(over)) {
     const differences = describeMismatches(configurationDifferences(run.configuration, over.configuration));
@@ -64,11 +66,13 @@ export const describeOutside = ({ series }: Comparison): string =>
   series
     .flatMap(({ series: of, beyond, meanBeyond }) => [
       ...(beyond
-        ? [`${of} at step ${beyond.step} is off by ${digits(beyond.difference)}, over ${digits(beyond.within)}`]
+        ? [
+            `${of} at step ${beyond.step} is off by ${formatValue(beyond.difference)}, over ${formatValue(beyond.within)}`,
+          ]
         : []),
       ...(meanBeyond
         ? [
-            `${of} is off by ${digits(meanBeyond.mean)} on average over steps ${meanBeyond.limit.from} to ${meanBeyond.limit.to}, over ${digits(meanBeyond.limit.within)}`,
+            `${of} is off by ${formatValue(meanBeyond.mean)} on average over steps ${meanBeyond.limit.from} to ${meanBeyond.limit.to}, over ${formatValue(meanBeyond.limit.within)}`,
           ]
         : []),
     ])
@@ -84,7 +88,7 @@ export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
   ownFigures(run).map(({ series, steps, first, least, last }) => [
     series,
     String(steps),
-    ...[first, least, last].map((value) => (value === null ? '-' : digits(value))),
+    ...[first, least, last].map((value) => (value === null ? '-' : formatValue(value))),
   ]);
 
 /** A run's own figures; null where it has none. */
@@ -101,10 +105,3 @@ export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
     };
   });
 }
-
-const digits = (value: number): string =>
-  value === 0 ? '0' : Math.abs(value) < 1e-4 ? value.toExponential(1) : value.toFixed(5);
-
-/** With four decimals, as llm.c prints losses, but a learning rate with digits that say something. */
-const shown = (value: number): string =>
-  value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(2) : value.toFixed(4);

@@ -11,6 +11,9 @@ export interface Plotted extends Baseline {
   readonly events?: RunRecord['events'];
 }
 
+/** A run that has a log. */
+export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
+
 /** How a curve looks. In print, dashes and the size of rings tell curves apart that have no colour. */
 export interface Look {
   readonly light: string;

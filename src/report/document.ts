@@ -54,6 +54,17 @@ export const plotMarkup = `<div class="controls" role="toolbar" aria-label="What
 <p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the whole run.
 <kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
 
+/** A run's state and its last figures, samples, the end of its log: page/figures.js puts them in. */
+export const runMarkup = {
+  state: '<p id="state" role="status"></p>',
+  tiles: '<dl id="tiles" aria-label="Last figures"></dl>',
+  samples: `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
+<label>at step <select id="sample-step" disabled></select></label>
+<pre id="sample" tabindex="0" aria-labelledby="samples-title">none yet</pre></section>`,
+  log: `<section aria-labelledby="log-title"><h2 id="log-title">Log</h2>
+<pre id="log-tail" tabindex="0" aria-labelledby="log-title"></pre></section>`,
+};
+
 interface Parts {
   readonly title: string;
   readonly style: string;

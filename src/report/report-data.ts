@@ -14,10 +14,20 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import { curvesOf, type Look, lastStepOf, type Plotted, sourceLines, titleOf, tokensPerStep } from './curves.ts';
+import {
+  curvesOf,
+  type Look,
+  lastStepOf,
+  type Plotted,
+  type PlottedRun,
+  sourceLines,
+  titleOf,
+  tokensPerStep,
+} from './curves.ts';
 import type { PackedPoints } from './page/points.js';
+import { endOfRun, type RunFigures, runFigures, throughputOf } from './run-figures.ts';
 
-/** What can be plotted: what curves are compared by and, of a run that is watched, its throughput. */
+/** What can be plotted: what curves are compared by and, of a run, its throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
 export interface ReportCurve extends Look {
@@ -48,6 +58,8 @@ export interface ReportData {
   readonly tokensPerStep?: number;
   readonly tables: readonly ReportTable[];
   readonly sources: readonly string[];
+  /** Of a report of one run. */
+  readonly run?: RunFigures;
 }
 
 interface ReportOptions {
@@ -57,7 +69,7 @@ interface ReportOptions {
 
 /** The report of runs, alone or over references or the first of them. */
 export function reportData(
-  runs: readonly Plotted[],
+  runs: readonly PlottedRun[],
   baselines: readonly Plotted[] = [],
   { compared = [], tolerance }: ReportOptions = {},
 ): ReportData {
@@ -73,7 +85,10 @@ export function reportData(
       light,
       dark,
       dash,
-      series: ofEach((series) => pack(plotted.series[series])),
+      series: {
+        ...ofEach((series) => pack(plotted.series[series])),
+        tokensPerSecond: plotted.events && pack(throughputOf(plotted.events)),
+      },
       limits: ofEach((series) => limits(plotted, series)),
     })),
     baseline: curves.findIndex(({ isBaseline }) => isBaseline),
@@ -91,14 +106,15 @@ export function reportData(
       configurationTable([...runs, ...baselines]),
     ].filter(({ rows }) => rows.length > 0),
     sources: sourceLines(runs, baselines),
+    run: [...runs, ...baselines].filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : undefined,
   };
 }
 
-const ownTable = (run: Plotted): ReportTable => ({
+const ownTable = (run: PlottedRun): ReportTable => ({
   title: run.name,
   head: ownHead,
   rows: ownRows(run),
-  notes: [],
+  notes: [endOfRun(run).text],
   outside: '',
 });
 
@@ -107,9 +123,9 @@ function configurationTable(plotted: readonly Plotted[]): ReportTable {
   const configured = plotted.filter(({ configuration }) => configuration);
   const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration!)));
   for (const field of unimportantFields) fields.delete(field);
-  // As references name it, and as a run is matched with them: the folder's last part.
+  // As references name it, and as a run is matched with them: a path's last part.
   const shown = (field: string, value: unknown) =>
-    field === 'data' ? basename(String(value ?? '')) : `${value ?? ''}`;
+    ['data', 'hellaswag'].includes(field) ? basename(String(value ?? '')) : `${value ?? ''}`;
   return {
     title: 'Configuration',
     head: ['', ...configured.map(({ name }) => name)],

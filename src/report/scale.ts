@@ -31,11 +31,11 @@ export function logScale(values: readonly number[], { floor, margin }: { floor: 
   const room = (Math.log10(largest) - Math.log10(least)) * margin || (least === largest ? 0.2 : 0);
   const low = least === floor ? Math.log10(floor) : Math.log10(least) - room;
   const high = Math.log10(largest) + room;
-  return {
-    place: (value) => (Math.log10(Math.max(value, 10 ** low)) - low) / (high - low),
-    ticks: logTicks(low, high),
-    format: formatTick,
-  };
+  const place = (value: number) => (Math.log10(Math.max(value, 10 ** low)) - low) / (high - low);
+  const powers = logTicks(low, high);
+  // One mark tells no scale: within a decade the round numbers of a linear axis are marked.
+  const marks = powers.length > 1 ? powers : ticks(10 ** low, 10 ** high, 4);
+  return { place, ticks: marks, format: formatter(marks, powers.length > 1) };
 }
 
 function extent(values: readonly number[]): [least: number, largest: number] | undefined {

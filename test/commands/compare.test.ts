@@ -1,11 +1,12 @@
 // `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compareCommand } from '../../src/commands/compare.ts';
 import { readReference } from '../../src/compare/reference.ts';
 import { Gpt2Error, UsageError } from '../../src/errors.ts';
+import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
-import { type Configuration, formatEvent } from '../../src/runs/schema.ts';
+import { type Configuration, formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -76,7 +77,7 @@ describe('inside', () => {
     expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
     expect(stdout).toMatch(/^train +400 +0 +0 +0 +none +6\.2431 +6\.2431$/m);
     expect(stdout).toMatch(/^lr +400 .* 6\.00e-5 +6\.00e-5$/m);
-    expect(stdout).toContain('final validation, at step 400: 5.8942, reference 5.8942');
+    expect(stdout).toContain('last validation in common, at step 400: 5.8942, reference 5.8942');
     expect(stdout).toContain('steps judged: train 120 of 400, val 9 of 9, norm 100 of 400, lr 400 of 400');
     const plot = place.path('run', 'compare.svg');
     expect(stdout.endsWith(`plot: ${plot}\nreport: ${place.path('run', 'compare.html')}\n`)).toBe(true);
@@ -89,7 +90,7 @@ describe('inside', () => {
     expect(error).toBeUndefined();
     expect(stdout).toMatch(/^train +3 /m);
     expect(stdout).toMatch(/^val +0 +- +- +- +none +- +-$/m);
-    expect(stdout).not.toContain('final validation');
+    expect(stdout).not.toContain('last validation');
   });
 
   it('--reference takes a file, --out a place, --tolerance another limit', async () => {
@@ -111,9 +112,9 @@ describe('outside', () => {
     writeRun({ train: changed(changed(reference.series.train, 7, -0.001), 300, 9) });
     const { stdout, error } = await compare();
     expect(messageOf(error)).toBe(
-      'outside the limits of llmc-d6-fp32-b4-t64: train at step 7 is off by 0.00100, over 0.00020',
+      'outside the limits of llmc-d6-fp32-b4-t64: train at step 7 is off by 1.00e-3, over 2.00e-4',
     );
-    expect(stdout).toMatch(/^train +400 +9\.00000 +300 .* 7 /m);
+    expect(stdout).toMatch(/^train +400 +9\.0000 +300 .* 7 /m);
     expect(stdout).not.toContain('inside');
     expect(existsSync(place.path('run', 'compare.svg'))).toBe(true);
   });
@@ -128,7 +129,7 @@ describe('outside', () => {
     writeRun({ train: changed(reference.series.train, 5, 0.1), val: changed(reference.series.val, 50, 0.01) });
     const { stdout, error } = await compare('--reference', own);
     expect(messageOf(error)).toBe(
-      'outside the limits of own: train is off by 0.01000 on average over steps 0 to 9, over 0.00100; val at step 50 is off by 0.01000, over 0.00100',
+      'outside the limits of own: train is off by 1.00e-2 on average over steps 0 to 9, over 1.00e-3; val at step 50 is off by 1.00e-2, over 1.00e-3',
     );
     expect(stdout).toContain('mean of 0-9');
   });
@@ -147,7 +148,7 @@ describe('several', () => {
     const other = writeRun({ train: changed(reference.series.train, 7, 0.3) }, {}, 'other');
     const { stdout, error } = await compare(other);
     expect(messageOf(error)).toBe(
-      `outside the limits of llmc-d6-fp32-b4-t64 is ${other}: train at step 7 is off by 0.30000, over 0.00020`,
+      `outside the limits of llmc-d6-fp32-b4-t64 is ${other}: train at step 7 is off by 0.3000, over 2.00e-4`,
     );
     expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
     expect(stdout).toContain(`\n\n${other} over llmc-d6-fp32-b4-t64\n`);
@@ -160,7 +161,7 @@ describe('several', () => {
     const { stdout, error } = await compare(other);
     expect(error).toBeUndefined();
     expect(stdout).toContain(`${other} over ${run}\n`);
-    expect(stdout).toMatch(/^train +400 +0\.25000 +\d+ +0\.25000 +- +6\.4931 +6\.2431$/m);
+    expect(stdout).toMatch(/^train +400 +0\.2500 +\d+ +0\.2500 +- +6\.4931 +6\.2431$/m);
     expect(stdout).toContain('configured with learningRate 0.001 instead of 0.0006\n');
     expect(stdout).toContain('a run has no limits: --tolerance sets one');
     expect(stdout).not.toContain('inside');
@@ -172,7 +173,23 @@ describe('several', () => {
     expect((await compare('--reference', other)).error).toBeUndefined();
     const { stdout, error } = await compare('--reference', other, '--tolerance', '0.1');
     expect(stdout).toContain(`${run} over ${other}\n`);
-    expect(messageOf(error)).toMatch(/^outside the limits of other: train at step 0 is off by 0\.25000, over 0\.10000/);
+    expect(messageOf(error)).toMatch(/^outside the limits of other: train at step 0 is off by 0\.2500, over 0\.1000/);
+  });
+
+  it('a learning rate and its differences are written in one form', async () => {
+    writeRun({});
+    const lr = reference.series.lr.map(([step, rate]) => [step, rate + 3e-4] as const);
+    const other = writeRun({ lr }, { seed: 7 }, 'other');
+    const { stdout } = await compare('--reference', other);
+    expect(stdout).toMatch(/^lr +400 +3\.00e-4 +\d+ +3\.00e-4 +- +6\.00e-5 +3\.60e-4$/m);
+  });
+
+  it('of runs that share a beginning, the last validation is said to be of both', async () => {
+    writeRun({});
+    const other = writeRun({ val: reference.series.val.slice(0, 1) }, { seed: 7 }, 'other');
+    const { stdout } = await compare('--reference', other);
+    expect(stdout).toContain('last validation in common, at step 0: 10.8722, reference 10.8722');
+    expect(stdout).not.toContain('final');
   });
 
   it('--reference more than once: over each', async () => {
@@ -208,6 +225,30 @@ describe('several', () => {
   });
 });
 
+describe('how runs ended', () => {
+  const bad = { event: 'nonFinite', step: 9, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' } as const;
+  const say = (folder: string, event: RunEvent) => appendFileSync(logPath(folder), formatEvent(event));
+  const notFinite = 'not finite at step 9 of 400: NaN in layer 3';
+
+  it('alone, over a reference, in JSON', async () => {
+    say(writeRun({ train: reference.series.train.slice(0, 9), val: [] }), bad);
+    expect((await compare()).stdout).toContain(`\nrun: ${notFinite}\n`);
+    expect(readFileSync(place.path('run', 'compare.html'), 'utf8')).toContain(`"run: ${notFinite}"`);
+    expect(JSON.parse((await compare('--json')).stdout)).toMatchObject({
+      end: { state: 'notFinite', text: notFinite },
+    });
+    say(writeRun({}, { data: 'data/own-source' }), { event: 'done', steps: 400, seconds: 1, weights: 'x' });
+    expect((await compare()).stdout).toContain('\nfinished after 400 of 400 steps\n');
+  });
+
+  it('of two runs, both', async () => {
+    say(writeRun({}), bad);
+    const other = writeRun({ train: reference.series.train.slice(0, 9) }, { seed: 7 }, 'other');
+    const { stdout } = await compare('--reference', other);
+    expect(stdout).toContain(`\nrun: ${notFinite}\nother: not finished, 9 of 400 steps done: `);
+  });
+});
+
 describe('what is drawn', () => {
   it('a report beside the plot, or where --html says', async () => {
     writeRun({});
@@ -240,9 +281,21 @@ describe('no reference to be judged by', () => {
     const { stdout, error } = await compare();
     expect(error).toBeUndefined();
     expect(stdout).toContain("no reference has this run's configuration; its own figures:");
-    expect(stdout).toMatch(/^train +400 +10\.87190 +4\.\d+ +6\.24310$/m);
+    expect(stdout).toMatch(/^train +400 +10\.8719 +4\.\d+ +6\.2431$/m);
+    expect(stdout).toMatch(/^lr +400 +1\.50e-5 +1\.50e-5 +6\.00e-5$/m);
     expect(stdout).not.toContain('nearest');
     expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).not.toContain('reference');
+  });
+
+  it('--tolerance has nothing to judge by, which is a usage error and writes nothing', async () => {
+    writeRun({}, { data: 'data/own-source' });
+    const { stdout, error } = await compare('--tolerance', '0.1');
+    expect(error).toBeInstanceOf(UsageError);
+    expect((error as UsageError).message).toMatch(
+      /^--tolerance has nothing to judge .*run by: .*--reference.*second run$/,
+    );
+    expect(stdout).toBe('');
+    expect(existsSync(place.path('run', 'compare.svg'))).toBe(false);
   });
 
   it('a reference that is nearly it is named with what differs', async () => {

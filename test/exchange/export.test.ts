@@ -227,6 +227,7 @@ it('the command writes what it says, and refuses what cannot be', () => {
   const run = (...args: string[]) => place.run(['export', '--model', model, ...args]);
   const made = run('--format', 'llmc', '--out', 'made.bin');
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^wrote made\.bin from .*step-00000001\n$/)]);
+  mkdirSync(place.path('empty'));
   mkdirSync(place.path('full'));
   writeFileSync(place.path('full', 'x'), '');
   for (const [args, code, message] of [
@@ -234,13 +235,25 @@ it('the command writes what it says, and refuses what cannot be', () => {
     [['--format', 'hf', '--out', 'full'], 1, /^full is already there/m],
     [['--format', 'hf', '--out', 'new', '--dtype', 'bf16'], 2, /^--format hf writes fp32/m],
     [['--format', 'onnx', '--out', 'new'], 2, /Allowed choices are hf, llmc, gguf/],
-    [['--format', 'gguf', '--out', 'nowhere/x.gguf'], 1, /^cannot write nowhere\/x\.gguf: ENOENT/m],
+    [['--format', 'gguf', '--out', 'full'], 1, /^full is already there/m],
+    [['--format', 'gguf', '--out', 'empty'], 1, /^empty is already there/m],
+    [
+      ['--format', 'gguf', '--out', 'made.bin/x.gguf'],
+      1,
+      /^cannot write made\.bin\/x\.gguf: (?!.*\.tmp).*; name another --out$/m,
+    ],
     [['--format', 'gguf'], 2, /--out <PATH>' not specified/],
   ] as const) {
     const refused = run(...args);
     expect(refused.stderr).toMatch(message);
     expect(refused.code, refused.stderr).toBe(code);
   }
+});
+
+it.each(['llmc', 'gguf', 'hf'] as const)('%s: folders on the way to --out are made', (format) => {
+  const out = place.path('on', 'the', `way-${format}`);
+  exportModel({ model, format, out });
+  expect(existsSync(out)).toBe(true);
 });
 
 describe('a folder of transformers is read', () => {

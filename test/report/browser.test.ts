@@ -11,7 +11,7 @@ import type { NamedRun } from '../../src/compare/pairs.ts';
 import { readReference } from '../../src/compare/reference.ts';
 import { htmlReport } from '../../src/report/html-report.ts';
 import { reportData } from '../../src/report/report-data.ts';
-import { configuration, runEvent } from '../runs/run-log.ts';
+import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
@@ -47,6 +47,16 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
         (_, step) => [step, 3 + by + Math.sin(step) + (step === 61_234 ? 5 : 0)] as const,
       );
     writeFileSync(join(folder, 'long.html'), htmlReport(reportData([asRun('a', long(0)), asRun('b', long(1))])));
+    const events = [
+      runEvent(),
+      trainEvent(0, 10),
+      { event: 'sample', step: 1, text: 'first' },
+      trainEvent(1, 9),
+      { event: 'sample', step: 2, text: hostile },
+      { event: 'nonFinite', step: 2, loss: Number.NaN, norm: 1, finding: `NaN in ${hostile}` },
+    ] as const;
+    const alone = { ...asRun('alone', []), events, series: { train: [[0, 10]], val: [], norm: [], lr: [] } as const };
+    writeFileSync(join(folder, 'alone.html'), htmlReport(reportData([alone])));
     const args = [
       '--no-sandbox',
       '--disable-gpu',
@@ -124,9 +134,35 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await page.locator('h1').innerText()).toBe(`${hostile} over ${d6.name}`);
     expect(await page.locator('img').count()).toBe(0);
     expect(await page.locator('#tables table').count()).toBe(2);
-    expect(await page.locator('#tables').innerText()).toContain('final validation, at step 400: 5.8942');
+    expect(await page.locator('#tables').innerText()).toContain('last validation in common, at step 400: 5.8942');
     expect(await pixels(blue)).toBeGreaterThan(500);
     expect(await pixels(orange)).toBeGreaterThan(500);
+  });
+
+  it('of one run: how it ended, last figures, throughput, samples, the end of the log', async () => {
+    await open('alone.html');
+    const text = (id: string) => page.locator(id).innerText();
+    expect(await text('#state')).toBe(`not finite at step 2 of 400: NaN in ${hostile}`);
+    expect(await text('#tiles')).toMatch(/Training loss\s+9\.0000\s+step 1[\s\S]*Throughput\s+256,000 tokens\/s/);
+    expect(await text('#tiles')).not.toContain('Left');
+    expect(await text('#sample')).toBe(hostile);
+    await page.locator('#sample-step').selectOption('1');
+    expect(await text('#sample')).toBe('first');
+    expect((await text('#log-tail')).split('\n').at(-1)).toBe(`step 2  not finite: NaN in ${hostile}`);
+    expect(await page.locator('img').count()).toBe(0);
+    await press('5');
+    expect(await described()).toBe('throughput (tokens per second), steps 0 to 1');
+  });
+
+  it('a dot at the end of the axis is whole, and nothing of a narrow page is out of reach', async () => {
+    await open('alone.html');
+    await drawn();
+    // A circle of radius 3 has 28 pixels; half a one would have 14, and the axis runs through it.
+    expect(await pixels(blue)).toBeGreaterThan(18);
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    expect(await page.evaluate("document.querySelector('h1').clientWidth")).toBeGreaterThan(200);
   });
 
   it('hover: values of all curves at the step, and how far apart they are', async () => {
@@ -134,7 +170,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await page.mouse.move(...(await at(0.5, 0.5)));
     expect(await tooltip()).toMatch(/^step 19\d · 4\d(\.\d)?k tokens/);
     expect(await tooltip()).toMatch(/llmc-d6-fp32-b4-t64\s+\d\.\d{4}/);
-    expect(await tooltip()).toContain('+1.000e-4');
+    expect(await tooltip()).toContain('+1.00e-4');
     await page.mouse.move(5, 5);
     expect(await page.locator('#tooltip').isHidden()).toBe(true);
   });

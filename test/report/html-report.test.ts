@@ -10,7 +10,7 @@ import { htmlReport } from '../../src/report/html-report.ts';
 import { livePage } from '../../src/report/live-page.ts';
 import { unpack } from '../../src/report/page/points.js';
 import { reportData } from '../../src/report/report-data.ts';
-import { configuration, runEvent } from '../runs/run-log.ts';
+import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 
 const d6 = readReference('llmc-d6-fp32-b4-t64');
 const run = (name: string, series = d6.series): NamedRun => ({
@@ -90,8 +90,8 @@ describe('the live page', () => {
   });
 });
 
-it('no name is declared by two modules, which share one script', () => {
-  const names = [...pageScript('live.js').matchAll(/^(?:async )?(?:function|const|let|class) (\w+)/gm)].map(
+it.each(['live.js', 'page.js'])('%s: no name is declared by two modules, which share one script', (entry) => {
+  const names = [...pageScript(entry).matchAll(/^(?:async )?(?:function|const|let|class) (\w+)/gm)].map(
     (match) => match[1],
   );
   expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
@@ -129,6 +129,31 @@ describe('reportData', () => {
   it('several runs alone lie over the first; one alone over nothing', () => {
     expect(reportData([run('a'), run('b')])).toMatchObject({ baseline: 0, title: 'b over a' });
     expect(reportData([run('a')])).toMatchObject({ baseline: -1, title: 'a', tables: [{ title: 'a' }, {}] });
+  });
+
+  it('of one run what its log tells besides; of several, throughputs alone', () => {
+    const events = [runEvent(), trainEvent(0, 10), trainEvent(1, 9)];
+    const one = { ...run('a'), events };
+    const { run: figures, curves } = reportData([one], [d6]);
+    expect(figures).toMatchObject({
+      end: { state: 'unfinished' },
+      samples: [],
+      lines: [/^started/, /^step 0/, /^step 1/].map((line) => expect.stringMatching(line)),
+    });
+    expect(curves.map(({ series }) => series.tokensPerSecond?.values)).toEqual([undefined, [10, 10]]);
+    const html = htmlReport(reportData([one], [d6]));
+    expect(html).toContain('id="log-tail"');
+    expect(html).not.toContain('id="sample"');
+    for (const several of [reportData([one, run('b')]), reportData([one], [run('b')])]) {
+      expect(several.run).toBeUndefined();
+      expect(htmlReport(several)).not.toMatch(/id="(?:state|tiles|log-tail)"/);
+    }
+  });
+
+  it('a path in the configuration is its last part', () => {
+    const hellaswag = 'data/hellaswag/hellaswag_val.bin';
+    const { tables } = reportData([{ ...run('a'), configuration: { ...configuration, hellaswag } }]);
+    expect(tables.at(-1)!.rows).toContainEqual(['hellaswag', 'hellaswag_val.bin']);
   });
 
   it('a tolerance is the band of every series', () => {

@@ -66,6 +66,12 @@ describe('scales', () => {
     expect(logScale([], { floor: 1e-5, margin: 0 }).ticks.length).toBeGreaterThan(1);
     expect(logScale([7], { floor: 1e-5, margin: 0.05 }).place(7)).toBeCloseTo(0.5, 10);
   });
+
+  it('logarithmic: more than one value is marked, however near the ends are', () => {
+    const { ticks: marks, format } = logScale([1.1, 3.6], { floor: 1e-6, margin: 0 });
+    expect(marks.map(format)).toEqual(['2', '3']);
+    expect(logScale([1e-4, 1e-2], { floor: 1e-6, margin: 0 }).ticks).toEqual([1e-4, 1e-3, 1e-2]);
+  });
 });
 
 it.each([

@@ -73,15 +73,23 @@ export function drawPicture(canvas, picture) {
     },
   };
   drawAxes(context, frame, picture, { marks, format });
+  if (band) clipped(context, frame, () => drawBand(context, frame, picture, band));
+  if (range.low < 0 && range.high > 0 && !isLog) drawRule(context, frame, frame.y(0));
+  for (const line of lines) {
+    clipped(context, frame, () => drawLine(context, frame, picture, line));
+    drawDots(context, frame, picture, line);
+  }
+  return frame;
+}
+
+/** @param {CanvasRenderingContext2D} context @param {Frame} frame @param {() => void} draw what is cut off at the axes */
+function clipped(context, { left, right, top, bottom }, draw) {
   context.save();
   context.beginPath();
   context.rect(left, top, right - left, bottom - top);
   context.clip();
-  if (band) drawBand(context, frame, picture, band);
-  if (range.low < 0 && range.high > 0 && !isLog) drawRule(context, frame, frame.y(0));
-  for (const line of lines) drawLine(context, frame, picture, line);
+  draw();
   context.restore();
-  return frame;
 }
 
 /**
@@ -182,7 +190,6 @@ function drawLine(context, frame, { from, to, looks, baseline }, { curve, points
   const { color, dash } = looks[curve] ?? { color: '#888', dash: [] };
   const width = frame.right - frame.left;
   context.strokeStyle = color;
-  context.fillStyle = color;
   context.lineJoin = 'round';
   const seen = thin(points, from, to, width);
   // Dashes tell two equal curves apart; on a curve as dense as the screen they would be noise.
@@ -196,13 +203,29 @@ function drawLine(context, frame, { from, to, looks, baseline }, { curve, points
   context.setLineDash(isSparse ? [...dash] : []);
   trace(context, frame, seen);
   context.setLineDash([]);
-  if (seen.steps.length < width / 16) {
-    for (const [index, step] of seen.steps.entries()) drawDot(context, frame, step, seen.values[index], 3);
-  }
   context.globalAlpha = 1;
   if (!smoothed) return;
   context.lineWidth = isBeneath ? 5 : 2;
   trace(context, frame, thin(smoothed, from, to, width));
+}
+
+/**
+ * Where there are few values, each; one at the end of an axis is whole.
+ * @param {CanvasRenderingContext2D} context
+ * @param {Frame} frame
+ * @param {Picture} picture
+ * @param {Line} line
+ */
+function drawDots(context, frame, { from, to, looks }, { curve, points, smoothed }) {
+  const width = frame.right - frame.left;
+  const { steps, values } = thin(points, from, to, width);
+  if (steps.length >= width / 16) return;
+  context.fillStyle = looks[curve]?.color ?? '#888';
+  context.globalAlpha = smoothed ? 0.3 : 1;
+  for (const [index, step] of steps.entries()) {
+    if (step >= from && step <= to) drawDot(context, frame, step, values[index], 3);
+  }
+  context.globalAlpha = 1;
 }
 
 /** @param {CanvasRenderingContext2D} context @param {Frame} frame @param {Points} points */
@@ -224,12 +247,14 @@ function trace(context, { x, y }, { steps, values }) {
  * @param {Frame} frame
  * @param {number} step
  * @param {number | undefined} value
- * @param {number} radius
+ * @param {number} radius of a dot that is in view
  */
-function drawDot(context, { x, y }, step, value, radius) {
+function drawDot(context, { x, y, top, bottom }, step, value, radius) {
   if (value === undefined || !Number.isFinite(value)) return;
+  const height = y(value);
+  if (height < top - 1 || height > bottom + 1) return;
   context.beginPath();
-  context.arc(x(step), y(value), radius, 0, 2 * Math.PI);
+  context.arc(x(step), height, radius, 0, 2 * Math.PI);
   context.fill();
 }
 
@@ -259,11 +284,8 @@ export function drawOverlay(canvas, frame, { lines, looks, from, to }, { cursor,
     const { steps, values } = smoothed ?? points;
     const place = valueNear(steps, cursor);
     if (place === undefined) continue;
-    const value = item(values, place);
-    const y = frame.y(value);
-    if (!(y >= frame.top - 1 && y <= frame.bottom + 1)) continue;
     context.fillStyle = looks[curve]?.color ?? '#888';
-    drawDot(context, frame, item(steps, place), value, 4);
+    drawDot(context, frame, item(steps, place), item(values, place), 4);
   }
 }
 

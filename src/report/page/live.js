@@ -1,9 +1,9 @@
 // @ts-check
 // The script of the live page: takes the server's events, tells the plot and the figures, and comes back by itself when
 // the connection breaks.
-import { showLog, showSamples, showTiles } from './live-figures.js';
-import { LiveRun, stateOf } from './live-run.js';
-import { tilesOf } from './live-tiles.js';
+import { showLog, showSamples, showState, showTiles } from './figures.js';
+import { LoggedRun, stateOf } from './logged-run.js';
+import { tilesOf } from './tiles.js';
 import { showPoints, showReport, startViewer } from './viewer.js';
 
 /** @typedef {import('../../live/about.ts').About} About */
@@ -15,7 +15,7 @@ const drawMilliseconds = 250;
 const silentMilliseconds = 20_000;
 const againMilliseconds = 3000;
 
-const run = new LiveRun();
+const run = new LoggedRun();
 /** @type {About | undefined} */
 let about;
 /** @type {MachineReading | undefined} */
@@ -58,17 +58,13 @@ function showAll() {
   showTiles(byId('tiles'), tilesOf(run, about, machine));
   showSamples(byId('sample-step'), byId('sample'), run);
   showLog(byId('log-tail'), run);
-  showState();
+  showProgress();
 }
 
-function showState() {
+function showProgress() {
   const { seconds, at } = quiet;
   const passed = seconds === null ? null : seconds + (performance.now() - at) / 1000;
-  const { state, text } = stateOf(run, { connection, quiet: passed, steps: about?.steps });
-  const line = byId('state');
-  line.dataset.state = state;
-  // A text that is put in again is read out again.
-  if (line.textContent !== text) line.textContent = text;
+  showState(byId('state'), stateOf(run, { connection, quiet: passed, steps: about?.steps }));
   const name = about?.report.title ?? 'gpt2.ts';
   byId('title').textContent = name;
   document.title = about ? `${run.step}/${about.steps} ${name}` : name;
@@ -123,7 +119,7 @@ function connect() {
 
 setInterval(() => {
   if (performance.now() - heard > silentMilliseconds) connect();
-  showState();
+  showProgress();
 }, 1000);
 byId('sample-step').addEventListener('change', showAll);
 startViewer();

@@ -1,10 +1,13 @@
 // @ts-check
-// How values, steps and times are written beside the plot; knows no DOM. Marks of an axis are axis.js's.
+// How values, steps and times are written, in the terminal as beside the plot; knows no DOM. Marks of an axis are axis.js's.
 
-/** @param {number} value */
+/**
+ * With four decimals, as llm.c prints losses; where they would not be three digits (a learning rate), with an exponent.
+ * @param {number} value
+ */
 export function formatValue(value) {
-  if (!Number.isFinite(value)) return String(value);
-  if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(3);
+  if (!Number.isFinite(value) || value === 0) return String(value);
+  if (Math.abs(value) < 1e-2) return value.toExponential(2);
   return value.toFixed(Math.abs(value) >= 100 ? 2 : 4);
 }
 

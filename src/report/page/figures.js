@@ -1,9 +1,16 @@
 // @ts-check
-// The tiles, the samples and the end of the log, put into the page as text. What they say is in live-tiles.js and live-run.js.
+// A run's state, tiles, samples and the end of its log, put into the page as text. What they say is in tiles.js and logged-run.js.
 import { formatStep } from './numbers.js';
 
-/** @typedef {import('./live-run.js').LiveRun} LiveRun */
-/** @typedef {import('./live-tiles.js').Tile} Tile */
+/** @typedef {import('./logged-run.js').Sample} Sample */
+/** @typedef {import('./tiles.js').Tile} Tile */
+
+/** @param {HTMLElement} line @param {{ state: string, text: string }} shown */
+export function showState(line, { state, text }) {
+  line.dataset.state = state;
+  // A text that is put in again is read out again.
+  if (line.textContent !== text) line.textContent = text;
+}
 
 /** @param {HTMLElement} list @param {readonly Tile[]} tiles */
 export function showTiles(list, tiles) {
@@ -23,7 +30,7 @@ export function showTiles(list, tiles) {
  * The newest sample, unless the reader has chosen another.
  * @param {HTMLSelectElement} select
  * @param {HTMLElement} text
- * @param {LiveRun} run
+ * @param {{ samples: readonly Sample[] }} run
  */
 export function showSamples(select, text, { samples }) {
   const isNewest = select.selectedIndex <= 0;
@@ -39,7 +46,7 @@ export function showSamples(select, text, { samples }) {
   if (text.textContent !== (shown?.text ?? 'none yet')) text.textContent = shown?.text ?? 'none yet';
 }
 
-/** The end of the log; it stays where the reader has scrolled to. @param {HTMLElement} box @param {LiveRun} run */
+/** The end of the log; it stays where the reader has scrolled to. @param {HTMLElement} box @param {{ lines: readonly string[] }} run */
 export function showLog(box, { lines }) {
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
   box.textContent = lines.slice(-300).join('\n');

@@ -1,6 +1,6 @@
 // @ts-check
 // What a run's log has told so far: its curves, samples, last lines, and in what state it is. Knows no DOM; what of it is shown
-// is in live-figures.js, where the lines come from in live.js.
+// is in figures.js and tiles.js, where the lines come from in live.js and ../run-figures.ts.
 
 import { duration, formatStep } from './numbers.js';
 
@@ -16,7 +16,7 @@ const keptSamples = 100;
 /** What is said of the speed goes by the last steps; the first of a start warms up. */
 const recentSteps = 20;
 
-export class LiveRun {
+export class LoggedRun {
   /** @type {Record<PlottedSeries, Growing>} */
   series = none();
   /** @type {Sample[]} */
@@ -27,23 +27,24 @@ export class LiveRun {
   times = [];
   /** The last line of each kind. @type {Record<string, Line>} */
   last = {};
-  isDone = false;
+  /** The last line of all. @type {Line | undefined} */
+  latest;
 
   /** Forgets everything: another log follows. */
   clear() {
-    Object.assign(this, { series: none(), samples: [], lines: [], times: [], last: {}, isDone: false });
+    Object.assign(this, { series: none(), samples: [], lines: [], times: [], last: {}, latest: undefined });
   }
 
   /** @param {string} text lines of the log; what is no event is passed over */
   add(text) {
     for (const line of text.split('\n')) {
       const event = parse(line);
-      if (event) this.#take(event);
+      if (event) this.take(event);
     }
   }
 
   /** @param {Line} event */
-  #take(event) {
+  take(event) {
     const { step } = event;
     if (event.event === 'run') this.#start(event.resumedFrom);
     if (event.event === 'val') push(this.series.val, step, event.loss);
@@ -57,7 +58,7 @@ export class LiveRun {
     if (event.event === 'sample')
       this.samples = [...this.samples, { step, text: String(event.text) }].slice(-keptSamples);
     this.last[event.event] = event;
-    this.isDone = event.event === 'done';
+    this.latest = event;
     this.lines.push(...describe(event));
     if (this.lines.length > 2 * keptLines) this.lines = this.lines.slice(-keptLines);
   }
@@ -71,6 +72,10 @@ export class LiveRun {
     this.times = [];
     // What stopped the run before is no longer its state.
     delete this.last.nonFinite;
+  }
+
+  get isDone() {
+    return this.latest?.event === 'done';
   }
 
   /** Updates done. */
@@ -152,7 +157,7 @@ function describe(event) {
 
 /**
  * In what state the run is, as far as can be seen from here.
- * @param {LiveRun} run
+ * @param {LoggedRun} run
  * @param {{ connection: 'open' | 'closed' | 'lost', quiet: number | null, steps: number | undefined }} seen seconds since the log was written
  * @returns {{ state: 'waiting' | 'training' | 'quiet' | 'finished' | 'closed' | 'lost', text: string }}
  */
@@ -168,4 +173,25 @@ export function stateOf(run, { connection, quiet, steps }) {
   if (quiet !== null && quiet > long)
     return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${duration(quiet)}` };
   return { state: 'training', text: `training${done}` };
+}
+
+/**
+ * How a run ended, as far as its log alone tells: that of a run that was killed is the log of one that goes on.
+ * @param {LoggedRun} run
+ * @param {{ steps: number, saveEvery: number }} configuration
+ * @returns {{ state: 'finished' | 'notFinite' | 'stopped' | 'unfinished', text: string }}
+ */
+export function endOf(run, { steps, saveEvery }) {
+  const { latest } = run;
+  const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
+  if (run.isDone) return { state: 'finished', text: `finished after ${done}` };
+  if (latest?.event === 'nonFinite') {
+    const step = `step ${formatStep(latest.step)} of ${formatStep(steps)}`;
+    return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}` };
+  }
+  // A save that was not due is that of a run that was told to stop.
+  const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
+  const isDue = saveEvery > 0 && run.step % saveEvery === 0;
+  if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}` };
+  return { state: 'unfinished', text: `not finished, ${done} done: still running, stopped or killed` };
 }

@@ -1,16 +1,16 @@
 // @ts-check
-// A run's figures of the moment: what is on each tile. Knows no DOM; live-figures.js shows them.
+// A run's last figures: what is on each tile. Knows no DOM; figures.js shows them.
 import { duration, formatStep, formatValue } from './numbers.js';
 
-/** @typedef {import('./live-run.js').LiveRun} LiveRun */
-/** @typedef {import('../../live/about.ts').About} About */
+/** @typedef {import('./logged-run.js').LoggedRun} LoggedRun */
+/** @typedef {import('../run-figures.ts').Measures} Measures */
 /** @typedef {import('../../live/machine.ts').MachineReading} MachineReading */
 /** @typedef {{ label: string, value: string, note?: string }} Tile */
 
 /**
- * @param {LiveRun} run
- * @param {About | undefined} about
- * @param {MachineReading | undefined} machine
+ * @param {LoggedRun} run
+ * @param {Measures & { steps?: number } | undefined} about `steps` of a run that goes on, whose end is worth an estimate
+ * @param {MachineReading} [machine]
  * @returns {Tile[]}
  */
 export function tilesOf(run, about, machine) {
@@ -30,13 +30,12 @@ export function tilesOf(run, about, machine) {
   return tiles;
 }
 
-/** @param {LiveRun} run @param {About} about @returns {Tile[]} */
-function speedTiles(run, { report, steps, flopsPerToken, dataSheetFlops }) {
+/** @param {LoggedRun} run @param {Measures & { steps?: number }} about @returns {Tile[]} */
+function speedTiles(run, { tokensPerStep, steps, flopsPerToken, dataSheetFlops }) {
   const { milliseconds } = run;
-  if (milliseconds === undefined || report.tokensPerStep === undefined) return [];
-  const tokensPerSecond = (report.tokensPerStep * 1000) / milliseconds;
+  if (milliseconds === undefined) return [];
+  const tokensPerSecond = (tokensPerStep * 1000) / milliseconds;
   const flops = tokensPerSecond * flopsPerToken;
-  const left = ((steps - run.step) * milliseconds) / 1000;
   return [
     {
       label: 'Throughput',
@@ -50,7 +49,15 @@ function speedTiles(run, { report, steps, flopsPerToken, dataSheetFlops }) {
           value: `${((100 * flops) / dataSheetFlops).toFixed(1)}%`,
           note: `${terascale(flops)} of the data sheet's ${terascale(dataSheetFlops)} TFLOP/s`,
         },
-    ...(run.isDone ? [] : [{ label: 'Left', value: duration(left), note: 'and validations' }]),
+    ...(run.isDone || steps === undefined
+      ? []
+      : [
+          {
+            label: 'Left',
+            value: duration(((steps - run.step) * milliseconds) / 1000),
+            note: 'and validations',
+          },
+        ]),
   ];
 }
 

@@ -1,8 +1,8 @@
-// What the live page makes of a log: the same curves as the reader of src/runs, the state it says the run is in, its figures.
+// What is made of a log: the same curves as the reader of src/runs has, the state a run is in, how it ended, its figures.
 import { describe, expect, it } from 'vitest';
 import { aboutRun } from '../../src/live/about.ts';
-import { LiveRun, stateOf } from '../../src/report/page/live-run.js';
-import { tilesOf } from '../../src/report/page/live-tiles.js';
+import { endOf, LoggedRun, stateOf } from '../../src/report/page/logged-run.js';
+import { tilesOf } from '../../src/report/page/tiles.js';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { WrittenLog } from '../live/streams.ts';
@@ -10,7 +10,7 @@ import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
 
 const runOf = (...events: RunEvent[]) => {
-  const run = new LiveRun();
+  const run = new LoggedRun();
   run.add(events.map(formatEvent).join('').trimEnd());
   return run;
 };
@@ -47,7 +47,7 @@ describe('curves', () => {
   });
 
   it('what is no event is passed over', () => {
-    const run = new LiveRun();
+    const run = new LoggedRun();
     run.add(
       `x\n{\nnull\n[]\n"a"\n5\n{"event":5}\n{"event":"later"}\n{"event":"val","step":"1","loss":1}\n${formatEvent(trainEvent(0, 2))}`,
     );
@@ -71,7 +71,7 @@ describe('the state', () => {
   const open = { connection: 'open', quiet: 1, steps: 400 } as const;
   const going = () => runOf(runEvent(), trainEvent(0, 10), trainEvent(1, 9));
   it.each([
-    ['waiting', new LiveRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
+    ['waiting', new LoggedRun(), { ...open, quiet: null, steps: undefined }, 'waiting for the run'],
     ['training', going(), open, 'training after 2 of 400 steps'],
     ['quiet', going(), { ...open, quiet: 185 }, 'stopped after 2 of 400 steps, or stuck: nothing new for 3m05s'],
     [
@@ -102,6 +102,27 @@ describe('the state', () => {
   it('slow steps are not silence', () => {
     const run = runOf(runEvent(), { ...trainEvent(0, 10), ms: 20_000 });
     expect(stateOf(run, { ...open, quiet: 300 }).state).toBe('training');
+  });
+});
+
+describe('how a run ended, by its log alone', () => {
+  const bad = { event: 'nonFinite', step: 2, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' } as const;
+  const saved = { event: 'checkpoint', step: 2, path: 'x' } as const;
+  const begun = [runEvent(), trainEvent(0, 10), trainEvent(1, 9)];
+  const goesOn = { state: 'unfinished', text: 'not finished, 2 of 400 steps done: still running, stopped or killed' };
+  const stopped = { state: 'stopped', text: 'stopped after 2 of 400 steps' };
+  it.each([
+    ['to its end', [...begun, saved, done], 0, { state: 'finished', text: 'finished after 2 of 400 steps' }],
+    ['numbers', [...begun, saved, bad], 0, { state: 'notFinite', text: 'not finite at step 2 of 400: NaN in layer 3' }],
+    ['numbers, and it was resumed', [...begun, bad, { ...runEvent(), resumedFrom: 2 }], 0, goesOn],
+    ['a save that nothing asked for', [...begun, saved], 0, stopped],
+    ['the same, between two that are due', [...begun, saved], 3, stopped],
+    ['a save that was due', [...begun, saved], 2, goesOn],
+    ['the save of a step before', [...begun, { ...saved, step: 1 }], 0, goesOn],
+    ['a step', begun, 0, goesOn],
+    ['nothing yet', [runEvent()], 0, { ...goesOn, text: goesOn.text.replace('2 of', '0 of') }],
+  ])('%s', (_, events, saveEvery, end) => {
+    expect(endOf(runOf(...events), { steps: 400, saveEvery })).toEqual(end);
   });
 });
 
