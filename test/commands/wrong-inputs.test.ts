@@ -242,6 +242,8 @@ const rows: Record<string, Row[]> = {
   bench: [
     [2, ['bench', '--batch', '0'], 'not "0"', ['--batch takes a whole number']],
     [2, ['bench', ...cpu, '--model', 'runs/x'], 'not runs/x', ['--model takes d6']],
+    [2, ['bench', ...cpu, '--model', 'custom'], 'not custom', ['--model takes d6']],
+    [2, ['bench', ...cpu, '--batch', 'auto'], 'not "auto"', ['--batch takes a whole number from 1 to 65536']],
     [1, ['bench', ...cpu, '--out', 'none/x.json'], 'lies in a folder that is not there', ['--out none/x.json']],
     [1, ['bench', ...cpu, '--data', 'none'], 'there is no data in none', ['--data']],
   ],
