@@ -4,6 +4,7 @@ export type { BenchReport } from './bench/bench.ts';
 export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
+export { modelPaths } from './checkpoint/stored-model.ts';
 export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';

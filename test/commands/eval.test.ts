@@ -82,7 +82,12 @@ it.each([
   ],
   ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp8'], 2, '--dtype takes one of fp32, tf32, bf16'],
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
-  ['a model that is not there', ['--model', 'none'], 1, 'there is no none: name a run or a checkpoint folder'],
+  [
+    'a model that is not there',
+    ['--model', 'none'],
+    1,
+    'there is no none: name a run, a checkpoint, a Hugging Face folder, or llm',
+  ],
   ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
   [
     'questions that are not there',

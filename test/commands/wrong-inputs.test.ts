@@ -172,12 +172,12 @@ const rows: Record<string, Row[]> = {
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
     [1, ['sample', ...cpu], 'there is no trained model in runs/', ['npm run train', '--model']],
-    [1, ['sample', ...cpu, '--model', 'none'], 'there is no none', ['name a run or a checkpoint']],
+    [1, ['sample', ...cpu, '--model', 'none'], 'there is no none', ['name a run, a checkpoint, a Hugging Face folder']],
     [
       1,
       ['sample', ...cpu, '--model', 'data'],
       'data is neither a checkpoint nor a run',
-      ['name a folder that train wrote'],
+      ['name a run, a checkpoint, a Hugging Face folder'],
     ],
   ],
   eval: [
