@@ -82,6 +82,7 @@ const rows: Record<string, Row[]> = {
     [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
     [1, train('--config', 'none.json'), 'cannot be read: ENOENT', ['none.json', '--config']],
     [1, train('--data', 'none'), 'there is no data in none', ['prepro tinyshakespeare', '--data']],
+    [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['npm run prepro own-source']],
     [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
     [1, train('--data', 'notes.bin'), 'cannot be read as a folder', ['notes.bin', '--data']],
     [
