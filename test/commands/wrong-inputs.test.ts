@@ -50,7 +50,7 @@ type Row = [code: 1 | 2, args: string[], what: string | RegExp, where: string[],
 const rows: Record<string, Row[]> = {
   gpt2: [
     [2, ['trian'], "unknown command 'trian'", ['Did you mean train?', 'gpt2 -- --help']],
-    [2, ['--version'], "unknown option '--version'", ['--help']],
+    [2, ['--versio'], "unknown option '--versio'", ['--help']],
   ],
   train: [
     [2, train('--batchsize', '4'), "unknown option '--batchsize'", ['train --help']],
