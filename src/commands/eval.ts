@@ -200,7 +200,7 @@ function lossLines(data: string, role: Role, evaluation: Evaluation, millisecond
     `${number(tokens)} tokens`,
   ];
   const rate = Math.round((tokens / milliseconds) * 1000);
-  return `${data} ${role}: ${figures.join('   ')}\n${batches} batches of ${batch} x ${sequence}, ${number(rate)} tokens/s\n`;
+  return `${data} ${role}: ${figures.join('   ')}\n${batches} ${batches === 1 ? 'batch' : 'batches'} of ${batch} x ${sequence}, ${number(rate)} tokens/s\n`;
 }
 
 function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, questions }: HellaswagScore): string {

@@ -33,6 +33,10 @@ it("takes batches and data of the run, and gives its validation's figure", () =>
   expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n$/);
 });
 
+it('counts a batch as one', () => {
+  expect(evaluate('--model', 'run', '--steps', '1').stdout).toMatch(/^1 batch of 2 x 32, /m);
+});
+
 it('gives all figures as JSON', () => {
   const { code, stdout, stderr } = evaluate(
     ...['--model', 'run', '--role', 'train', '--batch', '4', '--seq', '16', '--steps', '3', '--json'],
