@@ -68,7 +68,7 @@ run is not configured as the reference. Over another run only --tolerance judges
 export function compareCommand(): Command {
   return new Command('compare')
     .description("Lay runs' curves over references, or over each other")
-    .argument('<run...>', 'run folders')
+    .argument('<RUN...>', 'run folders')
     .option(
       '--reference <NAME|FILE|RUN>',
       'what to lay them over; may be given more than once (default: the reference with the same configuration)',

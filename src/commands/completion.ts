@@ -17,7 +17,7 @@ export function completionCommand(): Command {
   const shells = Object.keys(completionScripts) as Shell[];
   return new Command('completion')
     .description('Print a script that completes commands and flags in a shell')
-    .addArgument(new Argument('<shell>', 'whose script').choices(shells))
+    .addArgument(new Argument('<SHELL>', 'whose script').choices(shells))
     .addHelpText('after', help)
     .action((shell: Shell, _flags: unknown, command: Command) => {
       process.stdout.write(completionScripts[shell](describeCommands(command.parent!)));

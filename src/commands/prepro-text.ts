@@ -43,11 +43,11 @@ Examples:
 export function preproTextCommand(): Command {
   const command = new Command('text')
     .description('Token shards of any UTF-8 text: files, or a folder of them')
-    .argument('<file...>', 'files or folders')
+    .argument('<FILE...>', 'files or folders')
     .option('--separator <TEXT>', 'what stands between documents (default: a file is a document)')
     .option('--field <NAME>', 'the files are lines of JSON, or .parquet, with a document in this field or column');
   return addTextFlags(command)
-    .option('--out <DIR>', 'folder to write (default: data/<name of the first file>)')
+    .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
       const { separator, field, valFraction = defaultValFraction } = flags;

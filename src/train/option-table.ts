@@ -247,7 +247,7 @@ export const optionTable = {
     flag: '--out',
     argument: 'DIR',
     read: 'text',
-    defaultText: 'runs/<data>-<model>-<time>',
+    defaultText: 'runs/<DATA>-<MODEL>-<TIME>',
     help: 'run folder: log, config, checkpoints',
   },
   resume: {

@@ -134,7 +134,7 @@ const rows: Record<string, Row[]> = {
     [1, ['prepro', 'hellaswag'], 'the questions are not there', ['hellaswag_val.jsonl', '--from']],
     [1, ['prepro', 'hellaswag', '--from', 'none'], 'the questions none cannot be read', ['--from']],
     [1, ['prepro', 'hellaswag', '--from', 'lines.jsonl'], /no question .* at ctx/, ['line 1 of lines.jsonl', '--from']],
-    [2, ['prepro', 'text'], "missing required argument 'file'", ['prepro text --help']],
+    [2, ['prepro', 'text'], "missing required argument 'FILE'", ['prepro text --help']],
     [2, text('notes.txt', '--val-fraction', '2'), 'not "2"', ['--val-fraction takes']],
     [2, text('notes.txt', '--tokenizer', 'gpt4'), 'not "gpt4"', ['--tokenizer takes one of gpt2, bytes']],
     [2, text('notes.txt', '--separator', ''), 'a file is a document', ['--separator takes some text']],
@@ -157,7 +157,7 @@ const rows: Record<string, Row[]> = {
     [2, ['prepro', 'fineweb', '--shards', '0'], 'not "0"', ['--shards takes a whole number']],
     [2, ['prepro', 'fineweb', '--tokenizer', 'bytes'], '--tokenizer bytes needs the text', ['--from']],
     [1, ['prepro', 'fineweb', '--from', 'lines.jsonl'], 'has no text in the field "text"', ['lines.jsonl', '--field']],
-    [2, ['prepro', 'inspect'], "missing required argument 'shard'", ['prepro inspect --help']],
+    [2, ['prepro', 'inspect'], "missing required argument 'SHARD'", ['prepro inspect --help']],
     [2, ['prepro', 'inspect', 'data', '--at', '-1'], 'not "-1"', ['--at takes a whole number']],
     [1, ['prepro', 'inspect', 'none.bin'], 'cannot be opened: ENOENT', ['none.bin', 'prepro']],
     [1, ['prepro', 'inspect', 'notes.bin'], 'is not a token shard: it has 5 bytes', ['notes.bin', 'prepro']],
@@ -203,7 +203,7 @@ const rows: Record<string, Row[]> = {
     ],
   ],
   compare: [
-    [2, ['compare'], "missing required argument 'run'", ['compare --help']],
+    [2, ['compare'], "missing required argument 'RUN'", ['compare --help']],
     [2, ['compare', 'run', '--tolerance', 'x'], 'not "x"', ['--tolerance takes a number']],
     [2, ['compare', 'run', '--out', 'x.gif'], 'not "x.gif"', ['--out takes a file that ends in .svg or .png']],
     [1, ['compare', 'none'], 'none is not a run folder', ['none/log.jsonl', 'train']],
@@ -255,8 +255,8 @@ const rows: Record<string, Row[]> = {
   replay: [
     [2, ['replay'], "missing required argument 'CAPTURE'", ['replay --help']],
     [2, ['replay', 'none', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
-    [1, ['replay', 'none'], 'none is not a capture', ['<run>/captures/step-']],
-    [1, ['replay', 'run'], 'run is not a capture', ['<run>/captures/step-']],
+    [1, ['replay', 'none'], 'none is not a capture', ['<RUN>/captures/step-']],
+    [1, ['replay', 'run'], 'run is not a capture', ['<RUN>/captures/step-']],
   ],
 };
 
