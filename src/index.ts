@@ -33,7 +33,7 @@ export {
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
-export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
+export { customModel, type ModelConfig, presetConfig, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
