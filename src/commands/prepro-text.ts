@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
 import { asTyped } from '../package-root.ts';
-import { formatBytes, formatDuration } from './progress.ts';
+import { formatBytes, formatDuration, inOneLine } from './progress.ts';
 import { strictNumber } from './strict-number.ts';
 
 export const defaultShardTokens = 100_000_000;
@@ -113,7 +113,8 @@ export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promis
     const seconds = (now - begun) / 1000;
     const left = done > 0 ? `   left ${formatDuration((seconds * (total - done)) / done)}` : '';
     clear();
-    process.stderr.write(`${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`);
+    const line = `${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`;
+    process.stderr.write(inOneLine(line));
   };
   const notice = (text: string) => {
     clear();

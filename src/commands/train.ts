@@ -101,7 +101,7 @@ function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
   return [
     `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
-    `${run.steps} steps of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
+    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
   ].join('\n');
 }
 
