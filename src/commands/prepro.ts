@@ -25,7 +25,7 @@ Examples:
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from the published file
   npm run prepro text book.txt notes/                       text of yours (npm run prepro text -- --help)
 
-The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt,
+The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt, tinystories/*.txt,
 hellaswag/hellaswag_val.jsonl.
 `;
 
