@@ -14,6 +14,10 @@ import {
 
 const [data = 'data/tinyshakespeare', count = '60'] = process.argv.slice(2);
 const [steps, from, to] = [Number(count), 1e-6, 1];
+if (!(steps >= 2)) {
+  console.error(`a rate that rises takes at least 2 steps, not ${count}`);
+  process.exit(1);
+}
 const target = selectDevice('auto');
 const config = presetConfig('d6')!;
 const [batch, sequence] = [4, 64];

@@ -6,18 +6,21 @@ import {
   Device,
   decode,
   encode,
-  endOfText,
   loadWeights,
   lossesOf,
   resolveCheckpoint,
   selectDevice,
+  tokenizerOf,
 } from 'gpt2.ts';
 
 const [run, file] = process.argv.slice(2);
-if (run === undefined || file === undefined) throw new Error('usage: perplexity.ts RUN FILE');
+if (run === undefined || file === undefined) stop('usage: perplexity.ts RUN FILE');
 const checkpoint = resolveCheckpoint(run);
 const config = checkpoint.manifest.model;
-const tokens = [endOfText, ...encode(readFileSync(file, 'utf8'))].slice(0, config.context + 1);
+const tokenizer = tokenizerOf(config) ?? stop(`${run} was trained on tokens that are no text: name another run`);
+const text = encode(readFileSync(file, 'utf8'), tokenizer);
+if (text.length === 0) stop(`${file} is empty: name a file of text`);
+const tokens = [tokenizer.endOfText, ...text].slice(0, config.context + 1);
 
 using device = Device.open(selectDevice('auto'));
 const model = createModel(device, config, { B: 1, T: tokens.length - 1, purpose: 'inference' });
@@ -28,4 +31,9 @@ const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
 console.log(`${losses.length} tokens: loss ${mean.toFixed(4)}, perplexity ${Math.exp(mean).toFixed(1)}`);
 const unexpected = [...losses.entries()].sort(([, a], [, b]) => b - a).slice(0, 5);
 for (const [index, loss] of unexpected)
-  console.log(`${loss.toFixed(2)}  ${JSON.stringify(decode([tokens[index + 1]!]))}`);
+  console.log(`${loss.toFixed(2)}  ${JSON.stringify(decode([tokens[index + 1]!], tokenizer))}`);
+
+function stop(message: string): never {
+  console.error(message);
+  process.exit(1);
+}

@@ -1,11 +1,16 @@
-// Our ids beside tiktoken's for any number of generated texts, and every text given back: by default 100,000, of another
-// seed each time. `node --import tsx scripts/check-tokenizer.ts [TEXTS]`
+// Our ids beside tiktoken's for any number of generated texts, and every text given back; of another seed each time.
+//
+//   node --import tsx scripts/check-tokenizer.ts [--texts 100000]
+import { parseArgs } from 'node:util';
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { bytes, decode, encode } from '../src/tokenizer/tokenizer.ts';
 import { anyText } from '../test/tokenizer/texts.ts';
 
-const texts = Number(process.argv[2] ?? 100_000);
+const { values } = parseArgs({ options: { texts: { type: 'string', default: '100000' } } });
+const texts = Number(values.texts);
+if (!Number.isSafeInteger(texts) || texts < 1)
+  throw new Error(`--texts takes a whole number from 1, not ${values.texts}`);
 const tiktoken = get_encoding('r50k_base');
 let characters = 0;
 let tokens = 0;

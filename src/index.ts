@@ -4,6 +4,7 @@ export type { BenchReport } from './bench/bench.ts';
 export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
+export { modelPaths } from './checkpoint/stored-model.ts';
 export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
@@ -32,7 +33,7 @@ export {
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
-export { type ModelConfig, presetConfig, presetNames } from './model/config.ts';
+export { customModel, type ModelConfig, presetConfig, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';

@@ -30,9 +30,12 @@ export async function benchTraining(
   settings: BenchSettings,
 ): Promise<{ report: BenchReport; data: string | undefined }> {
   const { kind, index } = selectDevice(given.device ?? 'auto');
+  if (given.model !== undefined && !presetConfig(given.model)) {
+    throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${given.model}`);
+  }
+  if (given.batch === 'auto') throw new UsageError('--batch takes a number here, not auto');
   const options = checkOptions(given, kind);
-  const config = presetConfig(options.model);
-  if (!config) throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${options.model}`);
+  const config = presetConfig(options.model)!;
   if (options.sequence > config.context) {
     throw new UsageError(
       `--seq ${options.sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,

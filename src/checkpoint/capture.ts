@@ -135,7 +135,7 @@ export function readCapture(path: string): FoundCapture {
   const description = join(path, captureFile);
   if (!existsSync(description)) {
     throw new Gpt2Error(
-      `${path} is not a capture, it has no ${captureFile}: name one that train wrote, <run>/captures/step-…`,
+      `${path} is not a capture, it has no ${captureFile}: name one that train wrote, <RUN>/captures/step-…`,
     );
   }
   const manifest = readDescription(description, 'gpt2.ts capture', captureVersion, captureSchema);

@@ -82,10 +82,14 @@ export function newestValidCheckpoint(folder: string): {
 /**
  * The checkpoint that a path stands for: itself, or the newest whole one of a run folder (or of its checkpoints folder);
  * `damaged` are the newer ones that had to be skipped.
+ * @param wanted what could have been named
  * @throws Gpt2Error if there is none; it names what is damaged
  */
-export function resolveCheckpoint(path: string): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
-  if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name a run or a checkpoint folder`);
+export function resolveCheckpoint(
+  path: string,
+  wanted = 'a run or a checkpoint folder',
+): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
+  if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name ${wanted}`);
   if (existsSync(join(path, manifestFile))) return { ...verifyNamed(path), damaged: [] };
   const inRun = join(path, 'checkpoints');
   const { checkpoint, damaged } = newestValidCheckpoint(existsSync(inRun) ? inRun : path);
@@ -95,7 +99,7 @@ export function resolveCheckpoint(path: string): FoundCheckpoint & { readonly da
       `${path} has no whole checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}; name another run`,
     );
   }
-  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one: name a folder that train wrote`);
+  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one: name ${wanted}`);
 }
 
 function verifyNamed(path: string): FoundCheckpoint {

@@ -1,12 +1,13 @@
 // llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16, those of all layers
 // that do the same in one tensor. It is checked and read here; what else a path can stand for is in weights.ts.
 import { closeSync, fstatSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { parameterCount, realCount } from '../model/parameters.ts';
 import { fromBf16 } from './half-floats.ts';
 import { openStoredFile, readFully } from './stored-file.ts';
-import type { StoredModel } from './stored-model.ts';
+import { modelPaths, type StoredModel } from './stored-model.ts';
 
 export const llmcMagic = 20240326;
 /** What the header's version says of the elements. */
@@ -89,10 +90,11 @@ interface Header {
 
 function readHeader(path: string, file: number): Header {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}; name a run, a checkpoint or such a file`);
+    throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}; name ${modelPaths}`);
   };
   const stats = fstatSync(file);
   if (!stats.isFile()) return refuse('it is not a file');
+  refuseOtherFormat(path, file, stats.size);
   if (stats.size < llmcHeaderBytes) return refuse(`it has ${stats.size} bytes, less than the header's 1024`);
   const header = new Int32Array(llmcHeaderBytes / 4);
   readFully(file, new Uint8Array(header.buffer), 0, `the header of ${path}`);
@@ -113,6 +115,25 @@ function readHeader(path: string, file: number): Header {
   const expected = llmcHeaderBytes + elements * elementBytes;
   if (stats.size !== expected) return refuse(wrongSize(stats.size, expected, llmcTensors(model, rows!), elementBytes));
   return { model, rows: rows!, elementBytes };
+}
+
+/** Files of weights that users have as well. @throws Gpt2Error that says what to name instead */
+function refuseOtherFormat(path: string, file: number, size: number): void {
+  const head = Buffer.alloc(Math.min(size, 9));
+  readFully(file, head, 0, `the header of ${path}`);
+  const begins = (text: string) => head.toString('latin1').startsWith(text);
+  if (begins('GGUF')) {
+    throw new Gpt2Error(`${path} is a GGUF file, which is written and not read; name ${modelPaths}`);
+  }
+  // The length of its header, then the header's JSON.
+  if (head[8] === 0x7b && head.readUInt32LE(4) === 0) {
+    throw new Gpt2Error(`${path} is a safetensors file, of weights alone: name the folder it is in, ${dirname(path)}`);
+  }
+  if (begins('PK')) {
+    throw new Gpt2Error(
+      `${path} is a file of PyTorch: save the model with transformers' save_pretrained, and name its folder`,
+    );
+  }
 }
 
 /** Sizes of int32 multiply to less than what a double holds exactly, or to what no file has. */

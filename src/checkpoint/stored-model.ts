@@ -10,3 +10,6 @@ export interface StoredModel extends Disposable {
   read(parameter: Parameter): Float32Array;
   close(): void;
 }
+
+/** What a path can be where a model is asked for (weights.ts), in --help and messages. */
+export const modelPaths = "a run, a checkpoint, a Hugging Face folder, or llm.c's model .bin";

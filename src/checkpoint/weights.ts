@@ -12,7 +12,7 @@ import { isHuggingFaceModel, openHuggingFaceModel } from './huggingface-model.ts
 import { openLlmcModel } from './llmc-model.ts';
 import { weightsFile } from './manifest.ts';
 import { checkModel, loadWeights } from './read.ts';
-import type { StoredModel } from './stored-model.ts';
+import { modelPaths, type StoredModel } from './stored-model.ts';
 
 /** Weights that were found and are whole. */
 export interface Weights {
@@ -35,7 +35,7 @@ export interface Weights {
 export function resolveWeights(path: string): Weights {
   if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
   if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);
-  const { damaged, ...checkpoint } = resolveCheckpoint(path);
+  const { damaged, ...checkpoint } = resolveCheckpoint(path, modelPaths);
   return { ...checkpointWeights(checkpoint), damaged };
 }
 

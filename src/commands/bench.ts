@@ -12,6 +12,7 @@ import {
   type OptionName,
   type OptionRow,
   optionTable,
+  presetNames,
   readOption,
   type TrainOptions,
 } from '../index.ts';
@@ -20,6 +21,14 @@ import { strictNumber } from './strict-number.ts';
 
 /** Options of train that mean the same here. */
 const shared = ['model', 'data', 'batch', 'sequence', 'totalBatch', 'device', 'dtype', 'threads'] as const;
+
+/** What takes less here than in train. */
+const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
+  model: { argument: 'NAME', help: presetNames.join(', '), read: presetNames },
+  batch: { argument: 'B', help: 'sequences in a micro-batch' },
+  totalBatch: { defaultText: 'batch x seq' },
+};
+const readBatch = strictNumber('--batch', 1, 65536, 'whole');
 
 export function benchCommand(): Command {
   const command = new Command('bench').description('Measure training on this device: step, ops, memory').addHelpText(
@@ -30,18 +39,28 @@ Examples:
   npm run bench -- --batch 64 --out benchmarks/x.json
 `,
   );
+  // The texts say choices.
+  command.configureHelp({ optionDescription: ({ description }) => description });
   for (const name of shared) {
-    const row: OptionRow = optionTable[name];
+    const row: OptionRow = { ...optionTable[name], ...own[name] };
     const shown = row.default === undefined ? row.defaultText : String(row.default);
     const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
-    command.addOption(new Option(`${row.flag} <${row.argument}>`, help).argParser((text) => readOption(name, text)));
+    const read = (text: string) => (name === 'batch' ? readBatch(text) : readOption(name, text));
+    const option = new Option(`${row.flag} <${row.argument}>`, help);
+    if (Array.isArray(row.read)) option.choices(row.read);
+    command.addOption(option.argParser(read));
   }
   command
-    .option('--steps <N>', 'steps that are measured', strictNumber('--steps', 1, 1_000_000, 'whole'), 50)
-    .option('--warmup-seconds <S>', 'seconds of steps before', strictNumber('--warmup-seconds', 0, 3600, 'any'), 10)
+    .option('--steps <N>', 'steps that are measured (default: 50)', strictNumber('--steps', 1, 1_000_000, 'whole'), 50)
+    .option(
+      '--warmup-seconds <S>',
+      'seconds of steps before (default: 10)',
+      strictNumber('--warmup-seconds', 0, 3600, 'any'),
+      10,
+    )
     .option('--no-ops', 'leave out the times of single ops')
     .option('--no-start', 'leave out the time from the start of the program to its first step')
-    .option('--out <file>', 'write everything measured as JSON');
+    .option('--out <FILE>', 'write everything measured as JSON');
   return command.action(async (flags: Record<string, unknown>) => {
     const options: Record<string, unknown> = {};
     for (const name of shared) {

@@ -4,7 +4,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { styleText } from 'node:util';
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import {
   type Compared,
@@ -31,6 +31,7 @@ import {
   reportData,
   terminalPlot,
 } from '../index.ts';
+import { suggest } from './completion.ts';
 
 interface Flags {
   readonly reference?: readonly string[];
@@ -70,11 +71,15 @@ run is not configured as the reference. Over another run only --tolerance judges
 export function compareCommand(): Command {
   return new Command('compare')
     .description("Lay runs' curves over references, or over each other")
-    .argument('<run...>', 'run folders')
-    .option(
-      '--reference <NAME|FILE|RUN>',
-      'what to lay them over; may be given more than once (default: the reference with the same configuration)',
-      (name: string, before: string[] = []) => [...before, name],
+    .argument('<RUN...>', 'run folders')
+    .addOption(
+      suggest(
+        new Option(
+          '--reference <NAME|FILE|RUN>',
+          'what to lay them over; may be given more than once (default: the reference with the same configuration)',
+        ).argParser((name: string, before: string[] = []) => [...before, name]),
+        referenceNames,
+      ),
     )
     .option('--tolerance <X>', 'largest difference at every step of every series', readTolerance)
     .option(

@@ -11,9 +11,15 @@ export interface Completed {
   readonly options: readonly {
     readonly flag: string;
     readonly help: string;
-    /** What has to follow the flag: nothing, one of some words, or something that is not known here. */
-    readonly value: 'none' | 'any' | readonly string[];
+    /** What has to follow the flag; undefined: nothing. */
+    readonly value: Value | undefined;
   }[];
+}
+
+/** Words that are known; where others may stand as well, shells offer files. */
+export interface Value {
+  readonly words: readonly string[];
+  readonly isOpen: boolean;
 }
 
 export type Shell = 'bash' | 'zsh' | 'fish';
@@ -31,13 +37,13 @@ const key = ({ path }: Completed): string => path.join(' ');
 
 const wordsOf = ({ subcommands, words }: Completed): string[] => [...subcommands.map(({ name }) => name), ...words];
 
-/** Cases of a flag that takes a value, one for all flags that take the same words; no words where they are not known. */
-function valueCases(commands: readonly Completed[], offer: (words: readonly string[]) => string): string[] {
+/** Cases of a flag that takes a value, one for all flags that take the same. */
+function valueCases(commands: readonly Completed[], offer: (value: Value) => string): string[] {
   const patterns = new Map<string, string[]>();
   for (const command of commands) {
     for (const { flag, value } of command.options) {
-      if (value === 'none') continue;
-      const action = offer(value === 'any' ? [] : value);
+      if (!value) continue;
+      const action = offer(value);
       patterns.set(action, [...(patterns.get(action) ?? []), quote(`${key(command)} ${flag}`)]);
     }
   }
@@ -51,7 +57,7 @@ const pathCase = (commands: readonly Completed[]): string =>
     .join(' | ');
 
 function bash(commands: readonly Completed[]): string {
-  const values = valueCases(commands, (words) => `words=${quote(words.join(' '))}; flags=''`);
+  const values = valueCases(commands, ({ words }) => `words=${quote(words.join(' '))}; flags=''`);
   const rest = commands.map(
     (command) =>
       `      ${quote(key(command))}) words=${quote(wordsOf(command).join(' '))}; flags=${quote(command.options.map(({ flag }) => flag).join(' '))} ;;`,
@@ -82,9 +88,10 @@ complete -o default -F _gpt2 gpt2
 function zsh(commands: readonly Completed[]): string {
   // A colon parts a word from its description.
   const described = (name: string, help: string) => quote(`${name.replaceAll(':', '\\:')}:${help}`);
-  const values = valueCases(commands, (words) =>
-    words.length === 0 ? '_files; return' : `compadd -- ${words.map(quote).join(' ')}; return`,
-  );
+  const values = valueCases(commands, ({ words, isOpen }) => {
+    const known = words.length === 0 ? '' : `compadd -- ${words.map(quote).join(' ')}; `;
+    return `${known}${isOpen ? '_files; ' : ''}return`;
+  });
   const rest = commands.map((command) => {
     const { subcommands, words, options } = command;
     const offered = [
@@ -131,8 +138,9 @@ function fish(commands: readonly Completed[]): string {
       ...subcommands.map(({ name, help }) => `${when} -f -a ${name} -d ${quote(help)}`),
       ...words.map((word) => `${when} -f -a ${word}`),
       ...options.map(({ flag, help, value }) => {
-        const takes = value === 'none' ? '' : value === 'any' ? ' -r' : ` -x -a ${quote(value.join(' '))}`;
-        return `${when} -l ${flag.slice(2)}${takes} -d ${quote(help)}`;
+        const takes = value ? (value.isOpen ? ' -r' : ' -x') : '';
+        const known = value && value.words.length > 0 ? ` -a ${quote(value.words.join(' '))}` : '';
+        return `${when} -l ${flag.slice(2)}${takes}${known} -d ${quote(help)}`;
       }),
     ];
   });

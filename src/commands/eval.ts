@@ -14,6 +14,7 @@ import {
   findShards,
   type HellaswagScore,
   launchRanks,
+  modelPaths,
   optionTable,
   placeFromEnvironment,
   Ranks,
@@ -63,7 +64,7 @@ export function evalCommand(): Command {
   const ofRun = (otherwise: string) => `(default: as the run that made the model, else ${otherwise})`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .requiredOption('--model <PATH>', "a run, a checkpoint, a Hugging Face folder, or llm.c's model .bin")
+    .requiredOption('--model <PATH>', modelPaths)
     .option('--data <DIR>', `folder of token shards ${ofRun(optionTable.data.default)}`)
     .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
@@ -199,7 +200,7 @@ function lossLines(data: string, role: Role, evaluation: Evaluation, millisecond
     `${number(tokens)} tokens`,
   ];
   const rate = Math.round((tokens / milliseconds) * 1000);
-  return `${data} ${role}: ${figures.join('   ')}\n${batches} batches of ${batch} x ${sequence}, ${number(rate)} tokens/s\n`;
+  return `${data} ${role}: ${figures.join('   ')}\n${batches} ${batches === 1 ? 'batch' : 'batches'} of ${batch} x ${sequence}, ${number(rate)} tokens/s\n`;
 }
 
 function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, questions }: HellaswagScore): string {

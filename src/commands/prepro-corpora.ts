@@ -19,7 +19,7 @@ A download goes on where it was, and its checksum is checked. HF_ENDPOINT names 
 
 const tinystoriesHelp = `
 From the text files of roneneldan/TinyStories, TinyStoriesV2-GPT4-train.txt and -valid.txt (2.2 GB): those of --from, of
-GPT2_DATASETS/tinystories, or of the network, which are kept in <out>/download. Stories are apart by <|endoftext|>; --from
+GPT2_DATASETS/tinystories, or of the network, which are kept in <OUT>/download. Stories are apart by <|endoftext|>; --from
 also takes the .parquet files that are published. A file with train or valid in its name has that role; others are divided
 by content.${network}
 

@@ -19,7 +19,7 @@ export function preproInspectCommand(): Command {
   const place = (flag: string, least: number) => strictNumber(flag, least, 2 ** 31 - 1, 'whole');
   return new Command('inspect')
     .description('What a token shard holds: header, counts, text at a token')
-    .argument('<shard>', 'a .bin file of tokens')
+    .argument('<SHARD>', 'a .bin file of tokens')
     .option('--at <TOKEN>', 'where the text begins', place('--at', 0), 0)
     .option('--count <N>', 'tokens of text', place('--count', 1), 64)
     .option('--json', 'the same as JSON, with the ids')

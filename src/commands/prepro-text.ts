@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import { UsageError } from '../errors.ts';
 import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
 import { asTyped } from '../package-root.ts';
-import { formatBytes, formatDuration } from './progress.ts';
+import { formatBytes, formatDuration, inOneLine } from './progress.ts';
 import { strictNumber } from './strict-number.ts';
 
 export const defaultShardTokens = 100_000_000;
@@ -43,11 +43,11 @@ Examples:
 export function preproTextCommand(): Command {
   const command = new Command('text')
     .description('Token shards of any UTF-8 text: files, or a folder of them')
-    .argument('<file...>', 'files or folders')
+    .argument('<FILE...>', 'files or folders')
     .option('--separator <TEXT>', 'what stands between documents (default: a file is a document)')
     .option('--field <NAME>', 'the files are lines of JSON, or .parquet, with a document in this field or column');
   return addTextFlags(command)
-    .option('--out <DIR>', 'folder to write (default: data/<name of the first file>)')
+    .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
       const { separator, field, valFraction = defaultValFraction } = flags;
@@ -113,7 +113,8 @@ export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promis
     const seconds = (now - begun) / 1000;
     const left = done > 0 ? `   left ${formatDuration((seconds * (total - done)) / done)}` : '';
     clear();
-    process.stderr.write(`${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`);
+    const line = `${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`;
+    process.stderr.write(inOneLine(line));
   };
   const notice = (text: string) => {
     clear();

@@ -25,7 +25,7 @@ Examples:
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from the published file
   npm run prepro text book.txt notes/                       text of yours (npm run prepro text -- --help)
 
-The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt,
+The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt, tinystories/*.txt,
 hellaswag/hellaswag_val.jsonl.
 `;
 
@@ -33,14 +33,14 @@ export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
   const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
   for (const part of parts) command.addCommand(part);
-  const dataset = new Argument('[dataset]', 'what to make');
+  const dataset = new Argument('[DATASET]', 'what to make');
   // Shown and completed; what is no name is refused below, in words of ours.
   dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")
     .addArgument(dataset)
     .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
-    .option('--out <DIR>', 'folder to write (default: data/<dataset>)')
+    .option('--out <DIR>', 'folder to write (default: data/<DATASET>)')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(async (name: string | undefined, flags: Flags) => {

@@ -1,6 +1,6 @@
 // The program: its commands, one file each beside this one, and what they have in common. It is run by cli.ts.
 import { Command } from 'commander';
-import { asTyped } from '../package-root.ts';
+import { asTyped, isInstalled, programVersion } from '../package-root.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { completionCommand } from './completion.ts';
@@ -17,9 +17,10 @@ import { trainCommand } from './train.ts';
 export function program(interruption: () => AbortSignal): Command {
   const root = new Command('gpt2')
     .description('GPT-2 training from TypeScript')
+    .version(programVersion(), '-V, --version', 'name and version, as run logs record them')
     .enablePositionalOptions()
     .showSuggestionAfterError(true)
-    .addHelpText('after', '\nFirst steps:\n  gpt2 prepro tinyshakespeare\n  gpt2 train --steps 100\n');
+    .addHelpText('after', '\nFirst steps:\n  npm run prepro tinyshakespeare\n  npm run train -- --steps 100\n');
   const commands = [
     preproCommand(),
     trainCommand(interruption),
@@ -36,6 +37,11 @@ export function program(interruption: () => AbortSignal): Command {
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command.exitOverride().option('--verbose', 'show where an error comes from');
+    if (!isInstalled && command.options.some(({ long }) => long === '--json')) {
+      const why = "npm's own lines come before the JSON otherwise";
+      command.addHelpText('after', `Where --json is read by a program, type npm run --silent: ${why}.\n`);
+    }
+    if (command.commands.length > 0) command.helpCommand('help [COMMAND]');
     command.configureOutput({
       writeOut: (text) => process.stdout.write(asTyped(text)),
       writeErr: (text) => process.stderr.write(asTyped(text)),

@@ -22,6 +22,20 @@ export function formatBytes(bytes: number): string {
   return `${power === 0 ? value : value.toPrecision(3)} ${units[power]}`;
 }
 
+/** Columns that a line may take: one that reaches the last wraps, and what wraps is not taken away with its line. */
+const room = (): number => (process.stderr.columns || 80) - 1;
+
+/** What of a text fits into a line of the terminal. */
+export const inOneLine = (text: string): string => text.slice(0, room());
+
+/** "[======    ] 12/20   left 3s", with a bar as long as there is room for, 30 cells at most, and none under 5. */
+export function statusLine(done: number, steps: number, left: string, columns = room()): string {
+  const figures = `${done}/${steps}${left}`;
+  const cells = Math.min(30, columns - figures.length - '[] '.length);
+  if (cells < 5) return figures;
+  return `[${'='.repeat(Math.round((cells * done) / steps)).padEnd(cells)}] ${figures}`;
+}
+
 const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
 
 /** Shows events as they come. `steps` is how many the run will have done at its end. */
@@ -80,7 +94,7 @@ export class Progress {
         break;
       case 'done':
         this.line(
-          `done: ${event.steps} steps in ${formatDuration(Number(event.seconds))}${event.skipped === undefined ? '' : `, ${event.skipped} updates skipped as spikes`}`,
+          `done: ${event.steps} ${event.steps === 1 ? 'step' : 'steps'} in ${formatDuration(Number(event.seconds))}${event.skipped === undefined ? '' : `, ${event.skipped} ${event.skipped === 1 ? 'update' : 'updates'} skipped as spikes`}`,
         );
         break;
       case 'run':
@@ -95,9 +109,7 @@ export class Progress {
 
   #status(done: number, left: string): void {
     if (!this.#live) return;
-    const cells = 30;
-    const filled = Math.round((cells * done) / this.#steps);
-    process.stderr.write(`[${'='.repeat(filled)}${' '.repeat(cells - filled)}] ${done}/${this.#steps}${left}`);
+    process.stderr.write(inOneLine(statusLine(done, this.#steps, left)));
   }
 
   #clear(): void {

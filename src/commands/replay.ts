@@ -14,7 +14,7 @@ Exit code 0 if the same came out to the last bit, 1 if not; on another device, d
 export function replayCommand(): Command {
   const command = new Command('replay')
     .description('Compute a captured step again')
-    .argument('<CAPTURE>', 'folder that training wrote: <run>/captures/step-...')
+    .argument('<CAPTURE>', 'folder that training wrote: <RUN>/captures/step-...')
     .addHelpText('after', examples);
   for (const [name, help] of [
     ['device', "auto, cuda, cuda:N, cpu (default: the capture's)"],

@@ -28,7 +28,7 @@ export function reportCommand(): Command {
   const { serveHost } = optionTable;
   return new Command('report')
     .description('Write or serve the report of a run')
-    .argument('<run>', 'run folder')
+    .argument('<RUN>', 'run folder')
     .option('--html <FILE>', 'where the report goes (default: report.html in the run folder)')
     .option('--serve', 'serve the report, live, in place of writing it; Ctrl-C ends that')
     .option('--port <N>', `with --serve: port (default: ${defaultPort})`, strictNumber('--port', 0, 65535, 'whole'))

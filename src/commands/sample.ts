@@ -14,6 +14,7 @@ import {
   generationRows,
   KeyValueCache,
   listCheckpoints,
+  modelPaths,
   resolveWeights,
   StreamDecoder,
   selectDevice,
@@ -56,10 +57,7 @@ const mostTexts = { cuda: 32, cpu: 8 };
 export function sampleCommand(): Command {
   return new Command('sample')
     .description('Texts from a trained model')
-    .option(
-      '--model <PATH>',
-      "a run, a checkpoint, a Hugging Face folder, or llm.c's model .bin (default: the newest run in runs/)",
-    )
+    .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--prompt <TEXT>', 'text to go on from; -: texts from standard input, one a line', '')
     .option('--count <N>', 'texts for each prompt', strictNumber('--count', 1, 100_000, 'whole'), 1)
     .option('--tokens <N>', 'most tokens to make of a text', strictNumber('--tokens', 1, 1_000_000, 'whole'), 128)

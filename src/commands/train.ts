@@ -2,12 +2,14 @@
 import { Command, Option } from 'commander';
 import { Gpt2Error, ToldError } from '../errors.ts';
 import {
+  customModel,
   launchRanks,
   type OptionName,
   type OptionRow,
   optionTable,
   placeFromEnvironment,
   planRun,
+  presetNames,
   type RunDescription,
   readOption,
   stopWithLauncher,
@@ -17,6 +19,7 @@ import {
   wantedRanks,
   withOptionsFile,
 } from '../index.ts';
+import { suggest } from './completion.ts';
 import { formatBytes, Progress } from './progress.ts';
 
 const examples = `
@@ -51,6 +54,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     const argument = row.alone === undefined ? `<${row.argument}>` : `[${row.argument}]`;
     const option = new Option(row.argument ? `${row.flag} ${argument}` : row.flag, help).preset(row.alone);
     if (Array.isArray(row.read)) option.choices(row.read);
+    if (name === 'model') suggest(option, () => [...presetNames, customModel]);
     command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
   }
   return command.action(async (flags: Record<string, unknown>) => {
@@ -97,7 +101,7 @@ function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
   return [
     `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
-    `${run.steps} steps of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
+    `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
   ].join('\n');
 }
 

@@ -9,6 +9,12 @@ import { type Check, failed, gib, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
+/** What mends a library, by what was found: building one changes nothing of what the environment asks for. */
+function mendOf(kind: LibraryKind, found: string): string {
+  if (found.includes('GPT2_KERNELS')) return 'correct or unset GPT2_KERNELS';
+  return process.env.GPT2_LIBRARY ? 'correct or unset GPT2_LIBRARY' : `npm run build:${kind}`;
+}
+
 /** GPUs as the driver's own tool lists them, and whether one is there that the CUDA library could use. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
   const query = '--query-gpu=name,compute_cap,memory.total,memory.free,driver_version';
@@ -43,8 +49,8 @@ export function checkLibrary(kind: LibraryKind, { hasGpu }: { hasGpu: boolean })
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const isNeeded = kind === 'cpu' || hasGpu;
   if (!isBuilt(kind)) {
-    const mend = `npm run build:${kind}`;
-    if (isNeeded) return failed(name, `there is no ${path}`, mend);
+    const found = `there is no ${path}`;
+    if (isNeeded) return failed(name, found, mendOf(kind, found));
     return ok(name, 'not built, and no GPU to run it');
   }
   try {
@@ -59,7 +65,7 @@ export function checkLibrary(kind: LibraryKind, { hasGpu }: { hasGpu: boolean })
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     if (!isNeeded) return ok(name, `${path}; not usable here: ${error.message}`);
-    return failed(name, error.message, `npm run build:${kind}`);
+    return failed(name, error.message, mendOf(kind, error.message));
   }
 }
 
@@ -78,7 +84,7 @@ export function checkChoice(): Check {
     return ok(name, `the ${kind} library: ${why}${forced}`);
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
-    return failed(name, error.message, 'npm run build:cpu');
+    return failed(name, error.message, mendOf('cpu', error.message));
   }
 }
 

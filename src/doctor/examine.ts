@@ -26,6 +26,9 @@ export async function examine(tell: (check: Check) => void = () => {}): Promise<
       launched++;
     }
   }
-  if (launched === 0) add(failed('kernels', 'no library opens here', 'npm run build:cpu'));
+  if (launched === 0) {
+    const { mend = 'npm run build:cpu' } = checks.find(({ name }) => name === 'cpu library')!;
+    add(failed('kernels', 'no library opens here', mend));
+  }
   return checks;
 }

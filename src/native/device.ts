@@ -48,8 +48,11 @@ const dtypeCodes: Record<Dtype, number> = {
 /** A library's text without the function's name, which NativeError puts before it. */
 const ownText = (symbol: string, text: string): string => text.replace(`${symbol}: `, '');
 
-/** What to do where a device does not open. */
-const mend = 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
+/** What to do where a device does not open; the library's text names what a variable can be. */
+const mendOf = (detail: string): string =>
+  detail.includes('GPT2_KERNELS')
+    ? 'correct or unset GPT2_KERNELS'
+    : 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
 
 const statusName = (status: number): string =>
   Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
@@ -107,7 +110,7 @@ export class Device {
       const detail =
         context === 0n ? 'out of memory' : ownText('gpt2_context_create', this.#bindings.lastError({ context }));
       if (context !== 0n) this.#bindings.contextDestroy({ context });
-      throw new NativeError('gpt2_context_create', statusName(status), `${detail}; ${mend}`);
+      throw new NativeError('gpt2_context_create', statusName(status), `${detail}; ${mendOf(detail)}`);
     }
     this.#context = context;
     this.dtype = dtype;

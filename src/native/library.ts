@@ -27,6 +27,10 @@ export function libraryPath(kind: LibraryKind): string {
   return join(packageRoot, 'build', `libgpt2-${kind}.so`);
 }
 
+/** What to do about a library that is not what it should be. */
+const mendOf = (kind: LibraryKind): string =>
+  process.env.GPT2_LIBRARY ? 'GPT2_LIBRARY names it: correct or unset it' : `run \`npm run build:${kind}\``;
+
 /**
  * Loads a library once per process.
  * @throws Gpt2Error if it is not built, cannot be loaded, or speaks another ABI version
@@ -35,8 +39,11 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const path = libraryPath(kind);
   const known = loaded.get(path);
   if (known) return known;
-  const mend = `run \`npm run build:${kind}\``;
-  if (!existsSync(path)) throw new Gpt2Error(`the ${kind} library is not built: there is no ${path}; ${mend}`);
+  const mend = mendOf(kind);
+  if (!existsSync(path)) {
+    const what = process.env.GPT2_LIBRARY ? '' : `the ${kind} library is not built: `;
+    throw new Gpt2Error(`${what}there is no ${path}; ${mend}`);
+  }
   const library = open(path, mend);
   checkVersion(library, path, mend);
   const bindings = bind(library);

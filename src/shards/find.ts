@@ -1,7 +1,7 @@
 // A data-set folder: which of its files are shards of which role, and dataset.json, which says what they hold.
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 
@@ -9,6 +9,15 @@ export type Role = 'train' | 'val';
 
 /** "train" or "val" standing between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
+
+/** What makes the folders that prepro gives a name to. */
+export const preproOf: Readonly<Record<string, string>> = {
+  'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
+  'data/own-source': 'npm run prepro own-source',
+  'data/tinystories': 'npm run prepro tinystories',
+  'data/fineweb10B': 'npm run prepro -- fineweb --version 10B',
+  'data/edu_fineweb10B': 'npm run prepro -- fineweb --version edu',
+};
 
 /** Where prepro keeps unfinished work in a folder. */
 export const unfinishedFolder = '.prepro';
@@ -23,9 +32,8 @@ export const roleOfName = (name: string): Role[] =>
  */
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) {
-    throw new Gpt2Error(
-      `there is no data in ${folder}: run \`npm run prepro tinyshakespeare\`, or name a folder with --data`,
-    );
+    const make = preproOf[relative('', folder)] ?? preproOf['data/tinyshakespeare'];
+    throw new Gpt2Error(`there is no data in ${folder}: run \`${make}\`, or name another folder with --data`);
   }
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
     throw new Gpt2Error(`${folder} is not finished: run the same prepro again, it goes on where it was`);

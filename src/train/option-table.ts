@@ -1,5 +1,6 @@
 // THE table of training options: flag, meaning, default, range. The command line, --help, config files and the run's
 // configuration all come from it; options.ts reads values by it.
+import { modelPaths } from '../checkpoint/stored-model.ts';
 import { recomputeNames } from '../model/activations.ts';
 import { customModel, presetNames } from '../model/config.ts';
 import { scheduleNames } from './schedule.ts';
@@ -54,7 +55,7 @@ export const optionTable = {
     argument: 'NAME|PATH',
     read: 'text',
     defaultText: 'd12 on CUDA, d6 on CPU',
-    help: `${presetNames.join(', ')}; ${customModel}, of the sizes given; or weights to start from: a run, a checkpoint, llm.c's .bin`,
+    help: `${presetNames.join(', ')}; ${customModel}, of the sizes given; or weights to start from: ${modelPaths}`,
   },
   layers: { flag: '--layers', argument: 'N', read: whole(1, 1000), defaultText: "the model's", help: 'layers' },
   channels: { flag: '--channels', argument: 'N', read: whole(1, 65536), defaultText: "the model's", help: 'channels' },
@@ -141,14 +142,14 @@ export const optionTable = {
     argument: 'X',
     read: real(0, 1),
     default: 1,
-    help: 'share of the learning rate left at the end',
+    help: 'share of the learning rate that --schedule ends at; 1 holds it constant',
   },
   schedule: {
     flag: '--schedule',
     argument: 'NAME',
     read: scheduleNames,
     default: 'cosine',
-    help: scheduleNames.join(', '),
+    help: `how the rate falls to --final-lr-frac: ${scheduleNames.join(', ')} (the last fifth alone)`,
   },
   weightDecay: {
     flag: '--weight-decay',
@@ -246,7 +247,7 @@ export const optionTable = {
     flag: '--out',
     argument: 'DIR',
     read: 'text',
-    defaultText: 'runs/<data>-<model>-<time>',
+    defaultText: 'runs/<DATA>-<MODEL>-<TIME>',
     help: 'run folder: log, config, checkpoints',
   },
   resume: {

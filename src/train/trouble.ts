@@ -64,7 +64,7 @@ export async function stopAtBadStep(
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
       ...{ loss: captured(loss), norm: captured(norm) },
     });
-    return `captured in ${capture} (gpt2 replay)`;
+    return `captured: \`npm run gpt2 -- replay ${capture}\` computes it again`;
   });
   const saved = await save(run, step, position, finding, saving);
   // After the save, whose log ends before the step: a resumed run does it again.

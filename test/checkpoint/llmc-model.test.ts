@@ -85,7 +85,7 @@ describeBackends("llm.c's model file", (_, kind) => {
     [
       'the other type',
       setting(1, 5),
-      /^.*: \d+ bytes follow its last tensor, lnfb; name a run, a checkpoint or such a file$/,
+      /^.*: \d+ bytes follow its last tensor, lnfb; name a run, a checkpoint, a Hugging Face folder, or llm\.c's model \.bin$/,
     ],
     ['a byte too many', (bytes: Buffer) => Buffer.concat([bytes, Buffer.from([0])]), '1 bytes follow its last tensor'],
     [
@@ -94,6 +94,17 @@ describeBackends("llm.c's model file", (_, kind) => {
       /has \d+ bytes of \d+ and ends in lnfb; copy it again/,
     ],
     ['half of it', (bytes: Buffer) => bytes.subarray(0, bytes.length / 2), 'and ends in'],
+    ['GGUF in it', () => Buffer.alloc(2000, 'GGUF'), 'is a GGUF file, which is written and not read; name a run'],
+    [
+      'safetensors in it',
+      () => Buffer.concat([Buffer.from([16, 0, 0, 0, 0, 0, 0, 0]), Buffer.alloc(2000, '{}')]),
+      /model\.bin is a safetensors file, of weights alone: name the folder it is in, \//,
+    ],
+    [
+      'a PyTorch archive in it',
+      () => Buffer.alloc(2000, 'PK\x03\x04'),
+      "save the model with transformers' save_pretrained",
+    ],
     ['no header', (bytes: Buffer) => bytes.subarray(0, 1000), "it has 1000 bytes, less than the header's 1024"],
   ] as [string, (bytes: Buffer) => Buffer | undefined, string | RegExp][])(
     'with %s is refused',

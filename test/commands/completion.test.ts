@@ -70,6 +70,15 @@ describe('bash', () => {
       ['gpt2', 'export', '--format', ''],
       ['hf', 'llmc', 'gguf'],
     ],
+    [['gpt2', 'train', '--model', 'd1'], ['d12']],
+    [['gpt2', 'train', '--model', 'c'], ['custom']],
+    [
+      ['gpt2', 'bench', '--model', 'gpt2-'],
+      ['gpt2-medium', 'gpt2-large', 'gpt2-xl'],
+    ],
+    [['gpt2', 'compare', 'run', '--reference', 'llmc-d6'], ['llmc-d6-fp32-b4-t64']],
+    // A path goes to the shell's own completion of files.
+    [['gpt2', 'train', '--model', 'runs/'], []],
     [['gpt2', 'prepro', 'text', '--val'], ['--val-fraction']],
     [['gpt2', '--verbose', 'doc'], ['doctor']],
     // A value that is not known is left to the shell's own completion of files.
@@ -87,9 +96,11 @@ describe('bash', () => {
     const flags = Object.values(optionTable).map(({ flag }) => flag);
     expect(inBash('gpt2', 'train', '--').sort()).toEqual([...flags, '--help', '--verbose'].sort());
     const help = place.run(['--help']).stdout;
-    const commands = [...help.slice(help.indexOf('Commands:')).matchAll(/^ {2}([a-z]+) /gm)].map((match) => match[1]!);
+    const commands = [
+      ...help.slice(help.indexOf('Commands:'), help.indexOf('First steps:')).matchAll(/^ {2}([a-z]+) /gm),
+    ].map((match) => match[1]!);
     expect(commands.length).toBeGreaterThan(10);
-    expect(inBash('gpt2', '')).toEqual(commands.filter((name) => name !== 'gpt2'));
+    expect(inBash('gpt2', '')).toEqual(commands);
   });
 
   it('is registered for gpt2, and nothing typed is carried out', () => {
@@ -97,6 +108,13 @@ describe('bash', () => {
     expect(inBash('gpt2', 'train', '--data', '$(touch hacked)', '`touch hacked`')).toEqual([]);
     expect(run('bash', 'ls')).not.toContain('hacked');
   });
+});
+
+it('bash completes a function that runs npm, as --help shows it', () => {
+  const { stdout } = place.run(['completion', '--help']);
+  const defined = /^ {2}(gpt2\(\) .*)$/m.exec(stdout)![1]!;
+  const npm = `npm() { printf '%s|' "$@"; }; ${defined}; gpt2 train --steps 1`;
+  expect(run('bash', npm)).toBe('run|--silent|gpt2|--|train|--steps|1|');
 });
 
 describe.skipIf(missing('fish'))(`fish${skipped('fish')}`, () => {
@@ -112,6 +130,7 @@ describe.skipIf(missing('fish'))(`fish${skipped('fish')}`, () => {
     ['gpt2 train --sch', ['--schedule']],
     ['gpt2 prepro text --val', ['--val-fraction']],
     ['gpt2 prepro --val', []],
+    ['gpt2 bench --model gpt2-m', ['gpt2-medium']],
   ])('%s', (line, offered) => {
     expect(inFish(line).sort()).toEqual(offered);
   });

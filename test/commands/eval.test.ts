@@ -33,6 +33,10 @@ it("takes batches and data of the run, and gives its validation's figure", () =>
   expect(stderr).toMatch(/^run\/checkpoints\/step-00000002 on cpu \w+ fp32\n$/);
 });
 
+it('counts a batch as one', () => {
+  expect(evaluate('--model', 'run', '--steps', '1').stdout).toMatch(/^1 batch of 2 x 32, /m);
+});
+
 it('gives all figures as JSON', () => {
   const { code, stdout, stderr } = evaluate(
     ...['--model', 'run', '--role', 'train', '--batch', '4', '--seq', '16', '--steps', '3', '--json'],
@@ -82,7 +86,12 @@ it.each([
   ],
   ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp8'], 2, '--dtype takes one of fp32, tf32, bf16'],
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
-  ['a model that is not there', ['--model', 'none'], 1, 'there is no none: name a run or a checkpoint folder'],
+  [
+    'a model that is not there',
+    ['--model', 'none'],
+    1,
+    'there is no none: name a run, a checkpoint, a Hugging Face folder, or llm',
+  ],
   ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
   [
     'questions that are not there',

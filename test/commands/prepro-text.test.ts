@@ -92,7 +92,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
 
 const text = (...args: string[]) => ['text', ...args];
 it.each([
-  ['no file', text(), 2, "missing required argument 'file'"],
+  ['no file', text(), 2, "missing required argument 'FILE'"],
   ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it is not there'],
   ['a folder with nothing in it', text('folder'), 1, 'folder has no file in it'],
   ['Latin-1', text('latin1.txt'), 1, /^latin1\.txt is not UTF-8 at byte 4 \(0xe9\): .*iconv -f LATIN1/],

@@ -149,7 +149,12 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ],
     ['bf16 on the CPU', ['--dtype', 'bf16', '--model', 'elsewhere/bytes'], 1, 'bf16'],
     ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
-    ['a folder that is not there', ['--model', 'nothing'], 1, 'there is no nothing: name a run or a checkpoint folder'],
+    [
+      'a folder that is not there',
+      ['--model', 'nothing'],
+      1,
+      'there is no nothing: name a run, a checkpoint, a Hugging Face folder',
+    ],
     ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
     ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c: it has 5 bytes'],
     ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, "300 tokens, which is no tokenizer's"],

@@ -50,7 +50,7 @@ type Row = [code: 1 | 2, args: string[], what: string | RegExp, where: string[],
 const rows: Record<string, Row[]> = {
   gpt2: [
     [2, ['trian'], "unknown command 'trian'", ['Did you mean train?', 'gpt2 -- --help']],
-    [2, ['--version'], "unknown option '--version'", ['--help']],
+    [2, ['--versio'], "unknown option '--versio'", ['--help']],
   ],
   train: [
     [2, train('--batchsize', '4'), "unknown option '--batchsize'", ['train --help']],
@@ -82,6 +82,7 @@ const rows: Record<string, Row[]> = {
     [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
     [1, train('--config', 'none.json'), 'cannot be read: ENOENT', ['none.json', '--config']],
     [1, train('--data', 'none'), 'there is no data in none', ['prepro tinyshakespeare', '--data']],
+    [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['npm run prepro own-source']],
     [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
     [1, train('--data', 'notes.bin'), 'cannot be read as a folder', ['notes.bin', '--data']],
     [
@@ -133,7 +134,7 @@ const rows: Record<string, Row[]> = {
     [1, ['prepro', 'hellaswag'], 'the questions are not there', ['hellaswag_val.jsonl', '--from']],
     [1, ['prepro', 'hellaswag', '--from', 'none'], 'the questions none cannot be read', ['--from']],
     [1, ['prepro', 'hellaswag', '--from', 'lines.jsonl'], /no question .* at ctx/, ['line 1 of lines.jsonl', '--from']],
-    [2, ['prepro', 'text'], "missing required argument 'file'", ['prepro text --help']],
+    [2, ['prepro', 'text'], "missing required argument 'FILE'", ['prepro text --help']],
     [2, text('notes.txt', '--val-fraction', '2'), 'not "2"', ['--val-fraction takes']],
     [2, text('notes.txt', '--tokenizer', 'gpt4'), 'not "gpt4"', ['--tokenizer takes one of gpt2, bytes']],
     [2, text('notes.txt', '--separator', ''), 'a file is a document', ['--separator takes some text']],
@@ -156,7 +157,7 @@ const rows: Record<string, Row[]> = {
     [2, ['prepro', 'fineweb', '--shards', '0'], 'not "0"', ['--shards takes a whole number']],
     [2, ['prepro', 'fineweb', '--tokenizer', 'bytes'], '--tokenizer bytes needs the text', ['--from']],
     [1, ['prepro', 'fineweb', '--from', 'lines.jsonl'], 'has no text in the field "text"', ['lines.jsonl', '--field']],
-    [2, ['prepro', 'inspect'], "missing required argument 'shard'", ['prepro inspect --help']],
+    [2, ['prepro', 'inspect'], "missing required argument 'SHARD'", ['prepro inspect --help']],
     [2, ['prepro', 'inspect', 'data', '--at', '-1'], 'not "-1"', ['--at takes a whole number']],
     [1, ['prepro', 'inspect', 'none.bin'], 'cannot be opened: ENOENT', ['none.bin', 'prepro']],
     [1, ['prepro', 'inspect', 'notes.bin'], 'is not a token shard: it has 5 bytes', ['notes.bin', 'prepro']],
@@ -172,12 +173,12 @@ const rows: Record<string, Row[]> = {
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
     [1, ['sample', ...cpu], 'there is no trained model in runs/', ['npm run train', '--model']],
-    [1, ['sample', ...cpu, '--model', 'none'], 'there is no none', ['name a run or a checkpoint']],
+    [1, ['sample', ...cpu, '--model', 'none'], 'there is no none', ['name a run, a checkpoint, a Hugging Face folder']],
     [
       1,
       ['sample', ...cpu, '--model', 'data'],
       'data is neither a checkpoint nor a run',
-      ['name a folder that train wrote'],
+      ['name a run, a checkpoint, a Hugging Face folder'],
     ],
   ],
   eval: [
@@ -202,7 +203,7 @@ const rows: Record<string, Row[]> = {
     ],
   ],
   compare: [
-    [2, ['compare'], "missing required argument 'run'", ['compare --help']],
+    [2, ['compare'], "missing required argument 'RUN'", ['compare --help']],
     [2, ['compare', 'run', '--tolerance', 'x'], 'not "x"', ['--tolerance takes a number']],
     [2, ['compare', 'run', '--out', 'x.gif'], 'not "x.gif"', ['--out takes a file that ends in .svg or .png']],
     [1, ['compare', 'none'], 'none is not a run folder', ['none/log.jsonl', 'train']],
@@ -242,6 +243,8 @@ const rows: Record<string, Row[]> = {
   bench: [
     [2, ['bench', '--batch', '0'], 'not "0"', ['--batch takes a whole number']],
     [2, ['bench', ...cpu, '--model', 'runs/x'], 'not runs/x', ['--model takes d6']],
+    [2, ['bench', ...cpu, '--model', 'custom'], 'not custom', ['--model takes d6']],
+    [2, ['bench', ...cpu, '--batch', 'auto'], 'not "auto"', ['--batch takes a whole number from 1 to 65536']],
     [1, ['bench', ...cpu, '--out', 'none/x.json'], 'lies in a folder that is not there', ['--out none/x.json']],
     [1, ['bench', ...cpu, '--data', 'none'], 'there is no data in none', ['--data']],
   ],
@@ -252,8 +255,8 @@ const rows: Record<string, Row[]> = {
   replay: [
     [2, ['replay'], "missing required argument 'CAPTURE'", ['replay --help']],
     [2, ['replay', 'none', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
-    [1, ['replay', 'none'], 'none is not a capture', ['<run>/captures/step-']],
-    [1, ['replay', 'run'], 'run is not a capture', ['<run>/captures/step-']],
+    [1, ['replay', 'none'], 'none is not a capture', ['<RUN>/captures/step-']],
+    [1, ['replay', 'run'], 'run is not a capture', ['<RUN>/captures/step-']],
   ],
 };
 

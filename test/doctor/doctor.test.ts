@@ -28,14 +28,23 @@ it('finds this machine fit to train, line by line and as JSON', () => {
 it('says what mends a library that is not there, or is none', () => {
   writeFileSync(place.path('cpu-text.so'), 'no library');
   for (const [library, found] of [
-    ['cpu-nowhere.so', /^FAIL {2}cpu library +there is no .*cpu-nowhere\.so\n +-> npm run build:cpu$/m],
-    ['cpu-text.so', /^FAIL {2}cpu library +.*cpu-text\.so cannot be loaded: .*\n +-> npm run build:cpu$/m],
+    ['cpu-nowhere.so', /^FAIL {2}cpu library +there is no .*cpu-nowhere\.so\n +-> correct or unset GPT2_LIBRARY$/m],
+    ['cpu-text.so', /^FAIL {2}cpu library +.*cpu-text\.so cannot be loaded: .*\n +-> correct or unset GPT2_LIBRARY$/m],
   ] as const) {
     const { code, stdout, stderr } = place.run(['doctor'], { GPT2_LIBRARY: place.path(library) });
     expect(code).toBe(1);
     expect(stdout).toMatch(found);
     expect(stderr).toMatch(/^\d of \d+ checks failed: .*cpu library.*kernels$/m);
   }
+});
+
+it('says which code paths there are', () => {
+  const { code, stdout } = place.run(['doctor'], { GPT2_KERNELS: 'abacus' });
+  expect(code).toBe(1);
+  expect(stdout).toMatch(
+    /^FAIL {2}cpu library +.* one of .*portable.*, got abacus.*\n +-> correct or unset GPT2_KERNELS$/m,
+  );
+  expect(stdout).toMatch(/^FAIL {2}kernels +no library opens here\n +-> correct or unset GPT2_KERNELS$/m);
 });
 
 describe('a machine', () => {

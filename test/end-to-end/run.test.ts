@@ -44,6 +44,9 @@ it('logs every step in order, and the same on stdout with --json', () => {
     train('logged', '--steps', '4', '--val-every', '2', '--val-steps', '2', '--save-every', '2', '--json'),
   );
   expect(readFileSync(place.path('logged', 'log.jsonl'), 'utf8')).toBe(stdout);
+  for (const flag of ['--version', '-V']) {
+    expect(run([flag]).stdout).toBe(`${(JSON.parse(stdout.split('\n')[0]!) as { program: string }).program}\n`);
+  }
   const kinds = stdout
     .trim()
     .split('\n')

@@ -16,11 +16,11 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
+const start = (name: string, ...args: string[]) =>
+  spawnSync(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, ...args], { cwd: root, encoding: 'utf8' });
+
 function example(name: string, ...args: string[]): string {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', `examples/${name}.ts`, ...args], {
-    cwd: root,
-    encoding: 'utf8',
-  });
+  const { status, stdout, stderr } = start(name, ...args);
   expect(status, stderr).toBe(0);
   return stdout;
 }
@@ -41,6 +41,29 @@ it('perplexity', { timeout: 120_000 }, () => {
   const [total, ...words] = example('perplexity', place.path('run'), place.path('text.txt')).trim().split('\n');
   expect(total).toMatch(/^8 tokens: loss 10\.\d{4}, perplexity \d+\.\d$/);
   expect(words.length).toBe(5);
+});
+
+it('perplexity of a run with another tokenizer', { timeout: 120_000 }, () => {
+  writeFileSync(place.path('book.txt'), 'But soft, what light through yonder window breaks? '.repeat(50));
+  expect(
+    place.run(['prepro', 'text', 'book.txt', '--separator', '?', '--tokenizer', 'bytes', '--workers', '1']).code,
+  ).toBe(0);
+  const options = ['--seq', '16', '--batch', '1', '--steps', '1', '--val-every', '0'];
+  place.run(['train', '--data', 'data/book', '--out', 'bytes', ...tinyModel, ...options]);
+  const [total, first] = example('perplexity', place.path('bytes'), place.path('book.txt')).split('\n');
+  expect(total).toMatch(/^64 tokens: loss 5\.\d{4}, /);
+  expect(first).toMatch(/^\d\.\d\d {2}"."$/);
+});
+
+it.each([
+  ['perplexity', () => [place.path('run'), place.path('empty.txt')], /empty\.txt is empty: name a file of text$/],
+  ['perplexity', () => [], /^usage: perplexity\.ts RUN FILE$/],
+  ['learning-rate-finder', () => [data, '1'], /^a rate that rises takes at least 2 steps, not 1$/],
+] as [string, () => string[], RegExp][])('%s says in one line what is wrong', (name, args, message) => {
+  writeFileSync(place.path('empty.txt'), '');
+  const { status, stdout, stderr } = start(name, ...args());
+  expect([status, stdout]).toEqual([1, '']);
+  expect(stderr.trimEnd()).toMatch(message);
 });
 
 it('a run as an iteration: left early it stops, saved', async () => {

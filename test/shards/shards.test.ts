@@ -15,7 +15,10 @@ import {
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { findShards, readDataset } from '../../src/shards/find.ts';
+import { finewebVersions } from '../../src/datasets/fineweb.ts';
+import { datasetNames } from '../../src/datasets/prepare.ts';
+import { tinystories } from '../../src/datasets/tinystories.ts';
+import { findShards, preproOf, readDataset } from '../../src/shards/find.ts';
 import { openShard, writeShard } from '../../src/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -172,6 +175,13 @@ describe('findShards', () => {
     expect(() => findShards(place.path('nowhere'), 'val')).toThrow(
       /there is no data in .*nowhere: run `npm run prepro/,
     );
+  });
+
+  it('names the command that makes a folder of ours', () => {
+    const outs = [...datasetNames.map((name) => `data/${name}`), tinystories.out];
+    const versions = Object.entries(finewebVersions).map(([name, { out }]) => [out, `-- fineweb --version ${name}`]);
+    const commands = [...outs.map((out) => [out, out.slice('data/'.length)]), ...versions];
+    expect(preproOf).toEqual(Object.fromEntries(commands.map(([out, words]) => [out, `npm run prepro ${words}`])));
   });
 
   it('dataset.json: absent is fine, damaged is not', () => {
