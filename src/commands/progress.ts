@@ -42,6 +42,7 @@ const formatLoss = (loss: number | string): string => (typeof loss === 'number' 
 export class Progress {
   readonly #steps: number;
   readonly #width: number;
+  #resumedFrom: number | undefined;
   readonly #live = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
 
   constructor(steps: number) {
@@ -87,7 +88,8 @@ export class Progress {
         this.line(`${styleText('dim', `--- sample at step ${event.step}`)}\n${event.text}\n${styleText('dim', '---')}`);
         break;
       case 'checkpoint':
-        this.line(`saved ${event.path}`);
+        // The first line of a resumed run's log names where it comes from.
+        this.line(`${event.step === this.#resumedFrom ? 'going on from' : 'saved'} ${event.path}`);
         break;
       // The error that ends the run says it.
       case 'nonFinite':
@@ -98,6 +100,7 @@ export class Progress {
         );
         break;
       case 'run':
+        this.#resumedFrom = event.resumedFrom;
         break;
     }
   }

@@ -1,6 +1,5 @@
 // Opens everything a run needs, in the order in which mistakes are cheapest to find: options (settle.ts), data, run folder,
 // device, model, weights. The loop over steps is in train.ts.
-import { readFileSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
@@ -16,7 +15,7 @@ import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Sharing } from '../model/shards.ts';
 import { Device } from '../native/device.ts';
-import { packageRoot } from '../package-root.ts';
+import { programVersion } from '../package-root.ts';
 import { agree, codeHash } from '../ranks/agree.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
@@ -298,9 +297,4 @@ function configurationOf(options: SettledOptions, config: ModelConfig, steps: nu
   );
   const model = modelName(options.model, config);
   return { ...Object.fromEntries(what), model, ...config, steps } as Configuration;
-}
-
-function programVersion(): string {
-  const { version } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string };
-  return `gpt2.ts ${version}`;
 }

@@ -2,6 +2,7 @@
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { modelPaths } from '../checkpoint/stored-model.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
@@ -125,7 +126,7 @@ function startingPoint(model: string): Weights | undefined {
   if (model === customModel || presetConfig(model)) return undefined;
   if (!existsSync(model)) {
     throw new UsageError(
-      `--model takes ${presetNames.join(', ')}, ${customModel}, or a folder or file; there is no ${model}`,
+      `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; there is no ${model}`,
     );
   }
   return resolveWeights(model);
