@@ -18,6 +18,7 @@ export interface TextFlags {
   readonly shardTokens: number;
   readonly valFraction?: number;
   readonly workers?: number;
+  readonly overwrite?: boolean;
   readonly json?: boolean;
 }
 
@@ -85,6 +86,7 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
       'threads (default: one for each core, at most 6)',
       strictNumber('--workers', 1, 256, 'whole'),
     )
+    .option('--overwrite', 'replace a data set of another text or other options')
     .option('--json', 'the result as JSON on stdout');
 }
 

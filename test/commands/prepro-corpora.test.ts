@@ -146,6 +146,12 @@ describe('fineweb', () => {
       'fineweb_train_000002.bin',
       'fineweb_val_000000.bin',
     ]);
+    await expect(prepareFineweb({ ...options, version: 'edu', shards: 1 })).rejects.toThrow(
+      /shards holds a data set of kjj0.*: replace it with --overwrite, or name another folder/,
+    );
+    await expect(prepareFineweb({ ...options, from: [place.path('web')] })).rejects.toThrow(
+      /shards holds another data set: replace it with --overwrite, or name another folder/,
+    );
     const path = place.path('shards', 'fineweb_train_000001.bin');
     const bytes = readFileSync(path);
     bytes[3000]! ^= 1;

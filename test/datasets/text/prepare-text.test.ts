@@ -2,7 +2,7 @@
 // chunks, or kills in between; and the ids are those of encoding each document whole.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -208,7 +208,8 @@ describe('shards', () => {
     await prepare([text], place.path('workers-1'), more(1));
     expect(hashOf(place.path('workers-1'))).toEqual(before);
     // Another division of the same: shards of before do not stay beside it.
-    await prepare([text], place.path('workers'), { division: { prefix: 'many', shardTokens: 1e8, validation: 0.05 } });
+    const division = { prefix: 'many', shardTokens: 1e8, validation: 0.05 };
+    await prepare([text], place.path('workers'), { division, overwrite: true });
     expect(readdirSync(place.path('workers')).sort()).toEqual(['dataset.json', 'many_train.bin', 'many_val.bin']);
   });
 
@@ -242,6 +243,58 @@ describe('shards', () => {
     const { code, stderr } = place.run(['prepro', ...args]);
     expect(code, stderr).toBe(0);
     expect(hashOf(place.path('kill'))).toEqual(hashOf(place.path('whole')));
+  });
+
+  it('of another text or other options are replaced only if that is asked for', async () => {
+    const [one, two] = ['one', 'two'].map((name, index) => {
+      writeFileSync(place.path(`${name}.txt`), story(300_000, 20 + index));
+      return place.path(`${name}.txt`);
+    }) as [string, string];
+    const out = place.path('standing');
+    await prepare([one], out);
+    const before = hashOf(out);
+    for (const [paths, more, what] of [
+      [[two], {}, 'a data set made of another text'],
+      [[one, two], {}, 'a data set made of another text'],
+      [[one], { validation: 0.2 }, 'a data set made with other options'],
+      [[one], { tokenizer: 'bytes' }, 'a data set made with other options'],
+    ] as const) {
+      await expect(prepare([...paths], out, more)).rejects.toThrow(
+        `${out} holds ${what}: replace it with --overwrite, or name another folder with --out`,
+      );
+      expect(hashOf(out)).toEqual(before);
+    }
+    expect((await prepare([one], out)).present).toBe(true);
+    // Damage is mended: what was asked for is what stood there.
+    writeFileSync(join(out, 'standing_val.bin'), 'damaged');
+    expect((await prepare([one], out)).present).toBe(false);
+    expect(hashOf(out)).toEqual(before);
+    await prepare([two], out, { overwrite: true });
+    await prepare([two], place.path('fresh'), { division: { prefix: 'standing', shardTokens: 1e8, validation: 0.01 } });
+    expect(hashOf(out)).toEqual(hashOf(place.path('fresh')));
+    expect((await prepare([two], out, { overwrite: true })).present).toBe(true);
+  });
+
+  it("of no known making are not replaced either, and those of another's name only with dataset.json", async () => {
+    const text = place.path('known.txt');
+    const out = place.path('known');
+    writeFileSync(text, story(300_000, 22));
+    await prepare([text], out);
+    const before = hashOf(out);
+    const settings = { division: { prefix: 'renamed', shardTokens: 1e8, validation: 0.01 } };
+    await prepare([text], out, { ...settings, overwrite: true });
+    expect(readdirSync(out)).toEqual(['dataset.json', 'renamed_train.bin', 'renamed_val.bin']);
+    await prepare([text], out, { overwrite: true });
+    expect(hashOf(out)).toEqual(before);
+    rmSync(join(out, 'dataset.json'));
+    await expect(prepare([text], out)).rejects.toThrow('holds another data set: replace it with --overwrite');
+    await expect(prepare([text], out, { ...settings, overwrite: true })).rejects.toThrow(
+      'holds known_train.bin, which is of another data set: name another folder with --out',
+    );
+    writeFileSync(join(out, 'dataset.json'), '{');
+    await expect(prepare([text], out)).rejects.toThrow('holds another data set: replace it with --overwrite');
+    await prepare([text], out, { overwrite: true });
+    expect(hashOf(out)).toEqual(before);
   });
 
   it('a text that changed between a kill and the next run is encoded as it is now', async () => {
