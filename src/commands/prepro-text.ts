@@ -7,7 +7,7 @@ import { UsageError } from '../errors.ts';
 import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
 import { asTyped } from '../package-root.ts';
 import { formatBytes, formatDuration } from './progress.ts';
-import { strictNumber } from './strict-number.ts';
+import { share, strictNumber } from './strict-number.ts';
 
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
@@ -30,7 +30,8 @@ interface OwnFlags extends TextFlags {
 const help = `
 A folder stands for all files in it, in the order of their names; what begins with a dot is left out; .gz is unpacked.
 Every document is preceded by <|endoftext|>. Validation is a share of the documents, told by a hash of their text; of a
-document over 32 KiB, a share of its stretches of 16 to 32 KiB. A killed run goes on where it was; disk: twice the shards.
+document over 32 KiB, a share of its stretches of 16 to 32 KiB; where those are too few to choose from, the beginning of one.
+A killed run goes on where it was; disk: twice the shards.
 
 Examples:
   npm run prepro -- text book.txt                          data/book
@@ -72,9 +73,7 @@ export function preproTextCommand(): Command {
 export function addTextFlags(command: Command, shardTokens = defaultShardTokens): Command {
   return command
     .option('--tokenizer <NAME>', tokenizerNames.join(', '), 'gpt2')
-    .option('--val-fraction <X>', 'share of the documents that is validation (default: 0.01)', (text) =>
-      strictNumber('--val-fraction', 0, 1, 'any')(text),
-    )
+    .option('--val-fraction <X>', 'share of the text that is validation (default: 0.01)', share('--val-fraction'))
     .option(
       '--shard-tokens <N>',
       'most tokens in a shard',

@@ -6,7 +6,7 @@ import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Gpt2Error, UsageError } from '../../errors.ts';
-import { type Dataset, datasetFile, roleOfName } from '../../shards/find.ts';
+import { type Dataset, datasetFile, type Role, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
 import { isWhole, type Standing, standingIn, standsInTheWay } from '../standing.ts';
@@ -87,6 +87,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
       shards,
     };
     putInPlace(out, work, dataset, standing);
+    if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
     work.abandon();
@@ -128,7 +129,7 @@ function check(format: Format, { shardTokens, validation }: Division): void {
     throw new UsageError(`--shard-tokens takes a whole number from 1 to ${mostShardTokens}, not ${shardTokens}`);
   }
   if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
-    throw new UsageError(`--val-fraction takes a number between 0 and 1, not ${validation}`);
+    throw new UsageError(`--val-fraction takes a number over 0 and under 1, not ${validation}`);
   }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
@@ -170,6 +171,19 @@ const canonical = (value: unknown): string =>
       ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
       : inner,
   );
+
+/** Says if the share that became validation is far from the one asked for. */
+function tellShare(shards: Dataset['shards'], { validation }: Division, notice: (text: string) => void): void {
+  if (validation === 'first shard') return;
+  const sum = (role?: Role) =>
+    shards.reduce((sum, shard) => sum + (role === undefined || shard.role === role ? shard.tokens : 0), 0);
+  const share = sum('val') / sum();
+  if (share <= 2 * validation && share >= validation / 2) return;
+  const percent = (value: number) => `${Number((100 * value).toPrecision(2))}%`;
+  notice(
+    `validation is ${percent(share)} of the tokens, not ${percent(validation)}: there is too little text, or too much of it alike, to come closer; give more of it, or another --val-fraction`,
+  );
+}
 
 /** What a kill leaves of dataset.json while it is written. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;

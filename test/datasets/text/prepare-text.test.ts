@@ -213,6 +213,61 @@ describe('shards', () => {
     expect(readdirSync(place.path('workers')).sort()).toEqual(['dataset.json', 'many_train.bin', 'many_val.bin']);
   });
 
+  it('of a large text stay what they were', async () => {
+    const text = place.path('large.txt');
+    writeFileSync(text, story(9_000_000, 5));
+    const { dataset } = await prepare([text], place.path('large'));
+    expect(dataset.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
+      [5_524_368, 'd5ec80a34dd8fe819d73d54d063d8d1563be342bbda49bc022c0994d3e908be9'],
+      [36_599, '8e10d026634f2064a47ca0ae89725e8ccf67028b839c736d4d4d87d577f61570'],
+    ]);
+    const list = place.path('list.jsonl');
+    writeFileSync(list, Array.from({ length: 3000 }, (_, n) => JSON.stringify({ text: story(n, n) })).join('\n'));
+    const format = { kind: 'jsonl' as const, field: 'text' };
+    const { dataset: documents } = await prepare([list], place.path('list'), { format, validation: 0.02 });
+    expect(documents.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
+      [2_777_652, 'f67bbf8ace25fe10af854343f2b1ee0700d386606b09ebbe6fcd3fd134aa269d'],
+      [50_896, '65c9c4da78b4b31329e9759a1c15316d4c8679fd30df886644e8bfd80dac8b52'],
+    ]);
+  });
+
+  it('of little text, or of much that is alike, still have both roles, and a line says where the share is another', async () => {
+    const shares: Record<string, [asked: number, least: number, most: number, said: RegExp | undefined]> = {
+      'one short document': [0.01, 0.09, 0.11, /^validation is 1?\d(\.\d)?% of the tokens, not 1%: .*--val-fraction$/],
+      'one, half of it': [0.5, 0.45, 0.55, undefined],
+      'one, nearly all of it': [0.95, 0.94, 0.96, undefined],
+      'four short documents': [0.01, 0.02, 0.05, /^validation is [234](\.\d)?% of the tokens, not 1%: /],
+      'a book': [0.01, 0.005, 0.02, undefined],
+      'a line over and over': [0.01, 0.005, 0.02, undefined],
+    };
+    const texts: Record<string, string[]> = {
+      'four short documents': [6, 7, 8, 9].map((seed) => story(20_000, seed)),
+      'a book': [story(400_000, 10)],
+      'a line over and over': [`${'x'.repeat(1023)} `.repeat(3000)],
+    };
+    for (const [name, [validation, least, most, said]] of Object.entries(shares)) {
+      const notices: string[] = [];
+      const found = [1, 2].map(async (workers) => {
+        const folder = place.path(`${name} ${workers}`);
+        mkdirSync(folder);
+        const given = texts[name] ?? [story(12_000, 11)];
+        const inOrder = workers === 1 ? given : given.toReversed();
+        inOrder.forEach((text, index) => {
+          writeFileSync(join(folder, `${index}.txt`), text);
+        });
+        const out = join(folder, 'out');
+        const { dataset } = await prepare([folder], out, { validation, workers, notice: (line) => notices.push(line) });
+        const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
+        expect(val / (train + val), name).toBeGreaterThan(least);
+        expect(val / (train + val), name).toBeLessThan(most);
+        return documentsOf(out, 'val').sort();
+      });
+      expect(await found[0], name).toEqual(await found[1]);
+      expect(notices.length, notices[0]).toBe(said ? 2 : 0);
+      if (said) expect(notices[0]).toMatch(said);
+    }
+  });
+
   it('are the same after kills at any moment, and work that was done is kept', async () => {
     const text = place.path('killed.txt');
     writeFileSync(text, story(24_000_000, 3));
