@@ -57,16 +57,30 @@ export function preproTextCommand(): Command {
         throw new UsageError('--field and --separator exclude each other, give one: a line or row is a document');
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
+      const mark = separator === undefined ? undefined : unescaped(separator);
       const format =
-        field === undefined
-          ? { kind: 'text' as const, separator: separator === undefined ? undefined : unescaped(separator) }
-          : { kind: 'jsonl' as const, field };
+        field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
       const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
-      tell(
-        await withProgress((shown) => prepareText(findInputs(paths), { ...shown, ...flags, out, format, division })),
-        flags,
-      );
+      const inputs = findInputs(paths);
+      const made = await withProgress(async (shown) => {
+        const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
+        if (lines && field === undefined) shown.notice(takenAsItStands(lines.path));
+        const made = await prepareText(inputs, { ...shown, ...flags, out, format, division });
+        const files = inputs.filter(({ bytes }) => bytes > 0).length;
+        if (mark !== undefined && made.dataset.documents! <= files) shown.notice(dividesNothing(mark));
+        return made;
+      });
+      tell(made, flags);
     });
+}
+
+const takenAsItStands = (path: string): string =>
+  `${path} is taken as it stands, JSON and all: --field NAME takes the text in that field of each line`;
+
+function dividesNothing(separator: string): string {
+  const withReturns = separator.replaceAll(/\r?\n/g, '\r\n');
+  const hint = withReturns === separator ? '' : `; where lines end as on Windows it is ${JSON.stringify(withReturns)}`;
+  return `--separator ${JSON.stringify(separator)} stands between no documents, each file is one: give what does, with --overwrite${hint}`;
 }
 
 /** Adds the flags of every command that makes shards of text. */
