@@ -33,7 +33,7 @@ export interface TextOptions {
   readonly workers?: number;
   /** Replaces a data set of another text or other options that stands in `out`. */
   readonly overwrite?: boolean;
-  /** Told of bytes of the files that are read, and of all. */
+  /** Told of bytes of the files that are encoded, and of all. */
   readonly onProgress?: (done: number, total: number) => void;
   readonly notice?: (text: string) => void;
 }
@@ -62,7 +62,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
 
   const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
-  const onRead = (bytes: number) => {
+  const onEncoded = (bytes: number) => {
     done += bytes;
     onProgress?.(done, total);
   };
@@ -76,7 +76,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const work = new WorkFolder(out);
   if (work.existed) notice(`going on with what ${work.path} holds`);
   try {
-    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onRead });
+    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onEncoded });
     const { shards, documents } = assemble(parts, work.path, division, tokenizer.endOfText);
     const dataset: Dataset = {
       source: sourceOf(inputs),
@@ -102,22 +102,33 @@ async function encodeAll(
     encoding,
     folder,
     workers,
-    onRead,
-  }: { encoding: Encoding; folder: string; workers: number | undefined; onRead: (bytes: number) => void },
+    onEncoded,
+  }: { encoding: Encoding; folder: string; workers: number | undefined; onEncoded: (bytes: number) => void },
 ): Promise<{ parts: string[]; input: string }> {
   const pool = new ThreadPool({ encoding, folder }, workers ?? Math.min(mostDefaultThreads, availableParallelism()));
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
+  // Of the files themselves, which may be packed: what was read for a chunk counts when the chunk is encoded.
+  let read = 0;
+  const onRead = (bytes: number) => {
+    read += bytes;
+    onEncoded(0);
+  };
   try {
     for await (const chunk of chunksOf(inputs, encoding.format, { onRead, spare: pool.spare })) {
+      const bytes = read;
+      read = 0;
       const key = keyOf(chunk, encoding);
       const path = partPath(folder, chunk.index);
       fingerprint.update(key);
       parts.push(path);
-      if (hasPart(path, key)) pool.spare.push(chunk.bytes.buffer);
-      else await pool.run({ chunk, key });
+      if (hasPart(path, key)) {
+        pool.spare.push(chunk.bytes.buffer);
+        onEncoded(bytes);
+      } else await pool.run({ chunk, key }, () => onEncoded(bytes));
     }
     await pool.finish();
+    onEncoded(read);
   } finally {
     await pool.close();
   }

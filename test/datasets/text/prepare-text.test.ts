@@ -268,6 +268,23 @@ describe('shards', () => {
     }
   });
 
+  it('are told of as they are encoded, not as they are read', async () => {
+    const [text, out] = [place.path('told.txt.gz'), place.path('told')];
+    writeFileSync(text, gzipSync(story(14_000_000, 12), { level: 1 }));
+    const { size } = statSync(text);
+    const told: { done: number; parts: number }[] = [];
+    const onProgress = (done: number, total: number) => {
+      expect(total).toBe(size);
+      told.push({ done, parts: readdirSync(join(out, '.prepro')).filter((name) => /^part-\d+$/.test(name)).length });
+    };
+    await prepare([text], out, { workers: 1, onProgress });
+    // A part is of 4 MiB, which with what is read ahead is less than half of the file.
+    for (const { done, parts } of told) expect(done).toBeLessThanOrEqual((parts * size) / 2);
+    expect(told[0]!.done).toBe(0);
+    expect(told.at(-1)!.done).toBe(size);
+    expect(new Set(told.map(({ done }) => done)).size).toBeGreaterThan(3);
+  });
+
   it('are the same after kills at any moment, and work that was done is kept', async () => {
     const text = place.path('killed.txt');
     writeFileSync(text, story(24_000_000, 3));
