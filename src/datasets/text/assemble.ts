@@ -1,12 +1,9 @@
 // Parts to shards: which tokens are for validation, how many shards there are and how large, and their writing, one pass
 // over the parts for the counts and one for the tokens. All of it depends on the parts' content and order alone.
-import { createHash, type Hash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
 import { Gpt2Error } from '../../errors.ts';
 import type { Role } from '../../shards/find.ts';
-import { shardHeader } from '../../shards/shard.ts';
 import { type Part, readPart } from './parts.ts';
+import { type NamedSize, ShardSeries, type WrittenShard } from './shard-series.ts';
 
 /** A sequence of GPT-2's and the token behind it: with fewer, nothing is validated. */
 const leastValidation = 1025;
@@ -26,7 +23,7 @@ export interface Division {
 
 export interface Assembled {
   readonly documents: number;
-  readonly shards: { file: string; role: Role; tokens: number; sha256: string }[];
+  readonly shards: WrittenShard[];
 }
 
 type Tokens = Record<Role, number>;
@@ -207,11 +204,6 @@ function eachBlock(
   }
 }
 
-interface NamedSize {
-  readonly file: string;
-  readonly tokens: number;
-}
-
 /** llm.c's names. Shards are of one size, so that no last one is too short for a batch; of FineWeb as llm.c's are. */
 function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number): NamedSize[] {
   const shards = Math.ceil(total / shardTokens);
@@ -224,66 +216,4 @@ function namesOf({ prefix, shardTokens, validation }: Division, role: Role, tota
       : [Math.floor((index * total) / shards), Math.floor(((index + 1) * total) / shards)];
     return { file: `${prefix}_${role}${tail}.bin`, tokens: to - from };
   });
-}
-
-/** Writes tokens into shards of given sizes, one after the other. */
-class ShardSeries {
-  readonly #folder: string;
-  readonly #sizes: readonly NamedSize[];
-  readonly #hashes: string[] = [];
-  readonly #buffer = new Uint16Array(1 << 19);
-  #buffered = 0;
-  #open: { file: number; hash: Hash; left: number } | undefined;
-
-  constructor(folder: string, sizes: readonly NamedSize[]) {
-    this.#folder = folder;
-    this.#sizes = sizes;
-  }
-
-  write(tokens: Uint16Array): void {
-    for (let done = 0; done < tokens.length; ) {
-      this.#open ??= this.#start();
-      const room = Math.min(this.#buffer.length - this.#buffered, this.#open.left, tokens.length - done);
-      this.#buffer.set(tokens.subarray(done, done + room), this.#buffered);
-      this.#buffered += room;
-      this.#open.left -= room;
-      done += room;
-      if (this.#buffered === this.#buffer.length || this.#open.left === 0) this.#flush();
-      if (this.#open.left === 0) this.#end();
-    }
-  }
-
-  finish(role: Role): Assembled['shards'] {
-    return this.#sizes.map(({ file, tokens }, index) => ({ file, role, tokens, sha256: this.#hashes[index]! }));
-  }
-
-  close(): void {
-    if (this.#open) closeSync(this.#open.file);
-    this.#open = undefined;
-  }
-
-  #start() {
-    const { file: name, tokens } = this.#sizes[this.#hashes.length]!;
-    const header = shardHeader(tokens);
-    const opened = { file: openSync(join(this.#folder, name), 'w'), hash: createHash('sha256'), left: tokens };
-    this.#put(opened, header);
-    return opened;
-  }
-
-  #flush(): void {
-    this.#put(this.#open!, new Uint8Array(this.#buffer.buffer, 0, this.#buffered * 2));
-    this.#buffered = 0;
-  }
-
-  #put({ file, hash }: { file: number; hash: Hash }, bytes: Uint8Array): void {
-    hash.update(bytes);
-    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
-  }
-
-  #end(): void {
-    fsyncSync(this.#open!.file);
-    closeSync(this.#open!.file);
-    this.#hashes.push(this.#open!.hash.digest('hex'));
-    this.#open = undefined;
-  }
 }
