@@ -35,7 +35,7 @@ export function preproInspectCommand(): Command {
         `${found.path}: ${number(found.bytes)} bytes, sha256 ${found.sha256}`,
         `header: 20240520, version 1, ${number(found.tokens)} tokens`,
         `tokenizer: ${found.tokenizer}, a vocabulary of ${number(found.vocabularySize)}; the largest id is ${number(found.largest)}`,
-        `documents: ${number(found.documents)} begin here`,
+        `<|endoftext|>: ${number(found.endsOfText)}, before a document or a stretch of a long one`,
         `tokens ${number(at)} to ${number(at + found.ids.length - 1)}:`,
         found.text,
       ];

@@ -7,7 +7,7 @@ import { UsageError } from '../errors.ts';
 import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
 import { asTyped } from '../package-root.ts';
 import { formatBytes, formatDuration, inOneLine } from './progress.ts';
-import { strictNumber } from './strict-number.ts';
+import { share, strictNumber } from './strict-number.ts';
 
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
@@ -18,6 +18,7 @@ export interface TextFlags {
   readonly shardTokens: number;
   readonly valFraction?: number;
   readonly workers?: number;
+  readonly overwrite?: boolean;
   readonly json?: boolean;
 }
 
@@ -29,7 +30,8 @@ interface OwnFlags extends TextFlags {
 const help = `
 A folder stands for all files in it, in the order of their names; what begins with a dot is left out; .gz is unpacked.
 Every document is preceded by <|endoftext|>. Validation is a share of the documents, told by a hash of their text; of a
-document over 32 KiB, a share of its stretches of 16 to 32 KiB. A killed run goes on where it was; disk: twice the shards.
+document over 32 KiB, a share of its stretches of 16 to 32 KiB; where those are too few to choose from, the beginning of one.
+A killed run goes on where it was; disk: twice the shards.
 
 Examples:
   npm run prepro -- text book.txt                          data/book
@@ -55,25 +57,37 @@ export function preproTextCommand(): Command {
         throw new UsageError('--field and --separator exclude each other, give one: a line or row is a document');
       }
       const out = flags.out ?? join('data', basename(resolve(paths[0]!)).replace(/(?<=.)\..*$/s, ''));
+      const mark = separator === undefined ? undefined : unescaped(separator);
       const format =
-        field === undefined
-          ? { kind: 'text' as const, separator: separator === undefined ? undefined : unescaped(separator) }
-          : { kind: 'jsonl' as const, field };
+        field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
       const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
-      tell(
-        await withProgress((shown) => prepareText(findInputs(paths), { ...shown, ...flags, out, format, division })),
-        flags,
-      );
+      const inputs = findInputs(paths);
+      const made = await withProgress(async (shown) => {
+        const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
+        if (lines && field === undefined) shown.notice(takenAsItStands(lines.path));
+        const made = await prepareText(inputs, { ...shown, ...flags, out, format, division });
+        const files = inputs.filter(({ bytes }) => bytes > 0).length;
+        if (mark !== undefined && made.dataset.documents! <= files) shown.notice(dividesNothing(mark));
+        return made;
+      });
+      tell(made, flags);
     });
+}
+
+const takenAsItStands = (path: string): string =>
+  `${path} is taken as it stands, JSON and all: --field NAME takes the text in that field of each line`;
+
+function dividesNothing(separator: string): string {
+  const withReturns = separator.replaceAll(/\r?\n/g, '\r\n');
+  const hint = withReturns === separator ? '' : `; where lines end as on Windows it is ${JSON.stringify(withReturns)}`;
+  return `--separator ${JSON.stringify(separator)} stands between no documents, each file is one: give what does, with --overwrite${hint}`;
 }
 
 /** Adds the flags of every command that makes shards of text. */
 export function addTextFlags(command: Command, shardTokens = defaultShardTokens): Command {
   return command
     .option('--tokenizer <NAME>', tokenizerNames.join(', '), 'gpt2')
-    .option('--val-fraction <X>', 'share of the documents that is validation (default: 0.01)', (text) =>
-      strictNumber('--val-fraction', 0, 1, 'any')(text),
-    )
+    .option('--val-fraction <X>', 'share of the text that is validation (default: 0.01)', share('--val-fraction'))
     .option(
       '--shard-tokens <N>',
       'most tokens in a shard',
@@ -85,6 +99,7 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
       'threads (default: one for each core, at most 6)',
       strictNumber('--workers', 1, 256, 'whole'),
     )
+    .option('--overwrite', 'replace a data set of another text or other options')
     .option('--json', 'the result as JSON on stdout');
 }
 

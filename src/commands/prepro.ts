@@ -10,6 +10,7 @@ import { preproTextCommand } from './prepro-text.ts';
 interface Flags {
   readonly from?: string;
   readonly out?: string;
+  readonly overwrite?: boolean;
   readonly json?: boolean;
 }
 
@@ -41,6 +42,7 @@ export function preproCommand(): Command {
     .addArgument(dataset)
     .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
     .option('--out <DIR>', 'folder to write (default: data/<DATASET>)')
+    .option('--overwrite', 'replace another data set')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(async (name: string | undefined, flags: Flags) => {
@@ -51,7 +53,7 @@ export function preproCommand(): Command {
         throw new UsageError(`${what}: name one of ${known.join(', ')}`);
       }
       const notice = (text: string) => process.stderr.write(`${text}\n`);
-      const { folder, present, dataset } = await prepareDataset(name, { from: flags.from, out: flags.out, notice });
+      const { folder, present, dataset } = await prepareDataset(name, { ...flags, notice });
       if (flags.json) {
         process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
         return;

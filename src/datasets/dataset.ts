@@ -12,6 +12,8 @@ export interface DatasetSource {
   readonly description: string;
   /** What shard files begin with: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
+  /** What its documents may come from without --from: to tell its shards from those of another text. */
+  readonly sources: readonly string[];
   /** The documents, in order, and where they came from. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
   /** How many tokens from the start (validation first) or how many documents from the end are validation. */

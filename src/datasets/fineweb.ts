@@ -1,12 +1,13 @@
 // FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, of which 000000 is validation.
 // Either encoded here from Parquet files or JSON lines, or downloaded as the shards that others have made with llm.c's script.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
-import { type Dataset, datasetFile, type Role, readDataset } from '../shards/find.ts';
+import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
 import { gpt2 } from '../tokenizer/tokenizer.ts';
 import { download, huggingFace } from './download.ts';
+import { standingIn, standsInTheWay } from './standing.ts';
 import { findInputs } from './text/inputs.ts';
 import { type PreparedText, prepareText } from './text/prepare-text.ts';
 import { WorkFolder } from './text/work-folder.ts';
@@ -68,14 +69,21 @@ export async function prepareFineweb(options: FinewebOptions): Promise<PreparedT
   });
 }
 
+const sourceOf = ({ repository, description }: Version): string => `${repository} on Hugging Face: ${description}`;
+
 async function downloadShards(version: Version, options: FinewebOptions): Promise<PreparedText> {
-  const { out, shards: count = version.shards, tokenizer = gpt2.name } = options;
+  const { out, shards: count = version.shards, tokenizer = gpt2.name, overwrite } = options;
   if (tokenizer !== gpt2.name) throw new UsageError(`--tokenizer ${tokenizer} needs the text: give it with --from`);
   const wanted: { file: string; role: Role }[] = [{ file: `${version.prefix}_val_000000.bin`, role: 'val' }];
   for (let number = 1; number <= count; number++) {
     wanted.push({ file: `${version.prefix}_train_${String(number).padStart(6, '0')}.bin`, role: 'train' });
   }
-  const known = readDataset(out);
+  const { dataset, shards: replaced } = standingIn(out, version.prefix);
+  const known = dataset?.source === sourceOf(version) ? dataset : undefined;
+  if (dataset && !known) {
+    if (!overwrite) throw standsInTheWay(out, `a data set of ${dataset.source}`);
+    for (const file of [datasetFile, ...replaced]) rmSync(join(out, file), { force: true });
+  }
   const work = known ? undefined : new WorkFolder(out);
   try {
     const made = await fetchShards(wanted, { version, known, options });
@@ -112,8 +120,12 @@ async function fetchShards(
   for (const shard of known?.shards ?? []) {
     if (!wanted.some(({ file }) => file === shard.file) && existsSync(join(out, shard.file))) shards.push(shard);
   }
-  const source = `${version.repository} on Hugging Face: ${version.description}`;
-  const dataset: Dataset = { source, tokenizer: gpt2.name, vocabularySize: gpt2.vocabularySize, shards };
+  const dataset: Dataset = {
+    source: sourceOf(version),
+    tokenizer: gpt2.name,
+    vocabularySize: gpt2.vocabularySize,
+    shards,
+  };
   if (!present) writeDurably(join(out, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
   return { folder: out, present, dataset };
 }

@@ -1,4 +1,4 @@
-// What a token shard holds: its header, how many documents, and its text at a place, in the tokenizer that dataset.json beside
+// What a token shard holds: its header, how many ends of text, and its text at a place, in the tokenizer that dataset.json beside
 // it names.
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
@@ -13,8 +13,8 @@ export interface Inspection {
   readonly sha256: string;
   readonly tokenizer: string;
   readonly vocabularySize: number;
-  /** Ends of text, one before each document. */
-  readonly documents: number;
+  /** One before each document, and one where a long one goes on whose stretch before went to the other role. */
+  readonly endsOfText: number;
   /** The largest id. */
   readonly largest: number;
   /** Where the text below begins, and the ids it is of. */
@@ -39,13 +39,13 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   if (at >= shard.tokens)
     throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}: take --at under that`);
   shard.checkTokens(tokenizer.vocabularySize);
-  let documents = 0;
+  let endsOfText = 0;
   let largest = 0;
   const step = 1 << 20;
   for (let start = 0; start < shard.tokens; start += step) {
     for (const id of shard.read(start, Math.min(step, shard.tokens - start))) {
       if (id > largest) largest = id;
-      if (id === tokenizer.endOfText) documents++;
+      if (id === tokenizer.endOfText) endsOfText++;
     }
   }
   const ids = [...shard.read(at, Math.min(count, shard.tokens - at))];
@@ -56,7 +56,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: name,
     vocabularySize: tokenizer.vocabularySize,
-    documents,
+    endsOfText,
     largest,
     at,
     ids,

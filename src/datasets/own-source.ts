@@ -7,11 +7,13 @@ import { packageRoot } from '../package-root.ts';
 import type { DatasetSource } from './dataset.ts';
 
 const places = ['src', 'cuda', 'scripts', 'docs', 'README.md'];
+const source = `the files of gpt2.ts: ${places.join(', ')}`;
 
 export const ownSource: DatasetSource = {
   name: 'own-source',
   description: "gpt2.ts's own source files; needs no network",
   prefix: 'own_source',
+  sources: [source],
   validation: { lastDocumentsShare: 0.1 },
   async documents({ from }) {
     if (from) throw new UsageError('own-source takes no --from, leave it out: its files come with the package');
@@ -20,10 +22,7 @@ export const ownSource: DatasetSource = {
       .map((path) => relative(packageRoot, path))
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
     const documents = sorted.map((path) => readFileSync(join(packageRoot, path), 'utf8'));
-    return {
-      source: `the files of gpt2.ts: ${places.join(', ')}`,
-      documents: documents.filter((text) => text.trim() !== ''),
-    };
+    return { source, documents: documents.filter((text) => text.trim() !== '') };
   },
 };
 

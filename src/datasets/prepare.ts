@@ -4,11 +4,12 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { gpt2VocabularySize } from '../model/config.ts';
-import { type Dataset, datasetFile, fileHash, readDataset } from '../shards/find.ts';
+import { type Dataset, datasetFile } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
 import { encode, endOfText } from '../tokenizer/tokenizer.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
+import { isWhole, standingIn, standsInTheWay } from './standing.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
@@ -19,6 +20,8 @@ export interface PrepareOptions {
   readonly from?: string;
   /** Folder to write. Default data/<name>. */
   readonly out?: string;
+  /** Replaces a data set of another text that stands there. */
+  readonly overwrite?: boolean;
   readonly notice?: (text: string) => void;
 }
 
@@ -31,19 +34,23 @@ export interface Prepared {
 
 /**
  * Makes a data set's shards, unless they are there and right.
- * @throws UsageError for an unknown name; Gpt2Error if the source is not to be had or the folder cannot be written
+ * @throws UsageError for an unknown name; Gpt2Error if the source is not to be had, the folder cannot be written,
+ * or it holds another data set, which `overwrite` replaces
  */
 export async function prepareDataset(
   name: string,
-  { from, out, notice = () => {} }: PrepareOptions = {},
+  { from, out, overwrite, notice = () => {} }: PrepareOptions = {},
 ): Promise<Prepared> {
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}"; there are ${datasetNames.join(', ')}`);
   const folder = out ?? join('data', set.name);
 
-  // A given text may be another one, and own-source follows the package's files: both are always made anew.
-  const present = from || set === ownSource ? undefined : await presentAndRight(folder);
-  if (present) return { folder, present: true, dataset: present };
+  const { dataset: before, shards: replaced } = standingIn(folder, set.prefix);
+  const isOther = before !== undefined && !(from ? [from] : set.sources).includes(before.source);
+  if (isOther && !overwrite) throw standsInTheWay(folder, `a data set of ${before.source}`);
+  // A given text may have changed, and own-source follows the package's files: both are always made anew.
+  const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
+  if (mayStay && (await isWhole(folder, before))) return { folder, present: true, dataset: before };
 
   const { source, documents } = await set.documents({ from, notice });
   const { train, val } = split(set, documents.map(tokensOf));
@@ -54,7 +61,7 @@ export async function prepareDataset(
   try {
     mkdirSync(folder, { recursive: true });
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
-    rmSync(join(folder, datasetFile), { force: true });
+    for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
   } catch (cause) {
     throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
       cause,
@@ -72,18 +79,6 @@ export async function prepareDataset(
   const dataset: Dataset = { source, tokenizer: 'gpt2', vocabularySize: gpt2VocabularySize, shards };
   writeDurably(join(folder, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
   return { folder, present: false, dataset };
-}
-
-async function presentAndRight(folder: string): Promise<Dataset | undefined> {
-  try {
-    const dataset = readDataset(folder);
-    if (!dataset) return undefined;
-    for (const { file, sha256 } of dataset.shards)
-      if ((await fileHash(join(folder, file))) !== sha256) return undefined;
-    return dataset;
-  } catch {
-    return undefined;
-  }
 }
 
 /** <|endoftext|> and the document. */

@@ -7,12 +7,14 @@ import type { DatasetSource, SourceOptions } from './dataset.ts';
 
 const url = 'https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt';
 const sha256 = '86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed';
+const localSource = 'tinyshakespeare/input.txt of GPT2_DATASETS';
 const downloadMilliseconds = 60_000;
 
 export const tinyshakespeare: DatasetSource = {
   name: 'tinyshakespeare',
   description: '1.1 MB of Shakespeare, 338,028 tokens; the set of the recorded curves',
   prefix: 'tiny_shakespeare',
+  sources: [localSource, url],
   validation: { firstTokens: 32_768 },
   async documents(options) {
     const { text, source } = await findText(options);
@@ -33,7 +35,7 @@ async function findText({ from, notice }: SourceOptions): Promise<{ text: string
   if (local && existsSync(local)) {
     const bytes = readText(local);
     checkHash(bytes, local);
-    return { text: bytes.toString('utf8'), source: 'tinyshakespeare/input.txt of GPT2_DATASETS' };
+    return { text: bytes.toString('utf8'), source: localSource };
   }
   const bytes = await download();
   checkHash(bytes, url);

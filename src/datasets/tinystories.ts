@@ -12,7 +12,10 @@ const files = ['TinyStoriesV2-GPT4-train.txt', 'TinyStoriesV2-GPT4-valid.txt'];
 /** llm.c's names, and its single shard for each role. */
 export const tinystories = { out: join('data', 'tinystories'), prefix: 'TinyStories', shardTokens: 2 ** 31 - 1 };
 
-export type CorpusOptions = Pick<TextOptions, 'out' | 'tokenizer' | 'workers' | 'onProgress' | 'notice'> & {
+export type CorpusOptions = Pick<
+  TextOptions,
+  'out' | 'tokenizer' | 'workers' | 'overwrite' | 'onProgress' | 'notice'
+> & {
   /** Files or folders, instead of a download. */
   readonly from?: readonly string[];
   readonly shardTokens: number;

@@ -51,6 +51,17 @@ describe('tinystories', () => {
     expect(shard('data', 'tinystories', 'TinyStories_val.bin')).toEqual(tokensOf(valid));
   });
 
+  it.each([
+    ['TinyStories-train.txt', 'validation: give a file with "val" in its name, too'],
+    ['TinyStories-valid.txt', 'training: give a file with "train" in its name, too'],
+  ])('refuses %s alone, and leaves nothing', (name, message) => {
+    const { code, stderr } = place.run(['prepro', 'tinystories', '--from', `stories/${name}`, '--out', 'alone']);
+    expect(stderr).toMatch(/^none of the \d+ tokens are for /);
+    expect(stderr.trimEnd().endsWith(message), stderr).toBe(true);
+    expect(existsSync(place.path('alone'))).toBe(false);
+    expect(code).toBe(1);
+  });
+
   it('is downloaded where there is none', async () => {
     for (const [name, list] of [
       ['train', train],
@@ -146,6 +157,12 @@ describe('fineweb', () => {
       'fineweb_train_000002.bin',
       'fineweb_val_000000.bin',
     ]);
+    await expect(prepareFineweb({ ...options, version: 'edu', shards: 1 })).rejects.toThrow(
+      /shards holds a data set of kjj0.*: replace it with --overwrite, or name another folder/,
+    );
+    await expect(prepareFineweb({ ...options, from: [place.path('web')] })).rejects.toThrow(
+      /shards holds another data set: replace it with --overwrite, or name another folder/,
+    );
     const path = place.path('shards', 'fineweb_train_000001.bin');
     const bytes = readFileSync(path);
     bytes[3000]! ^= 1;

@@ -35,7 +35,7 @@ it('gives header, counts and text', () => {
     /^few_train\.bin: 1,0\d\d bytes, sha256 [0-9a-f]{64}\nheader: 20240520, version 1, 1\d tokens\n/,
   );
   expect(stdout).toContain(
-    'tokenizer: gpt2, a vocabulary of 50,257; the largest id is 50,256\ndocuments: 2 begin here\n',
+    'tokenizer: gpt2, a vocabulary of 50,257; the largest id is 50,256\n<|endoftext|>: 2, before a document or a stretch of a long one\n',
   );
   expect(stdout).toMatch(/tokens 0 to 1\d:\n<\|endoftext\|>Hello world<\|endoftext\|>ROMEO: naïve 🦜\n$/);
   expect(code).toBe(0);
@@ -44,7 +44,7 @@ it('gives header, counts and text', () => {
 it('begins where it is told, and gives JSON', () => {
   expect(inspect('few_train.bin', '--at', '1', '--count', '2').stdout).toMatch(/tokens 1 to 2:\nHello world\n$/);
   const found = JSON.parse(inspect('few_train.bin', '--at', '1', '--count', '2', '--json').stdout);
-  expect(found).toMatchObject({ at: 1, ids: [15496, 995], text: 'Hello world', documents: 2, tokenizer: 'gpt2' });
+  expect(found).toMatchObject({ at: 1, ids: [15496, 995], text: 'Hello world', endsOfText: 2, tokenizer: 'gpt2' });
 });
 
 it('reads bytes as bytes', () => {

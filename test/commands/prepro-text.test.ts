@@ -90,6 +90,43 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
   });
 });
 
+describe('says in one line', () => {
+  const paragraphs = Array.from({ length: 4000 }, (_, index) => `paragraph ${index} of several`);
+  const json = paragraphs.map((text) => JSON.stringify({ text })).join('\n');
+  const files: Record<string, string> = {
+    'unix.txt': paragraphs.join('\n\n'),
+    'windows.txt': paragraphs.join('\r\n\r\n'),
+    'dump.jsonl': json,
+  };
+  // Of so little text no line of its own about the share.
+  const share = ['--val-fraction', '0.2'];
+  it.each([
+    [
+      'that lines end otherwise than the separator',
+      ['windows.txt', '--separator', '\\n\\n'],
+      String.raw`--separator "\n\n" stands between no documents, each file is one: give what does, with --overwrite; where lines end as on Windows it is "\r\n\r\n"`,
+    ],
+    [
+      'that another separator is not there',
+      ['unix.txt', '--separator', '<|endoftext|>'],
+      '--separator "<|endoftext|>" stands between no documents, each file is one: give what does, with --overwrite',
+    ],
+    ['nothing of one that is', ['windows.txt', '--separator', '\\r\\n\\r\\n'], ''],
+    ['nothing of none', ['windows.txt'], ''],
+    [
+      'that lines of JSON are taken with all their signs',
+      ['dump.jsonl'],
+      'dump.jsonl is taken as it stands, JSON and all: --field NAME takes the text in that field of each line',
+    ],
+    ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
+  ])('%s', (_, args, said) => {
+    for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
+    const { code, stderr } = place.run(['prepro', 'text', ...args, '--out', 'said', '--overwrite', ...share]);
+    expect(stderr.trimEnd()).toBe(said);
+    expect(code).toBe(0);
+  });
+});
+
 const text = (...args: string[]) => ['text', ...args];
 it.each([
   ['no file', text(), 2, "missing required argument 'FILE'"],
@@ -107,8 +144,12 @@ it.each([
     2,
     '--tokenizer takes one of gpt2, bytes, not "gpt4"',
   ],
-  ['a share of 0', text('text.txt', '--val-fraction', '0'), 2, '--val-fraction takes a number between 0 and 1, not 0'],
-  ['a share of 2', text('text.txt', '--val-fraction', '2'), 2, '--val-fraction takes a number from 0 to 1, not "2"'],
+  ...['0', '1', '2'].map((share): [string, string[], number, string] => [
+    `a share of ${share}`,
+    text('text.txt', '--val-fraction', share),
+    2,
+    `--val-fraction takes a number over 0 and under 1, not "${share}"`,
+  ]),
   ['shards of nothing', text('text.txt', '--shard-tokens', '0'), 2, '--shard-tokens takes a whole number from 1'],
   ['no workers', text('text.txt', '--workers', '0'), 2, '--workers takes a whole number from 1 to 256, not "0"'],
   ['a separator of nothing', text('text.txt', '--separator', ''), 2, '--separator takes some text'],

@@ -60,6 +60,26 @@ describe('tinyshakespeare from other places', () => {
     expect(val.read(0, 1)[0]).toBe(endOfText);
   });
 
+  it('a folder of another text is left as it is, unless told otherwise', async () => {
+    const text = (words: string) => Array.from({ length: 9000 }, (_, index) => `${words} ${index}`).join('\n\n');
+    for (const name of ['one', 'two']) writeFileSync(place.path(`${name}.txt`), text(name));
+    const [one, two] = [place.path('one.txt'), place.path('two.txt')];
+    const out = place.path('data');
+    await prepareDataset('tinyshakespeare', { from: one, out });
+    const before = hash(place.path('data', 'tiny_shakespeare_train.bin'));
+    const refusal = `${out} holds a data set of ${one}: replace it with --overwrite, or name another folder with --out`;
+    for (const from of [two, undefined]) {
+      await expect(prepareDataset('tinyshakespeare', { from, out })).rejects.toThrow(refusal);
+    }
+    await expect(prepareDataset('own-source', { out })).rejects.toThrow(refusal);
+    expect(hash(place.path('data', 'tiny_shakespeare_train.bin'))).toBe(before);
+    await prepareDataset('tinyshakespeare', { from: one, out });
+    await prepareDataset('tinyshakespeare', { from: two, out, overwrite: true });
+    expect(hash(place.path('data', 'tiny_shakespeare_train.bin'))).not.toBe(before);
+    await prepareDataset('own-source', { out, overwrite: true });
+    expect(readdirSync(out).sort()).toEqual(['dataset.json', 'own_source_train.bin', 'own_source_val.bin']);
+  });
+
   it('a text too short, empty or missing is refused, and nothing is written', async () => {
     writeFileSync(place.path('short.txt'), 'a\n\nb');
     writeFileSync(place.path('empty.txt'), '');

@@ -101,7 +101,9 @@ describe('refuses', () => {
     writeFileSync(place.path('notes.bin'), 'notes');
     await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
     await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
-    await refused({ model: 'none.bin' }).rejects.toThrow(/--model takes d6, .*, Hugging Face file; there is no none/);
+    await refused({ model: 'none.bin' }).rejects.toThrow(
+      /--model takes d6, .* Hugging Face folder, .*; there is no none/,
+    );
   });
 });
 

@@ -1,12 +1,12 @@
 // Parts to shards: which tokens are for validation, how many shards there are and how large, and their writing, one pass
 // over the parts for the counts and one for the tokens. All of it depends on the parts' content and order alone.
-import { createHash, type Hash } from 'node:crypto';
-import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
-import { join } from 'node:path';
 import { Gpt2Error } from '../../errors.ts';
 import type { Role } from '../../shards/find.ts';
-import { shardHeader } from '../../shards/shard.ts';
 import { type Part, readPart } from './parts.ts';
+import { type NamedSize, ShardSeries, type WrittenShard } from './shard-series.ts';
+
+/** A sequence of GPT-2's and the token behind it: with fewer, nothing is validated. */
+const leastValidation = 1025;
 
 /** How tokens are divided. */
 export interface Division {
@@ -23,7 +23,7 @@ export interface Division {
 
 export interface Assembled {
   readonly documents: number;
-  readonly shards: { file: string; role: Role; tokens: number; sha256: string }[];
+  readonly shards: WrittenShard[];
 }
 
 type Tokens = Record<Role, number>;
@@ -33,7 +33,8 @@ type Tokens = Record<Role, number>;
  * @throws Gpt2Error if a part is damaged, one role would have no tokens, or the folder cannot be written
  */
 export function assemble(paths: readonly string[], folder: string, division: Division, endOfText: number): Assembled {
-  const counts = count(paths, division);
+  const counts = settle(paths, division);
+  check(counts, division);
   const writers = {
     train: new ShardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
     val: new ShardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
@@ -62,11 +63,21 @@ export function assemble(paths: readonly string[], folder: string, division: Div
   }
 }
 
+/** Which of the tokens that content divides are validation. */
+interface Settled {
+  /** Those of blocks below this fraction, */
+  readonly below: number;
+  /** and of these the first, by this share; the rest are for training. */
+  readonly kept: number;
+}
+
 interface Counts {
   readonly tokens: Tokens;
+  /** Without the ends of text, of which there are more or fewer as the order of files is. */
+  readonly content: Tokens;
   readonly documents: number;
-  /** Blocks below this fraction are validation. */
-  readonly below: number;
+  /** Whether all of it is divided by content. */
+  readonly isSplit: boolean;
 }
 
 /** Blocks below this fraction are validation: the share asked for, or, if that has none, just over the least there is. */
@@ -79,49 +90,84 @@ function boundary(paths: readonly string[], share: number): number {
   return least + Number.EPSILON;
 }
 
-function count(paths: readonly string[], division: Division): Counts {
+/** What is validation, and how many tokens have which role. */
+function settle(paths: readonly string[], division: Division): Settled & Counts {
   const { validation } = division;
-  const settled = { below: validation === 'first shard' ? 0 : boundary(paths, validation) };
+  const isFirst = validation === 'first shard';
+  const below = isFirst ? 0 : boundary(paths, validation);
+  const counts = count(paths, division, { below, kept: 1 });
+  const kept = isFirst || !counts.isSplit ? 1 : keptShare(counts.content, validation);
+  if (kept === 1) return { ...counts, below, kept };
+  return { ...count(paths, division, { below, kept }), below, kept };
+}
+
+/**
+ * Of many blocks, hashes choose about the share that is asked for; of few, or of many that say the same, they can choose all
+ * there is. Then the blocks that are chosen are divided themselves, each alike, so that the same text still has one role.
+ */
+function keptShare({ train, val }: Tokens, share: number): number {
+  const total = train + val;
+  const wanted = Math.max(share * total, Math.min(leastValidation, total / 10));
+  return val > 2 * wanted || train === 0 ? wanted / val : 1;
+}
+
+function count(paths: readonly string[], division: Division, settled: Settled): Counts {
   const tokens = { train: 0, val: 0 };
+  const content = { train: 0, val: 0 };
   let documents = 0;
+  let isSplit = true;
   const roles = new RoleOf(division, settled);
   for (const path of paths) {
     const part = readPart(path);
-    for (const { opens } of part.blocks) if (opens) documents++;
+    for (const { opens, role } of part.blocks) {
+      if (opens) documents++;
+      isSplit &&= role === 'split';
+    }
     eachBlock(part, roles, (role, needsBoundary, start, end) => {
+      content[role] += end - start;
       roles.spread(role, Number(needsBoundary) + end - start, (role, from, to) => {
         tokens[role] += to - from;
       });
     });
   }
+  return { tokens, content, documents, isSplit };
+}
+
+/** @throws Gpt2Error if train would not take what is made of so many tokens */
+function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   const total = tokens.train + tokens.val;
   if (total === 0)
     throw new Gpt2Error('there is no text in what was given, nothing to make tokens of: name files that hold some');
-  if (tokens.train === 0) {
+  const lacking = (['train', 'val'] as const).find((role) => tokens[role] === 0);
+  if (!lacking) return;
+  if (validation === 'first shard') {
     throw new Gpt2Error(
-      validation === 'first shard'
-        ? `all ${total} tokens are validation, the first shard: give a smaller --shard-tokens, or --val-fraction`
-        : `all ${total} tokens are validation: the text is too short to be divided, give more of it, or say with --separator what stands between documents`,
+      `all ${total} tokens are validation, the first shard: give a smaller --shard-tokens, or --val-fraction`,
     );
   }
-  if (tokens.val === 0) throw new Gpt2Error(`none of the ${total} tokens are validation: a text for it is missing`);
-  return { tokens, documents, ...settled };
+  const none = `none of the ${total} tokens are for ${lacking === 'train' ? 'training' : 'validation'}`;
+  throw new Gpt2Error(
+    isSplit
+      ? `${none}: the text is too short to be divided, give more of it, or say with --separator what stands between documents`
+      : `${none}: give a file with "${lacking}" in its name, too`,
+  );
 }
 
 /** Gives roles to blocks as they come, and to tokens where the first of them are validation. */
 class RoleOf {
-  readonly #below: number;
+  readonly #settled: Settled;
   #firstLeft: number;
   previous: Role | undefined;
 
-  constructor({ validation, shardTokens }: Division, { below }: Pick<Counts, 'below'>) {
-    this.#below = below;
+  constructor({ validation, shardTokens }: Division, settled: Settled) {
+    this.#settled = settled;
     this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
   }
 
-  of({ role, fraction }: Part['blocks'][number]): Role {
-    if (role !== 'split') return role;
-    return fraction < this.#below ? 'val' : 'train';
+  /** How many of a block's tokens are validation: the first ones. */
+  validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
+    if (role !== 'split') return role === 'val' ? tokens : 0;
+    return fraction < this.#settled.below ? Math.floor(tokens * this.#settled.kept) : 0;
   }
 
   /** Tells which of the next `count` tokens go where: of the first shard's, to validation. */
@@ -134,8 +180,8 @@ class RoleOf {
 }
 
 /**
- * The blocks of a part, their tokens as [start, end). A boundary is due where a document begins, and where the block before
- * went to the other role: what follows does not go on from what stands there.
+ * The blocks of a part, their tokens as [start, end). A boundary is due where a document begins, and where what stands before
+ * went to the other role: what follows does not go on from there.
  */
 function eachBlock(
   part: Part,
@@ -144,16 +190,18 @@ function eachBlock(
 ): void {
   let start = 0;
   for (const block of part.blocks) {
-    const role = roles.of(block);
-    give(role, block.opens || role !== roles.previous, start, start + block.tokens);
-    roles.previous = role;
-    start += block.tokens;
+    const end = start + block.tokens;
+    const cut = start + roles.validationOf(block);
+    for (const [role, from, to] of [
+      ['val', start, cut],
+      ['train', cut, end],
+    ] as const) {
+      if (from === to) continue;
+      give(role, (block.opens && from === start) || role !== roles.previous, from, to);
+      roles.previous = role;
+    }
+    start = end;
   }
-}
-
-interface NamedSize {
-  readonly file: string;
-  readonly tokens: number;
 }
 
 /** llm.c's names. Shards are of one size, so that no last one is too short for a batch; of FineWeb as llm.c's are. */
@@ -168,66 +216,4 @@ function namesOf({ prefix, shardTokens, validation }: Division, role: Role, tota
       : [Math.floor((index * total) / shards), Math.floor(((index + 1) * total) / shards)];
     return { file: `${prefix}_${role}${tail}.bin`, tokens: to - from };
   });
-}
-
-/** Writes tokens into shards of given sizes, one after the other. */
-class ShardSeries {
-  readonly #folder: string;
-  readonly #sizes: readonly NamedSize[];
-  readonly #hashes: string[] = [];
-  readonly #buffer = new Uint16Array(1 << 19);
-  #buffered = 0;
-  #open: { file: number; hash: Hash; left: number } | undefined;
-
-  constructor(folder: string, sizes: readonly NamedSize[]) {
-    this.#folder = folder;
-    this.#sizes = sizes;
-  }
-
-  write(tokens: Uint16Array): void {
-    for (let done = 0; done < tokens.length; ) {
-      this.#open ??= this.#start();
-      const room = Math.min(this.#buffer.length - this.#buffered, this.#open.left, tokens.length - done);
-      this.#buffer.set(tokens.subarray(done, done + room), this.#buffered);
-      this.#buffered += room;
-      this.#open.left -= room;
-      done += room;
-      if (this.#buffered === this.#buffer.length || this.#open.left === 0) this.#flush();
-      if (this.#open.left === 0) this.#end();
-    }
-  }
-
-  finish(role: Role): Assembled['shards'] {
-    return this.#sizes.map(({ file, tokens }, index) => ({ file, role, tokens, sha256: this.#hashes[index]! }));
-  }
-
-  close(): void {
-    if (this.#open) closeSync(this.#open.file);
-    this.#open = undefined;
-  }
-
-  #start() {
-    const { file: name, tokens } = this.#sizes[this.#hashes.length]!;
-    const header = shardHeader(tokens);
-    const opened = { file: openSync(join(this.#folder, name), 'w'), hash: createHash('sha256'), left: tokens };
-    this.#put(opened, header);
-    return opened;
-  }
-
-  #flush(): void {
-    this.#put(this.#open!, new Uint8Array(this.#buffer.buffer, 0, this.#buffered * 2));
-    this.#buffered = 0;
-  }
-
-  #put({ file, hash }: { file: number; hash: Hash }, bytes: Uint8Array): void {
-    hash.update(bytes);
-    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
-  }
-
-  #end(): void {
-    fsyncSync(this.#open!.file);
-    closeSync(this.#open!.file);
-    this.#hashes.push(this.#open!.hash.digest('hex'));
-    this.#open = undefined;
-  }
 }

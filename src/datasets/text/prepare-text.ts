@@ -2,13 +2,14 @@
 // under <folder>/.prepro until the shards are whole, so that a killed preparation goes on where it was; the shards are the
 // same then, and the same for any number of threads.
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Gpt2Error, UsageError } from '../../errors.ts';
-import { type Dataset, datasetFile, fileHash, readDataset, roleOfName } from '../../shards/find.ts';
+import { type Dataset, datasetFile, type Role, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
+import { isWhole, type Standing, standingIn, standsInTheWay } from '../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
@@ -30,7 +31,9 @@ export interface TextOptions {
   readonly tokenizer?: string;
   /** Threads that encode. Default: one for each core, at most 6. */
   readonly workers?: number;
-  /** Told of bytes of the files that are read, and of all. */
+  /** Replaces a data set of another text or other options that stands in `out`. */
+  readonly overwrite?: boolean;
+  /** Told of bytes of the files that are encoded, and of all. */
   readonly onProgress?: (done: number, total: number) => void;
   readonly notice?: (text: string) => void;
 }
@@ -44,10 +47,12 @@ export interface PreparedText {
 
 /**
  * Makes the shards of a text, unless they are there and right.
- * @throws UsageError for an option that cannot be; Gpt2Error for a file that cannot be read or is not what it must be
+ * @throws UsageError for an option that cannot be; Gpt2Error for a file that cannot be read or is not what it must be, and for
+ * a folder that holds another data set, which `overwrite` replaces
  */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<PreparedText> {
-  const { out, format, division, tokenizer: name = 'gpt2', workers, onProgress, notice = () => {} } = options;
+  const { out, format, division, tokenizer: name = 'gpt2', workers, overwrite, onProgress } = options;
+  const { notice = () => {} } = options;
   const tokenizer = tokenizerNamed(name);
   if (!tokenizer)
     throw new UsageError(`--tokenizer takes one of ${tokenizerNames.join(', ')}, not ${JSON.stringify(name)}`);
@@ -57,19 +62,21 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
 
   const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
-  const onRead = (bytes: number) => {
+  const onEncoded = (bytes: number) => {
     done += bytes;
     onProgress?.(done, total);
   };
 
-  refuseOthersShards(out, division.prefix);
-  const present = await presentAndRight(out, inputs, encoding, made);
-  if (present) return { folder: out, present: true, dataset: present };
+  const standing = standingIn(out, division.prefix);
+  const difference = await differenceOf(standing, inputs, encoding, made);
+  const { dataset: before } = standing;
+  if (before && !difference && (await isWhole(out, before))) return { folder: out, present: true, dataset: before };
+  if (difference && standing.isFinished && !overwrite) throw standsInTheWay(out, difference);
 
   const work = new WorkFolder(out);
   if (work.existed) notice(`going on with what ${work.path} holds`);
   try {
-    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onRead });
+    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onEncoded });
     const { shards, documents } = assemble(parts, work.path, division, tokenizer.endOfText);
     const dataset: Dataset = {
       source: sourceOf(inputs),
@@ -79,7 +86,8 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
       made: { ...made, input },
       shards,
     };
-    putInPlace(out, work, dataset, division.prefix);
+    putInPlace(out, work, dataset, standing);
+    if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
     work.abandon();
@@ -94,22 +102,33 @@ async function encodeAll(
     encoding,
     folder,
     workers,
-    onRead,
-  }: { encoding: Encoding; folder: string; workers: number | undefined; onRead: (bytes: number) => void },
+    onEncoded,
+  }: { encoding: Encoding; folder: string; workers: number | undefined; onEncoded: (bytes: number) => void },
 ): Promise<{ parts: string[]; input: string }> {
   const pool = new ThreadPool({ encoding, folder }, workers ?? Math.min(mostDefaultThreads, availableParallelism()));
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
+  // Of the files themselves, which may be packed: what was read for a chunk counts when the chunk is encoded.
+  let read = 0;
+  const onRead = (bytes: number) => {
+    read += bytes;
+    onEncoded(0);
+  };
   try {
     for await (const chunk of chunksOf(inputs, encoding.format, { onRead, spare: pool.spare })) {
+      const bytes = read;
+      read = 0;
       const key = keyOf(chunk, encoding);
       const path = partPath(folder, chunk.index);
       fingerprint.update(key);
       parts.push(path);
-      if (hasPart(path, key)) pool.spare.push(chunk.bytes.buffer);
-      else await pool.run({ chunk, key });
+      if (hasPart(path, key)) {
+        pool.spare.push(chunk.bytes.buffer);
+        onEncoded(bytes);
+      } else await pool.run({ chunk, key }, () => onEncoded(bytes));
     }
     await pool.finish();
+    onEncoded(read);
   } finally {
     await pool.close();
   }
@@ -121,7 +140,7 @@ function check(format: Format, { shardTokens, validation }: Division): void {
     throw new UsageError(`--shard-tokens takes a whole number from 1 to ${mostShardTokens}, not ${shardTokens}`);
   }
   if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
-    throw new UsageError(`--val-fraction takes a number between 0 and 1, not ${validation}`);
+    throw new UsageError(`--val-fraction takes a number over 0 and under 1, not ${validation}`);
   }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
@@ -137,33 +156,23 @@ export function shardPrefix(folder: string): string {
   return roleOfName(`${name}.bin`).length > 0 ? 'text' : name;
 }
 
-/** The data set that is there, if it was made of the same text in the same way. */
-async function presentAndRight(
-  folder: string,
+/** What stands there instead of the data set asked for; undefined if it is that one, whole or not. */
+async function differenceOf(
+  { dataset }: Standing,
   inputs: readonly Input[],
   encoding: Encoding,
   made: Record<string, unknown>,
-): Promise<Dataset | undefined> {
-  let dataset: Dataset | undefined;
-  try {
-    dataset = readDataset(folder);
-  } catch {
-    return undefined;
-  }
-  if (!dataset?.made) return undefined;
+): Promise<string | undefined> {
+  if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
-  if (canonical(settings) !== canonical(made)) return undefined;
-  for (const { file, sha256 } of dataset.shards) {
-    const path = join(folder, file);
-    if (!existsSync(path) || (await fileHash(path)) !== sha256) return undefined;
-  }
+  if (canonical(settings) !== canonical(made)) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
   const spare: ArrayBuffer[] = [];
   for await (const chunk of chunksOf(inputs, encoding.format, { spare })) {
     fingerprint.update(keyOf(chunk, encoding));
     spare.push(chunk.bytes.buffer);
   }
-  return fingerprint.digest('hex') === input ? dataset : undefined;
+  return fingerprint.digest('hex') === input ? undefined : 'a data set made of another text';
 }
 
 /** JSON with what is undefined left out, and names in order. */
@@ -174,40 +183,28 @@ const canonical = (value: unknown): string =>
       : inner,
   );
 
-const isOwnShard = (name: string, prefix: string): boolean =>
-  ['train', 'val'].some((role) => {
-    const start = `${prefix}_${role}`;
-    return name.startsWith(start) && /^(_\d{6,})?\.bin$/.test(name.slice(start.length));
-  });
-
-/** Shards of another name beside ours would be trained on with them. */
-function refuseOthersShards(folder: string, prefix: string): void {
-  if (!existsSync(folder)) return;
-  const other = namesOf(folder).find((name) => roleOfName(name).length > 0 && !isOwnShard(name, prefix));
-  if (other)
-    throw new Gpt2Error(`${folder} holds ${other}, which is of another data set: name another folder with --out`);
-}
-
-function namesOf(folder: string): string[] {
-  try {
-    return readdirSync(folder).filter((name) => name.endsWith('.bin'));
-  } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-      cause,
-    });
-  }
+/** Says if the share that became validation is far from the one asked for. */
+function tellShare(shards: Dataset['shards'], { validation }: Division, notice: (text: string) => void): void {
+  if (validation === 'first shard') return;
+  const sum = (role?: Role) =>
+    shards.reduce((sum, shard) => sum + (role === undefined || shard.role === role ? shard.tokens : 0), 0);
+  const share = sum('val') / sum();
+  if (share <= 2 * validation && share >= validation / 2) return;
+  const percent = (value: number) => `${Number((100 * value).toPrecision(2))}%`;
+  notice(
+    `validation is ${percent(share)} of the tokens, not ${percent(validation)}: there is too little text, or too much of it alike, to come closer; give more of it, or another --val-fraction`,
+  );
 }
 
 /** What a kill leaves of dataset.json while it is written. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
 /** From here to dataset.json, the last to be written, train refuses the folder; a kill in between costs the assembling. */
-function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, prefix: string): void {
+function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, { shards }: Standing): void {
   try {
     rmSync(join(folder, datasetFile), { force: true });
-    for (const name of readdirSync(folder)) {
-      if (isOwnShard(name, prefix) || leftover.test(name)) rmSync(join(folder, name));
-    }
+    const leftovers = readdirSync(folder).filter((name) => leftover.test(name));
+    for (const name of [...shards, ...leftovers]) rmSync(join(folder, name), { force: true });
     for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
   } catch (cause) {
     throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {

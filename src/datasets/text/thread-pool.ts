@@ -17,6 +17,12 @@ export interface Order {
   readonly key: Uint8Array;
 }
 
+interface Thread {
+  readonly worker: Worker;
+  /** What to call when each of its orders, in turn, is done. */
+  readonly waiting: (() => void)[];
+}
+
 export interface Answer {
   /** The chunk's memory, given back. */
   readonly memory: ArrayBuffer;
@@ -33,7 +39,7 @@ export class ThreadPool {
   readonly spare: ArrayBuffer[] = [];
   readonly #task: Task;
   readonly #most: number;
-  readonly #threads: { worker: Worker; orders: number }[] = [];
+  readonly #threads: Thread[] = [];
   #fault: Error | undefined;
   #wake: () => void = () => {};
 
@@ -42,20 +48,20 @@ export class ThreadPool {
     this.#most = threads;
   }
 
-  /** Hands a chunk over; returns when there is room for another. The chunk's memory goes with it. @throws Gpt2Error, also of a chunk before */
-  async run(order: Order): Promise<void> {
+  /** Hands a chunk over, as soon as there is room; `onDone` is called when it is encoded. The chunk's memory goes with it. @throws Gpt2Error, also of a chunk before */
+  async run(order: Order, onDone: () => void): Promise<void> {
     let thread = this.#free();
     while (!thread) {
       await this.#answer();
       thread = this.#free();
     }
-    thread.orders++;
+    thread.waiting.push(onDone);
     thread.worker.postMessage(order, [order.chunk.bytes.buffer]);
   }
 
   /** Waits until all is done. @throws Gpt2Error */
   async finish(): Promise<void> {
-    while (this.#threads.some(({ orders }) => orders > 0)) await this.#answer();
+    while (this.#threads.some(({ waiting }) => waiting.length > 0)) await this.#answer();
     if (this.#fault) throw this.#fault;
   }
 
@@ -65,10 +71,10 @@ export class ThreadPool {
 
   #free() {
     if (this.#fault) throw this.#fault;
-    const [least] = this.#threads.toSorted((a, b) => a.orders - b.orders);
-    if (least?.orders === 0) return least;
+    const [least] = this.#threads.toSorted((a, b) => a.waiting.length - b.waiting.length);
+    if (least?.waiting.length === 0) return least;
     if (this.#threads.length < this.#most) return this.#start();
-    return least!.orders < chunksEach ? least : undefined;
+    return least!.waiting.length < chunksEach ? least : undefined;
   }
 
   #answer(): Promise<void> {
@@ -83,11 +89,12 @@ export class ThreadPool {
       workerData: { task: this.#task },
       resourceLimits: { maxYoungGenerationSizeMb: youngGeneration },
     });
-    const thread = { worker, orders: 0 };
+    const thread: Thread = { worker, waiting: [] };
     worker.on('message', ({ memory, refusal }: Answer) => {
-      thread.orders--;
+      const onDone = thread.waiting.shift()!;
       this.spare.push(memory);
-      if (refusal !== undefined) this.#fault ??= new Gpt2Error(refusal);
+      if (refusal === undefined) onDone();
+      else this.#fault ??= new Gpt2Error(refusal);
       this.#wake();
     });
     worker.on('error', (cause) => {

@@ -2,7 +2,7 @@
 // chunks, or kills in between; and the ids are those of encoding each document whole.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -208,8 +208,81 @@ describe('shards', () => {
     await prepare([text], place.path('workers-1'), more(1));
     expect(hashOf(place.path('workers-1'))).toEqual(before);
     // Another division of the same: shards of before do not stay beside it.
-    await prepare([text], place.path('workers'), { division: { prefix: 'many', shardTokens: 1e8, validation: 0.05 } });
+    const division = { prefix: 'many', shardTokens: 1e8, validation: 0.05 };
+    await prepare([text], place.path('workers'), { division, overwrite: true });
     expect(readdirSync(place.path('workers')).sort()).toEqual(['dataset.json', 'many_train.bin', 'many_val.bin']);
+  });
+
+  it('of a large text stay what they were', async () => {
+    const text = place.path('large.txt');
+    writeFileSync(text, story(9_000_000, 5));
+    const { dataset } = await prepare([text], place.path('large'));
+    expect(dataset.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
+      [5_524_368, 'd5ec80a34dd8fe819d73d54d063d8d1563be342bbda49bc022c0994d3e908be9'],
+      [36_599, '8e10d026634f2064a47ca0ae89725e8ccf67028b839c736d4d4d87d577f61570'],
+    ]);
+    const list = place.path('list.jsonl');
+    writeFileSync(list, Array.from({ length: 3000 }, (_, n) => JSON.stringify({ text: story(n, n) })).join('\n'));
+    const format = { kind: 'jsonl' as const, field: 'text' };
+    const { dataset: documents } = await prepare([list], place.path('list'), { format, validation: 0.02 });
+    expect(documents.shards.map(({ tokens, sha256 }) => [tokens, sha256])).toEqual([
+      [2_777_652, 'f67bbf8ace25fe10af854343f2b1ee0700d386606b09ebbe6fcd3fd134aa269d'],
+      [50_896, '65c9c4da78b4b31329e9759a1c15316d4c8679fd30df886644e8bfd80dac8b52'],
+    ]);
+  });
+
+  it('of little text, or of much that is alike, still have both roles, and a line says where the share is another', async () => {
+    const shares: Record<string, [asked: number, least: number, most: number, said: RegExp | undefined]> = {
+      'one short document': [0.01, 0.09, 0.11, /^validation is 1?\d(\.\d)?% of the tokens, not 1%: .*--val-fraction$/],
+      'one, half of it': [0.5, 0.45, 0.55, undefined],
+      'one, nearly all of it': [0.95, 0.94, 0.96, undefined],
+      'four short documents': [0.01, 0.02, 0.05, /^validation is [234](\.\d)?% of the tokens, not 1%: /],
+      'a book': [0.01, 0.005, 0.02, undefined],
+      'a line over and over': [0.01, 0.005, 0.02, undefined],
+    };
+    const texts: Record<string, string[]> = {
+      'four short documents': [6, 7, 8, 9].map((seed) => story(20_000, seed)),
+      'a book': [story(400_000, 10)],
+      'a line over and over': [`${'x'.repeat(1023)} `.repeat(3000)],
+    };
+    for (const [name, [validation, least, most, said]] of Object.entries(shares)) {
+      const notices: string[] = [];
+      const found = [1, 2].map(async (workers) => {
+        const folder = place.path(`${name} ${workers}`);
+        mkdirSync(folder);
+        const given = texts[name] ?? [story(12_000, 11)];
+        const inOrder = workers === 1 ? given : given.toReversed();
+        inOrder.forEach((text, index) => {
+          writeFileSync(join(folder, `${index}.txt`), text);
+        });
+        const out = join(folder, 'out');
+        const { dataset } = await prepare([folder], out, { validation, workers, notice: (line) => notices.push(line) });
+        const [train, val] = dataset.shards.map(({ tokens }) => tokens) as [number, number];
+        expect(val / (train + val), name).toBeGreaterThan(least);
+        expect(val / (train + val), name).toBeLessThan(most);
+        return documentsOf(out, 'val').sort();
+      });
+      expect(await found[0], name).toEqual(await found[1]);
+      expect(notices.length, notices[0]).toBe(said ? 2 : 0);
+      if (said) expect(notices[0]).toMatch(said);
+    }
+  });
+
+  it('are told of as they are encoded, not as they are read', async () => {
+    const [text, out] = [place.path('told.txt.gz'), place.path('told')];
+    writeFileSync(text, gzipSync(story(14_000_000, 12), { level: 1 }));
+    const { size } = statSync(text);
+    const told: { done: number; parts: number }[] = [];
+    const onProgress = (done: number, total: number) => {
+      expect(total).toBe(size);
+      told.push({ done, parts: readdirSync(join(out, '.prepro')).filter((name) => /^part-\d+$/.test(name)).length });
+    };
+    await prepare([text], out, { workers: 1, onProgress });
+    // A part is of 4 MiB, which with what is read ahead is less than half of the file.
+    for (const { done, parts } of told) expect(done).toBeLessThanOrEqual((parts * size) / 2);
+    expect(told[0]!.done).toBe(0);
+    expect(told.at(-1)!.done).toBe(size);
+    expect(new Set(told.map(({ done }) => done)).size).toBeGreaterThan(3);
   });
 
   it('are the same after kills at any moment, and work that was done is kept', async () => {
@@ -242,6 +315,58 @@ describe('shards', () => {
     const { code, stderr } = place.run(['prepro', ...args]);
     expect(code, stderr).toBe(0);
     expect(hashOf(place.path('kill'))).toEqual(hashOf(place.path('whole')));
+  });
+
+  it('of another text or other options are replaced only if that is asked for', async () => {
+    const [one, two] = ['one', 'two'].map((name, index) => {
+      writeFileSync(place.path(`${name}.txt`), story(300_000, 20 + index));
+      return place.path(`${name}.txt`);
+    }) as [string, string];
+    const out = place.path('standing');
+    await prepare([one], out);
+    const before = hashOf(out);
+    for (const [paths, more, what] of [
+      [[two], {}, 'a data set made of another text'],
+      [[one, two], {}, 'a data set made of another text'],
+      [[one], { validation: 0.2 }, 'a data set made with other options'],
+      [[one], { tokenizer: 'bytes' }, 'a data set made with other options'],
+    ] as const) {
+      await expect(prepare([...paths], out, more)).rejects.toThrow(
+        `${out} holds ${what}: replace it with --overwrite, or name another folder with --out`,
+      );
+      expect(hashOf(out)).toEqual(before);
+    }
+    expect((await prepare([one], out)).present).toBe(true);
+    // Damage is mended: what was asked for is what stood there.
+    writeFileSync(join(out, 'standing_val.bin'), 'damaged');
+    expect((await prepare([one], out)).present).toBe(false);
+    expect(hashOf(out)).toEqual(before);
+    await prepare([two], out, { overwrite: true });
+    await prepare([two], place.path('fresh'), { division: { prefix: 'standing', shardTokens: 1e8, validation: 0.01 } });
+    expect(hashOf(out)).toEqual(hashOf(place.path('fresh')));
+    expect((await prepare([two], out, { overwrite: true })).present).toBe(true);
+  });
+
+  it("of no known making are not replaced either, and those of another's name only with dataset.json", async () => {
+    const text = place.path('known.txt');
+    const out = place.path('known');
+    writeFileSync(text, story(300_000, 22));
+    await prepare([text], out);
+    const before = hashOf(out);
+    const settings = { division: { prefix: 'renamed', shardTokens: 1e8, validation: 0.01 } };
+    await prepare([text], out, { ...settings, overwrite: true });
+    expect(readdirSync(out)).toEqual(['dataset.json', 'renamed_train.bin', 'renamed_val.bin']);
+    await prepare([text], out, { overwrite: true });
+    expect(hashOf(out)).toEqual(before);
+    rmSync(join(out, 'dataset.json'));
+    await expect(prepare([text], out)).rejects.toThrow('holds another data set: replace it with --overwrite');
+    await expect(prepare([text], out, { ...settings, overwrite: true })).rejects.toThrow(
+      'holds known_train.bin, which is of another data set: name another folder with --out',
+    );
+    writeFileSync(join(out, 'dataset.json'), '{');
+    await expect(prepare([text], out)).rejects.toThrow('holds another data set: replace it with --overwrite');
+    await prepare([text], out, { overwrite: true });
+    expect(hashOf(out)).toEqual(before);
   });
 
   it('a text that changed between a kill and the next run is encoded as it is now', async () => {

@@ -1,0 +1,68 @@
+// What stands in a folder before a data set is made there. Another data set is replaced only where that is asked for; what is
+// no data set's that is known, never.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { type Dataset, datasetFile, fileHash, readDataset, roleOfName, unfinishedFolder } from '../shards/find.ts';
+
+export interface Standing {
+  /** What dataset.json says; undefined without one, and if it is damaged. */
+  readonly dataset: Dataset | undefined;
+  /** Names of the shards that making a data set here takes away: those of its own names, and those of the one that stands. */
+  readonly shards: readonly string[];
+  /** Whether it is a data set, and not what a kill left of one that was being put in place. */
+  readonly isFinished: boolean;
+}
+
+/**
+ * Looks into a folder in which shards named after `prefix` are to be made.
+ * @throws Gpt2Error if it cannot be read, or holds other shards, which would be trained on with them
+ */
+export function standingIn(folder: string, prefix: string): Standing {
+  if (!existsSync(folder)) return { dataset: undefined, shards: [], isFinished: false };
+  const dataset = datasetOf(folder);
+  const listed = new Set(dataset?.shards.map(({ file }) => file));
+  const shards = shardsIn(folder);
+  const other = shards.find((name) => !isOwnShard(name, prefix) && !listed.has(name));
+  if (other)
+    throw new Gpt2Error(`${folder} holds ${other}, which is of another data set: name another folder with --out`);
+  const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
+  return { dataset, shards, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
+}
+
+/** What to say where `what` stands and may not be replaced. */
+export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
+  new Gpt2Error(`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`);
+
+/** Whether a folder's shards are there, and as they were written. */
+export async function isWhole(folder: string, { shards }: Dataset): Promise<boolean> {
+  for (const { file, sha256 } of shards) {
+    const path = join(folder, file);
+    if (!existsSync(path) || (await fileHash(path)) !== sha256) return false;
+  }
+  return true;
+}
+
+function datasetOf(folder: string): Dataset | undefined {
+  try {
+    return readDataset(folder);
+  } catch {
+    return undefined;
+  }
+}
+
+function shardsIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).filter((name) => roleOfName(name).length > 0);
+  } catch (cause) {
+    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
+      cause,
+    });
+  }
+}
+
+const isOwnShard = (name: string, prefix: string): boolean =>
+  ['train', 'val'].some((role) => {
+    const start = `${prefix}_${role}`;
+    return name.startsWith(start) && /^(_\d{6,})?\.bin$/.test(name.slice(start.length));
+  });
