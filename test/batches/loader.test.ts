@@ -99,7 +99,7 @@ it('refuses a token beyond the vocabulary and a shard too short', () => {
 });
 
 it('validation takes the batch asked for, the largest that fits, or none', () => {
-  expect(planValidation({ shards: [shard], batch: 4, sequence: 10 })).toEqual({ batch: 4, ranks: 1 });
+  expect(planValidation({ shards: [shard], batch: 4, sequence: 10 })).toEqual({ batch: 4, ranks: 1, batches: 24 });
   const short = counting('val.bin', 35);
   const less = planValidation({ shards: [short], batch: 4, sequence: 10 });
   expect(less.batch).toBe(3);
@@ -112,8 +112,8 @@ it('validation takes the batch asked for, the largest that fits, or none', () =>
 it('validation of ranks takes the batch that fits all, or the same in each where not even a sequence each does', () => {
   const short = counting('val.bin', 35);
   const sizes = { shards: [short], batch: 4, sequence: 10 };
-  expect(planValidation({ ...sizes, batch: 1, ranks: 3 })).toEqual({ batch: 1, ranks: 3 });
+  expect(planValidation({ ...sizes, batch: 1, ranks: 3 })).toEqual({ batch: 1, ranks: 3, batches: 1 });
   expect(planValidation({ ...sizes, ranks: 2 })).toMatchObject({ batch: 1, ranks: 2 });
   expect(planValidation({ ...sizes, ranks: 2 }).notice).toContain('batches of 2: its 35 tokens hold no 8 sequences');
-  expect(planValidation({ ...sizes, ranks: 8 })).toMatchObject({ batch: 3, ranks: 1 });
+  expect(planValidation({ ...sizes, ranks: 8 })).toMatchObject({ batch: 3, ranks: 1, batches: 1 });
 });
