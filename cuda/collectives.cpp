@@ -70,18 +70,13 @@ int join_ranks(gpt2_context &context, gpt2_communicator &own, const nccl::Id &id
   return nccl_report(context, own, joined.result, function);
 }
 
-// Ends collectives under way. NCCL tells them to end at once, then waits for other ranks and for the graphs that held them:
-// longer than this, and its thread is left behind, since the process is about to end.
-constexpr std::chrono::seconds kAbortPatience{3};
-
-int abort_within_patience(const gpt2_communicator &own, int device) {
-  auto promise = std::make_shared<std::promise<int>>();
-  std::future<int> future = promise->get_future();
-  std::thread([promise, abort = own.library.comm_abort, joined = own.joined, device] {
+// Ends collectives under way, on a thread of its own: NCCL tells them to end at once, then waits for the graphs that hold
+// them, which can be freed only when they have ended. Whoever abandons ranks is about to end the process.
+void abort_beside(const gpt2_communicator &own, int device) {
+  std::thread([abort = own.library.comm_abort, joined = own.joined, device] {
     cudaSetDevice(device);
-    promise->set_value(abort(joined));
+    abort(joined);
   }).detach();
-  return future.wait_for(kAbortPatience) == std::future_status::ready ? future.get() : nccl::kInProgress;
 }
 
 // Puts the communicator's stream behind what the context's holds.
@@ -145,7 +140,12 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
 int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) {
   const std::unique_ptr<gpt2_communicator> own(communicator);
   const int device = cuda(*context).device;
-  const int result = abandon ? abort_within_patience(*own, device) : own->library.comm_destroy(own->joined);
+  if (abandon) {
+    // Its stream and events stay: freeing them would wait for what they hold.
+    abort_beside(*own, device);
+    return GPT2_OK;
+  }
+  const int result = own->library.comm_destroy(own->joined);
   cudaEventDestroy(own->before);
   cudaEventDestroy(own->behind);
   cudaStreamDestroy(own->stream);

@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 7
+#define GPT2_ABI_VERSION 8
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -81,6 +81,11 @@ typedef struct gpt2_communicator gpt2_communicator; /* what joins the ranks of a
 
 /* The GPT2_ABI_VERSION the library was built with. */
 GPT2_API int gpt2_abi_version(void);
+
+/* Ends the process after a time, unless it has ended by then, having written a line to its standard error. For a process
+ * whose threads may be held in a driver for ever, its way out through exit(3) too.
+ *   text [bytes]  UTF-8 */
+GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
 
 /* Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error can be
  * asked; it must be destroyed all the same.
@@ -396,8 +401,8 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
-/* Leaves. With `abandon` not 0, collectives under way are ended without their result: they may be waiting for a rank
- * that is gone. Graphs with its collectives must be freed before. */
+/* Leaves. Graphs with its collectives must be freed before. With `abandon` not 0 collectives under way are ended without
+ * their result, since they may be waiting for a rank that is gone: then it returns at once, and graphs are freed after. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 7;
+export const abiVersion = 8;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -49,6 +49,12 @@ export const GPT2_COMMUNICATOR = {
 export interface Bindings {
   /** The GPT2_ABI_VERSION the library was built with. */
   abiVersion(): number;
+  /**
+   * Ends the process after a time, unless it has ended by then, having written a line to its standard error. For a process
+   * whose threads may be held in a driver for ever, its way out through exit(3) too.
+   *   text [bytes]  UTF-8
+   */
+  endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
    * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error can be
    * asked; it must be destroyed all the same.
@@ -321,8 +327,8 @@ export interface Bindings {
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
-   * Leaves. With `abandon` not 0, collectives under way are ended without their result: they may be waiting for a rank
-   * that is gone. Graphs with its collectives must be freed before.
+   * Leaves. Graphs with its collectives must be freed before. With `abandon` not 0 collectives under way are ended without
+   * their result, since they may be waiting for a rank that is gone: then it returns at once, and graphs are freed after.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /** GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
@@ -355,6 +361,7 @@ export interface Bindings {
 /** What koffi needs to know of each function. */
 export const signatures: Record<keyof Bindings, { symbol: string; result: string; types: string[]; names: string[] }> = {
   abiVersion: { symbol: 'gpt2_abi_version', result: 'int', types: [], names: [] },
+  endLater: { symbol: 'gpt2_end_later', result: 'int', types: ['void *', 'int64_t', 'int32_t', 'int32_t'], names: ['text', 'bytes', 'milliseconds', 'exitCode'] },
   contextCreate: { symbol: 'gpt2_context_create', result: 'int', types: ['void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'device', 'dtype', 'threads', 'accumulates'] },
   contextDestroy: { symbol: 'gpt2_context_destroy', result: 'int', types: ['void *'], names: ['context'] },
   lastError: { symbol: 'gpt2_last_error', result: 'const char *', types: ['void *'], names: ['context'] },

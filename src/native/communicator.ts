@@ -57,13 +57,13 @@ export class Communicator {
 
   /** Closes it though collectives may be waiting for a rank that is gone: they end without a result. Throws nothing. */
   abandon(): void {
-    // NCCL waits for the graphs that it is part of.
-    this.device.dropGraphs();
     try {
       this.#destroy(1);
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
     }
+    // NCCL waits for the graphs that it is part of, and who frees one that is under way may wait for what is in it.
+    this.device.dropGraphs();
   }
 
   #destroy(abandon: 0 | 1): void {

@@ -322,7 +322,7 @@ export class Ranks {
       const seconds = Math.round(this.#patience / 1000);
       const reason =
         now - other.heard > this.#patience
-          ? `gave no sign of life for ${seconds} s, last in step ${other.step}`
+          ? `gave no sign of life for ${seconds} s, last in ${other.step < 0 ? 'its preparations' : `step ${other.step}`}`
           : other.step < furthest && now - other.since > this.#patience && now - other.heard < 3 * beatMilliseconds
             ? `is in step ${other.step}, and was waited for in step ${furthest} for ${seconds} s`
             : undefined;

@@ -11,9 +11,9 @@ import type { Ranks } from '../ranks/ranks.ts';
 /** NCCL opens connections and measures them first. */
 const joinMilliseconds = 120_000;
 const testMilliseconds = 30_000;
-/** How long a failed rank may take to let go of its GPU; rank 0 may be writing a checkpoint, and its launcher waits as long. */
-const endMilliseconds = 6000;
-const rootEndMilliseconds = 8000;
+/** How long a failed rank may take to let go of its GPU. Rank 0 may be writing a checkpoint; its launcher waits a little longer. */
+const endMilliseconds = 2500;
+const rootEndMilliseconds = 7000;
 const rounds = 20;
 
 /** @throws NativeError or Gpt2Error if the devices cannot reach each other, or do not add */
@@ -29,7 +29,7 @@ export async function connectDevices(
   const { rank, count } = ranks;
   const communicator = new Communicator(device, { id: Uint8Array.from(id), rank, ranks: count, timeoutMilliseconds });
   ranks.failed.catch(({ message }: Error) => {
-    if (isCuda) endLater(message, ranks.isRoot ? rootEndMilliseconds : endMilliseconds);
+    if (isCuda) endLater('cuda', message, ranks.isRoot ? rootEndMilliseconds : endMilliseconds);
     communicator.abandon();
   });
   try {

@@ -12,14 +12,14 @@ const run = (then: string) =>
       'tsx',
       '--input-type=module',
       '-e',
-      `import { endLater } from '${module}'; endLater('rank 1 is gone', 500); ${then}`,
+      `import { endLater } from '${module}'; endLater('cpu', 'rank 1 is gone', 500); ${then}`,
     ],
     { encoding: 'utf8', timeout: 20_000 },
   );
 
 it('ends a process that is stuck', () => {
-  const { signal, stderr } = run('for (;;);');
-  expect(signal).toBe('SIGKILL');
+  const { status, stderr } = run('for (;;);');
+  expect(status).toBe(1);
   expect(stderr).toBe('rank 1 is gone\n');
 });
 
@@ -27,4 +27,10 @@ it('leaves alone one that ends', () => {
   const { status, stderr } = run('process.exitCode = 3');
   expect(status).toBe(3);
   expect(stderr).toBe('');
+});
+
+it('ends one that is stuck on its way out', () => {
+  const { status, stderr } = run("process.on('exit', () => { for (;;); }); process.exit(3)");
+  expect(status).toBe(1);
+  expect(stderr).toBe('rank 1 is gone\n');
 });
