@@ -153,7 +153,7 @@ function shorten(text: string, length: number): string {
 }
 
 /** As XML text; control characters, which XML cannot hold, become spaces. */
-const escapeText = (text: string): string =>
+export const escapeText = (text: string): string =>
   text
     .replaceAll(/\p{Cc}/gu, ' ')
     .replaceAll('&', '&amp;')

@@ -1,0 +1,103 @@
+// What the GPUs of a job do during one step of training, and how much of the collectives runs beside the model: a table, an
+// SVG, and a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which needs its header and library
+// (timeline/build.ts says where they are looked for) and makes steps somewhat longer: bench-ranks.ts tells how long they are.
+//   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--steps 40]
+//     [--data data/tinyshakespeare] [--out build/timeline]
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { formatTable } from '../src/report/table.ts';
+import { buildRecorder } from './timeline/build.ts';
+import { stepChart } from './timeline/chart.ts';
+import { parseTimelines, type StepTimes, stepsOf, summarize, typicalStep, within } from './timeline/steps.ts';
+import { chromeTrace } from './timeline/trace.ts';
+
+const { values: flags } = parseArgs({
+  options: {
+    gpus: { type: 'string', default: '2' },
+    model: { type: 'string', default: 'd12' },
+    batch: { type: 'string', default: '8' },
+    steps: { type: 'string', default: '40' },
+    data: { type: 'string', default: 'data/tinyshakespeare' },
+    out: { type: 'string', default: 'build/timeline' },
+  },
+});
+/** Milliseconds: what hangs is ended. */
+const longestRun = 300_000;
+const root = fileURLToPath(new URL('..', import.meta.url));
+const out = resolve(flags.out);
+const files = Array.from({ length: Number(flags.gpus) }, (_, rank) => join(out, `rank-${rank}.tsv`));
+
+/** Trains with the recorder in every process that opens CUDA. */
+function record(recorder: string): void {
+  const run = mkdtempSync(join(tmpdir(), 'gpt2-timeline-'));
+  for (const file of files) rmSync(file, { force: true });
+  try {
+    const { status, stderr, error } = spawnSync(
+      process.execPath,
+      [
+        ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', flags.gpus],
+        ...['--model', flags.model, '--batch', flags.batch, '--seq', '1024', '--steps', flags.steps],
+        ...['--data', flags.data, '--order', 'sequence', '--val-every', '0', '--sample-every', '0', '--out', run],
+      ],
+      {
+        cwd: root,
+        encoding: 'utf8',
+        maxBuffer: 1 << 28,
+        timeout: longestRun,
+        env: { ...process.env, CUDA_INJECTION64_PATH: recorder, GPT2_TIMELINE: out },
+      },
+    );
+    if (status !== 0) throw error ?? new Error(stderr);
+  } finally {
+    rmSync(run, { recursive: true, force: true });
+  }
+}
+
+function describe({ kinds, collectives, idle }: StepTimes): string {
+  const row = (name: string, times: { count: number; ms: number; besideModel: number; alone: number }) => [
+    ...[name, String(times.count), times.ms.toFixed(3)],
+    ...[name === 'model' ? '' : times.besideModel.toFixed(3), times.alone.toFixed(3)],
+  ];
+  const table = formatTable([
+    ['', 'kernels', 'ms', 'beside the model', 'alone'],
+    ...kinds.map(({ kind, ...times }) => row(kind, times)),
+    ['nothing', '', idle.toFixed(3), '', ''],
+  ]);
+  if (collectives.count === 0) return table;
+  const share = (100 * collectives.besideModel) / collectives.ms;
+  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it beside the model`;
+}
+
+record(buildRecorder(out));
+const missing = files.filter((file) => !existsSync(file));
+if (missing.length > 0) throw new Error(`the run ended, but nothing wrote ${missing.join(', ')}`);
+const timelines = parseTimelines(files.map((file) => readFileSync(file, 'utf8')));
+for (const [rank, { notes }] of timelines.entries()) for (const note of notes) console.log(`rank ${rank}: ${note}`);
+
+// All ranks take the same steps, so the same index is the same step.
+const steps = timelines.map(({ kernels }) => stepsOf(kernels));
+const chosen = typicalStep(steps[0]!);
+const ranks = timelines.map(({ kernels }, rank) => {
+  const step = steps[rank]![chosen];
+  if (!step) throw new Error(`rank ${rank} has ${steps[rank]!.length} whole steps, rank 0 has ${steps[0]!.length}`);
+  return { step, kernels: within(kernels, step) };
+});
+for (const [rank, { kernels, step }] of ranks.entries()) {
+  const times = summarize(kernels, step);
+  console.log(`rank ${rank}, step ${chosen + 1} of ${flags.steps}: ${times.ms.toFixed(3)} ms\n${describe(times)}\n`);
+}
+const title = `${flags.model}, ${flags.gpus} x batch ${flags.batch} x 1024 tokens, step ${chosen + 1}`;
+writeFileSync(join(out, 'step.svg'), stepChart(title, ranks));
+const origin = Math.min(...ranks.map(({ step }) => step.start));
+writeFileSync(
+  join(out, 'step.json'),
+  chromeTrace(
+    ranks.map(({ kernels }) => kernels),
+    origin,
+  ),
+);
+console.log(`${join(out, 'step.svg')}, ${join(out, 'step.json')} (https://ui.perfetto.dev)`);

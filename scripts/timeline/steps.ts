@@ -1,0 +1,149 @@
+// What a recorded timeline says: the lines of record.cpp, the steps among them, and how long which kind of kernel ran beside
+// which. How it is drawn is left to chart.ts and trace.ts.
+
+/** Something that ran on a GPU; times in milliseconds since the first of all ranks. */
+export interface Kernel {
+  readonly start: number;
+  readonly end: number;
+  readonly stream: number;
+  /** Of the graph it is in; 0: none. */
+  readonly node: string;
+  /** Of its grid; 0: a copy or a fill. */
+  readonly blocks: number;
+  readonly name: string;
+}
+
+/** What a rank wrote. */
+export interface Timeline {
+  readonly kernels: readonly Kernel[];
+  /** What the recorder had to say. */
+  readonly notes: readonly string[];
+}
+
+/** Reads what each rank wrote. A last line without its end is left out: its process was ended in it. */
+export function parseTimelines(texts: readonly string[]): Timeline[] {
+  const files = texts.map((text) => text.split('\n').slice(0, -1));
+  const records = files.map((lines) =>
+    lines
+      .filter((line) => !line.startsWith('#'))
+      .map((line) => {
+        const [start, end, stream, node, blocks, name] = line.split('\t');
+        if (name === undefined) throw new Error(`not a line of a timeline: ${line}`);
+        return { start: BigInt(start!), end: BigInt(end!), stream: Number(stream), node: node!, blocks, name };
+      }),
+  );
+  // Nanoseconds since 1970 are beyond what a number holds.
+  const first = records.flat().reduce((least, { start }) => (start < least ? start : least), 1n << 64n);
+  return records.map((own, rank) => ({
+    kernels: own.map(({ start, end, blocks, ...rest }) => ({
+      ...{ start: Number(start - first) / 1e6, end: Number(end - first) / 1e6 },
+      ...{ blocks: Number(blocks), ...rest },
+    })),
+    notes: files[rank]!.flatMap((line) => (line.startsWith('#') ? [line.slice(1).trim()] : [])),
+  }));
+}
+
+export const collectives = ['reduce-scatter', 'all-gather', 'all-reduce', 'other NCCL'] as const;
+/** In the order in which they are told. */
+export const kinds = ['model', 'AdamW', ...collectives, 'copies'] as const;
+export type Kind = (typeof kinds)[number];
+
+export function kindOf({ name, blocks }: Pick<Kernel, 'name' | 'blocks'>): Kind {
+  if (/\bnccl/.test(name)) {
+    if (name.includes('ReduceScatter')) return 'reduce-scatter';
+    if (name.includes('AllGather')) return 'all-gather';
+    return name.includes('AllReduce') ? 'all-reduce' : 'other NCCL';
+  }
+  if (/::adamw_kernel\b/.test(name)) return 'AdamW';
+  return blocks === 0 ? 'copies' : 'model';
+}
+
+/** A half-open stretch of time. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+const lengthOf = (spans: readonly Span[]): number => spans.reduce((sum, { start, end }) => sum + end - start, 0);
+
+/** The times in which any of the spans is, in order and apart. */
+export function union(spans: readonly Span[]): Span[] {
+  const joined: { start: number; end: number }[] = [];
+  for (const { start, end } of spans.toSorted((a, b) => a.start - b.start)) {
+    const last = joined.at(-1);
+    if (last && start <= last.end) last.end = Math.max(last.end, end);
+    else joined.push({ start, end });
+  }
+  return joined;
+}
+
+/** How long both are; each in order and apart. */
+export function common(a: readonly Span[], b: readonly Span[]): number {
+  let sum = 0;
+  for (let i = 0, j = 0; i < a.length && j < b.length; ) {
+    sum += Math.max(0, Math.min(a[i]!.end, b[j]!.end) - Math.max(a[i]!.start, b[j]!.start));
+    if (a[i]!.end < b[j]!.end) i++;
+    else j++;
+  }
+  return sum;
+}
+
+/** Steps in order: each from the end of a gradient norm, which there is once a step, to the end of the next. */
+export function stepsOf(kernels: readonly Kernel[]): Span[] {
+  const ends = kernels.flatMap(({ name, end }) => (/::norm_kernel\(/.test(name) ? [end] : [])).sort((a, b) => a - b);
+  return ends.slice(1).map((end, index) => ({ start: ends[index]!, end }));
+}
+
+/** Which of the steps stands for all: of the last ones, where nothing warms up any more, the one of median length. */
+export function typicalStep(steps: readonly Span[], last = 10): number {
+  const indices = [...steps.keys()].slice(-last);
+  if (indices.length === 0) throw new Error('no whole step was recorded');
+  return indices.sort((a, b) => lengthOf([steps[a]!]) - lengthOf([steps[b]!]))[(indices.length - 1) >> 1]!;
+}
+
+/** What ran in a step, cut to it, in the order of its start. */
+export const within = (kernels: readonly Kernel[], step: Span): Kernel[] =>
+  kernels
+    .filter(({ start, end }) => end > step.start && start < step.end)
+    .map((kernel) => ({ ...kernel, start: Math.max(kernel.start, step.start), end: Math.min(kernel.end, step.end) }))
+    .sort((a, b) => a.start - b.start);
+
+/** Of kernels of a kind, in milliseconds. */
+export interface KindTimes {
+  readonly kind: Kind;
+  readonly count: number;
+  /** In which at least one of them runs. */
+  readonly ms: number;
+  /** Of these, those in which a kernel of the model runs as well. */
+  readonly besideModel: number;
+  /** Of these, those in which nothing of another kind runs. */
+  readonly alone: number;
+}
+
+export interface StepTimes {
+  readonly ms: number;
+  readonly kinds: readonly KindTimes[];
+  /** As of a kind, of all collectives. */
+  readonly collectives: Omit<KindTimes, 'kind'>;
+  /** In which nothing ran. */
+  readonly idle: number;
+}
+
+/** How long which kind of kernel runs in a step; `kernels` are those within it. */
+export function summarize(kernels: readonly Kernel[], step: Span): StepTimes {
+  const model = union(kernels.filter((kernel) => kindOf(kernel) === 'model'));
+  const timesOf = (belongs: (kind: Kind) => boolean): Omit<KindTimes, 'kind'> => {
+    const own = kernels.filter((kernel) => belongs(kindOf(kernel)));
+    const spans = union(own);
+    const ms = lengthOf(spans);
+    const others = union(kernels.filter((kernel) => !belongs(kindOf(kernel))));
+    return { count: own.length, ms, besideModel: common(spans, model), alone: ms - common(spans, others) };
+  };
+  const ms = lengthOf([step]);
+  return {
+    ms,
+    kinds: kinds.map((kind) => ({ kind, ...timesOf((other) => other === kind) })).filter(({ count }) => count > 0),
+    collectives: timesOf((kind) => collectives.includes(kind as (typeof collectives)[number])),
+    idle: ms - lengthOf(union(kernels)),
+  };
+}
