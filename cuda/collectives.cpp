@@ -164,6 +164,22 @@ int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator
   return join(*context, *communicator, __func__);
 }
 
+int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event) {
+  cuda(*context);
+  communicator->pending = false;
+  GPT2_TRY(*context, __func__, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), communicator->stream));
+  return GPT2_OK;
+}
+
+int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator) {
+  return nccl_report(*context, *communicator, communicator->library.group_start(), __func__);
+}
+
+int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) {
+  cuda(*context);
+  return nccl_report(*context, *communicator, communicator->library.group_end(), __func__);
+}
+
 namespace gpt2::ops {
 
 int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_t count, int dtype) {

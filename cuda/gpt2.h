@@ -154,12 +154,7 @@ GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached,
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
 GPT2_API int gpt2_synchronize(gpt2_context *context);
 
-/* What is issued between begin and end runs behind what was issued before begin, and beside what is issued after end (on
- * CUDA on a second stream; on the CPU in its turn). An op that takes scratch cannot be issued there, since the workspace
- * is one; collectives can. An event recorded there marks a point of it, and gpt2_event_wait puts what is issued next
- * behind an event: in a capture one that was recorded in the same capture, and the last of them before its end. */
-GPT2_API int gpt2_beside_begin(gpt2_context *context);
-GPT2_API int gpt2_beside_end(gpt2_context *context);
+/* Puts what is issued next behind an event: in a capture one that was recorded in the same capture. */
 GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);
 
 /* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
@@ -425,6 +420,13 @@ GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, g
 
 /* What is issued from now on runs behind the collectives issued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
+
+/* Puts an event behind the collectives issued so far: what gpt2_event_wait puts behind it has joined them. */
+GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
+
+/* Collectives issued between begin and end, of any kind, begin together at its end, with one launch where they can. */
+GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
+GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 
 /* gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
  * matrices, and the vectors, which are the same everywhere. It joins.

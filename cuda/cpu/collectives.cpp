@@ -299,6 +299,11 @@ int gpt2_communicator_destroy(gpt2_context *, gpt2_communicator *communicator, i
 // A collective has failed or succeeded when it returns.
 int gpt2_communicator_check(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_join(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
+int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *, gpt2_event *event) {
+  return gpt2_event_record(context, event);
+}
+int gpt2_collectives_group_begin(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
+int gpt2_collectives_group_end(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 
 namespace gpt2::ops {
 

@@ -225,20 +225,6 @@ int gpt2_event_elapsed(gpt2_context *, float *milliseconds, gpt2_event *from, gp
 
 int gpt2_synchronize(gpt2_context *) { return GPT2_OK; }
 
-int gpt2_beside_begin(gpt2_context *context) {
-  Check check(context, __func__);
-  if (check.that(!context->is_beside, "gpt2_beside_end before it").failed()) return check.status();
-  context->is_beside = true;
-  return GPT2_OK;
-}
-
-int gpt2_beside_end(gpt2_context *context) {
-  Check check(context, __func__);
-  if (check.that(context->is_beside, "gpt2_beside_begin before it").failed()) return check.status();
-  context->is_beside = false;
-  return GPT2_OK;
-}
-
 int gpt2_event_wait(gpt2_context *, gpt2_event *) { return GPT2_OK; }
 
 int gpt2_capture_begin(gpt2_context *context) { return cannot_capture(context, __func__); }

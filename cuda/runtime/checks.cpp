@@ -46,9 +46,6 @@ Check &Check::below(const char *name, const int32_t *values, int64_t count, int3
 }
 
 Check &Check::scratch(int64_t bytes) {
-  if (bytes > 0 && context_->is_beside) {
-    refuse("expected to be issued behind gpt2_beside_end: it takes scratch, which only one of the ops at work can have");
-  }
   if (bytes > context_->workspace_bytes) {
     refuse("expected a workspace of at least " + std::to_string(bytes) + " bytes, got " +
            std::to_string(context_->workspace_bytes));

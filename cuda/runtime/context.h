@@ -10,8 +10,6 @@ struct gpt2_context {
 
   void *workspace = nullptr;
   int64_t workspace_bytes = 0;
-  // Between gpt2_beside_begin and gpt2_beside_end.
-  bool is_beside = false;
   std::string error;
   std::string description;
 };

@@ -19,10 +19,7 @@ struct CudaContext : gpt2_context {
   int device = 0;
   int dtype = GPT2_FP32;
   bool accumulates = false;
-  // Where ops are issued, and the other: the second while something is issued beside, else the first.
-  cudaStream_t stream = nullptr, other_stream = nullptr;
-  // Marks where what runs beside begins.
-  cudaEvent_t beside = nullptr;
+  cudaStream_t stream = nullptr;
   const TensorCoreKernels *kernels = nullptr;
   int multiprocessors = 0;
   // Whether kernels may begin while the one before them ends (programmatic dependent launch): where the code

@@ -22,8 +22,6 @@ CudaContext::~CudaContext() {
   if (!stream) return;
   cudaSetDevice(device);
   cudaStreamDestroy(stream);
-  if (other_stream) cudaStreamDestroy(other_stream);
-  if (beside) cudaEventDestroy(beside);
 }
 
 int report(gpt2_context &context, cudaError_t error, const char *function, const char *file, int line) {
@@ -92,8 +90,6 @@ int open_context(CudaContext *context, const char *function, int32_t device, int
   context->kernels = gpt2::choose_kernels(properties, why);
   if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
   GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
-  GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->other_stream, cudaStreamNonBlocking));
-  GPT2_TRY(*context, function, cudaEventCreateWithFlags(&context->beside, cudaEventDisableTiming));
   context->device = device;
   context->dtype = dtype;
   context->accumulates = accumulates;
@@ -253,29 +249,6 @@ int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *f
 
 int gpt2_synchronize(gpt2_context *context) {
   TRY(cudaStreamSynchronize(cuda(*context).stream));
-  return GPT2_OK;
-}
-
-int gpt2_beside_begin(gpt2_context *context) {
-  Check check(context, __func__);
-  if (check.that(!context->is_beside, "gpt2_beside_end before it").failed()) return check.status();
-  CudaContext &own = cuda(*context);
-  TRY(cudaEventRecord(own.beside, own.stream));
-  TRY(cudaStreamWaitEvent(own.other_stream, own.beside, 0));
-  std::swap(own.stream, own.other_stream);
-  own.behind_event = true;
-  own.is_beside = true;
-  return GPT2_OK;
-}
-
-int gpt2_beside_end(gpt2_context *context) {
-  Check check(context, __func__);
-  if (check.that(context->is_beside, "gpt2_beside_begin before it").failed()) return check.status();
-  CudaContext &own = cuda(*context);
-  std::swap(own.stream, own.other_stream);
-  // What the first stream's next kernel waited for may have been forgotten meanwhile.
-  own.behind_event = true;
-  own.is_beside = false;
   return GPT2_OK;
 }
 

@@ -35,6 +35,8 @@ bool open(Library &library, std::string &why) {
                         find(opened, "ncclCommDestroy", library.comm_destroy, why) &&
                         find(opened, "ncclCommAbort", library.comm_abort, why) &&
                         find(opened, "ncclCommGetAsyncError", library.comm_get_async_error, why) &&
+                        find(opened, "ncclGroupStart", library.group_start, why) &&
+                        find(opened, "ncclGroupEnd", library.group_end, why) &&
                         find(opened, "ncclGetErrorString", library.get_error_string, why) &&
                         find(opened, "ncclGetLastError", library.get_last_error, why) &&
                         find(opened, "ncclAllReduce", library.all_reduce, why) &&

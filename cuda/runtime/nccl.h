@@ -24,6 +24,8 @@ struct Library {
   int (*comm_destroy)(Communicator *communicator);
   int (*comm_abort)(Communicator *communicator);
   int (*comm_get_async_error)(Communicator *communicator, int *result);
+  int (*group_start)();
+  int (*group_end)();
   const char *(*get_error_string)(int result);
   const char *(*get_last_error)(Communicator *communicator);
   int (*all_reduce)(const void *in, void *out, size_t count, int type, int operation, Communicator *, cudaStream_t);

@@ -126,14 +126,7 @@ export interface Bindings {
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
   synchronize(args: { context: Pointer | null }): number;
-  /**
-   * What is issued between begin and end runs behind what was issued before begin, and beside what is issued after end (on
-   * CUDA on a second stream; on the CPU in its turn). An op that takes scratch cannot be issued there, since the workspace
-   * is one; collectives can. An event recorded there marks a point of it, and gpt2_event_wait puts what is issued next
-   * behind an event: in a capture one that was recorded in the same capture, and the last of them before its end.
-   */
-  besideBegin(args: { context: Pointer | null }): number;
-  besideEnd(args: { context: Pointer | null }): number;
+  /** Puts what is issued next behind an event: in a capture one that was recorded in the same capture. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
    * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
@@ -350,6 +343,11 @@ export interface Bindings {
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /** What is issued from now on runs behind the collectives issued so far. */
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  /** Puts an event behind the collectives issued so far: what gpt2_event_wait puts behind it has joined them. */
+  collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
+  /** Collectives issued between begin and end, of any kind, begin together at its end, with one launch where they can. */
+  collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
    * gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
    * matrices, and the vectors, which are the same everywhere. It joins.
@@ -385,8 +383,6 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   eventQuery: { symbol: 'gpt2_event_query', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'reached', 'event'] },
   eventElapsed: { symbol: 'gpt2_event_elapsed', result: 'int', types: ['void *', 'void *', 'void *', 'void *'], names: ['context', 'milliseconds', 'from', 'to'] },
   synchronize: { symbol: 'gpt2_synchronize', result: 'int', types: ['void *'], names: ['context'] },
-  besideBegin: { symbol: 'gpt2_beside_begin', result: 'int', types: ['void *'], names: ['context'] },
-  besideEnd: { symbol: 'gpt2_beside_end', result: 'int', types: ['void *'], names: ['context'] },
   eventWait: { symbol: 'gpt2_event_wait', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
   captureBegin: { symbol: 'gpt2_capture_begin', result: 'int', types: ['void *'], names: ['context'] },
   captureEnd: { symbol: 'gpt2_capture_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
@@ -438,5 +434,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
   allGather: { symbol: 'gpt2_all_gather', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
   collectivesJoin: { symbol: 'gpt2_collectives_join', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  collectivesRecord: { symbol: 'gpt2_collectives_record', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'event'] },
+  collectivesGroupBegin: { symbol: 'gpt2_collectives_group_begin', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  collectivesGroupEnd: { symbol: 'gpt2_collectives_group_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'maxNorm'] },
 };

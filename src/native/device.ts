@@ -283,19 +283,6 @@ export class Device {
     this.call('eventRecord', { event });
   }
 
-  /**
-   * Has `issue` issue ops that run beside what is issued after it, on a GPU; ops that take scratch cannot. What depends on
-   * them is put behind an event that `issue` records; a recorded program must do so with the last of them.
-   */
-  beside(issue: () => void): void {
-    this.call('besideBegin', {});
-    try {
-      issue();
-    } finally {
-      this.call('besideEnd', {});
-    }
-  }
-
   /** Puts what is issued next behind a recorded event. */
   behind(event: Pointer): void {
     this.call('eventWait', { event });

@@ -1,6 +1,6 @@
 // Sums and copies over ranks. Each runs behind what was issued before it and beside what comes next: `joinCollectives` puts
 // what comes next behind it. See cuda/gpt2.h.
-import { GPT2_DTYPE } from '../native/bindings.generated.ts';
+import { GPT2_DTYPE, type Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import { dimensions, expect } from './dimensions.ts';
@@ -42,6 +42,22 @@ export function allGather(communicator: Communicator, { out, input }: { out: Ten
 /** What is issued from now on runs behind the collectives issued so far. */
 export function joinCollectives(communicator: Communicator): void {
   communicator.device.call('collectivesJoin', { communicator: communicator.handle });
+}
+
+/** Puts an event behind the collectives issued so far: what `device.behind` puts behind it has joined them. */
+export function recordCollectives(communicator: Communicator, event: Pointer): void {
+  communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
+}
+
+/** Has the collectives that `issue` issues begin together. */
+export function groupCollectives(communicator: Communicator, issue: () => void): void {
+  const { device } = communicator;
+  device.call('collectivesGroupBegin', { communicator: communicator.handle });
+  try {
+    issue();
+  } finally {
+    device.call('collectivesGroupEnd', { communicator: communicator.handle });
+  }
 }
 
 function checkParts(op: string, { ranks }: Communicator, { part, whole }: { part: Tensor; whole: Tensor }): void {

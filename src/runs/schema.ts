@@ -50,6 +50,7 @@ export const configurationSchema = z.looseObject({
   recompute: z.enum(['none', 'gelu', 'block']).optional(),
   ranks: z.int().optional(),
   zero: z.int().optional(),
+  overlap: z.enum(['auto', 'on', 'off']).optional(),
 });
 /** What a run was asked to do. */
 export type Configuration = z.infer<typeof configurationSchema>;

@@ -1,14 +1,18 @@
-// What ranks tell each other in a step: gradients are summed as soon as backward is done with them, bucket by bucket and beside
-// what it does next; loss and the wish to stop likewise; and updated weights return. With `sharing` (ZeRO-1) each rank
-// gets the sums of its own parts alone, updates those, and all gather the weights; without, each updates everything.
-
+// What ranks tell each other in a step: gradients are summed, bucket by bucket, and so are loss and the wish to stop; updated
+// weights return. With `sharing` (ZeRO-1) each rank gets the sums of its own parts alone, updates those, and all gather the
+// weights; without, each updates everything.
+//
+// Gradients can be summed beside backward, each bucket as soon as it is whole, or behind it, all at once. Beside pays where
+// the way between ranks is slow. Where it is fast it costs: our matmuls deal their tiles to all SMs when they begin, so that one
+// whose SMs NCCL holds for a moment ends that much later, and the rank that is ahead waits at every bucket, not once
+// (benchmarks/h200-ranks.md).
 import type { Moments } from '../checkpoint/write.ts';
 import type { Model } from '../model/model.ts';
 import { layersInBucket, type ParameterArena } from '../model/parameters.ts';
-import { GPT2_STEP } from '../native/bindings.generated.ts';
+import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
-import { allReduce, joinCollectives, reduceScatter } from '../ops/collectives.ts';
+import { allReduce, groupCollectives, joinCollectives, recordCollectives, reduceScatter } from '../ops/collectives.ts';
 
 /** One call of AdamW, for what one weight decay holds of. */
 export interface UpdatePart {
@@ -25,10 +29,12 @@ export class Exchange {
   readonly #gradients: ParameterArena;
   /** With `sharing`, the sums of this rank's parts of the gradients. */
   readonly #sums: Tensor | undefined;
+  readonly #besideBackward: boolean;
 
-  constructor(model: Model, gradients: ParameterArena, communicator: Communicator) {
+  constructor(model: Model, gradients: ParameterArena, communicator: Communicator, besideBackward: boolean) {
     const { device, sharing } = model;
     this.communicator = communicator;
+    this.#besideBackward = besideBackward;
     this.#model = model;
     this.#gradients = gradients;
     if (sharing) this.#sums = allocateTensor(device, 'gradient sums', device.gradientType, [sharing.count]);
@@ -36,15 +42,19 @@ export class Exchange {
 
   /** The gradients of a layer's matrices are whole, as are those of the layers after it. */
   readonly layerDone = (layer: number): void => {
+    if (!this.#besideBackward) return;
     const together = layersInBucket(this.#model.config);
     if (layer % together === 0) this.#reduce(layer / together + 1);
   };
 
   /** All gradients are whole, and the loss is in the step block. What comes next runs behind the exchange. */
   microBatchDone(step: Tensor): void {
-    this.#reduce(0);
-    allReduce(this.communicator, this.#gradients.vectors);
-    allReduce(this.communicator, step.view([2], GPT2_STEP.GPT2_STEP_STOP));
+    const left = this.#besideBackward ? [0] : this.#gradients.layout.buckets.keys();
+    groupCollectives(this.communicator, () => {
+      for (const bucket of left) this.#reduce(bucket);
+      allReduce(this.communicator, this.#gradients.vectors);
+      allReduce(this.communicator, step.view([2], GPT2_STEP.GPT2_STEP_STOP));
+    });
     this.join();
   }
 
@@ -74,6 +84,11 @@ export class Exchange {
   spread(index: number): void {
     const { sharing, weights } = this.#model;
     sharing?.spread(weights.matrices, sharing.layout.buckets[index]!);
+  }
+
+  /** Puts an event behind what was exchanged so far, for what has to run behind it. */
+  record(event: Pointer): void {
+    recordCollectives(this.communicator, event);
   }
 
   /** What comes next runs behind all that was exchanged so far. */

@@ -102,6 +102,13 @@ export const optionTable = {
     default: 1,
     help: 'with several GPUs: 1 spreads moments and master weights over them, 0 keeps all of them in each',
   },
+  overlap: {
+    flag: '--overlap',
+    argument: 'WHEN',
+    read: ['auto', 'on', 'off'],
+    default: 'auto',
+    help: 'with several GPUs: on sums gradients beside the backward pass, off behind it, auto beside it where the way between GPUs is slow',
+  },
   totalBatch: {
     flag: '--total-batch',
     argument: 'TOKENS',

@@ -34,6 +34,12 @@ import { Trainer } from './trainer.ts';
 /** What a run of several ranks is told where it has only one. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
+/**
+ * GB/s of an all-reduce from which on gradients are summed behind the backward pass unless told otherwise: two GPUs over
+ * NVLink make about 260, over PCIe 5 less than 50.
+ */
+const fastRate = 80;
+
 /** What is said before step 0. */
 export interface RunDescription {
   /** "d12", or sizes. */
@@ -168,12 +174,14 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
     }
     // What joins the ranks takes memory of its own, and is there first.
-    const communicator = ranks && (await connectDevices(ranks, device, notice));
+    const connection = ranks && (await connectDevices(ranks, device, notice));
+    const { communicator, rate = 0 } = connection ?? {};
     checkMemory(device, config, memorySizes(options, config));
     const { batch: B, sequence: T, recompute } = options;
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
-    const trainer = new Trainer(model, options, communicator);
+    const besideBackward = options.overlap === 'on' || (options.overlap === 'auto' && rate < fastRate);
+    const trainer = new Trainer(model, { ...options, besideBackward }, communicator);
     const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);

@@ -28,10 +28,12 @@ export interface TrainerOptions {
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
   /**
-   * Whether `begin` leaves a step's update to the step after it, beside whose forward pass it runs: the same bits, later; see
-   * `update`. Default: with other ranks, whose weights return meanwhile.
+   * Whether `begin` leaves a step's update to the step after it: the same bits, later; see `update`. Default: where weights
+   * are spread over ranks, and return while the next forward pass begins.
    */
   readonly defersUpdate?: boolean;
+  /** With other ranks, whether gradients are summed beside the backward pass, or behind it; see exchange.ts. Default true. */
+  readonly besideBackward?: boolean;
 }
 
 /** The largest number of fp32: as a limit it lets everything pass but what is not finite. */
@@ -72,7 +74,7 @@ interface MicroBatch {
   readonly accumulate: boolean;
   /** Is the last, whose gradients go to other ranks. */
   readonly exchanges: boolean;
-  /** Begins beside the update of the step before. */
+  /** Begins with the update of the step before. */
   readonly updates: boolean;
 }
 
@@ -105,12 +107,14 @@ export class Trainer {
     this.gradients = new ParameterArena(device, config, 'gradients', gradientType, 'fp32', sharing?.communicator.ranks);
     this.m = fp32Copy(device, config, 'moments', sharing);
     this.v = fp32Copy(device, config, 'moments', sharing);
-    if (communicator) this.#exchange = new Exchange(model, this.gradients, communicator);
+    if (communicator) {
+      this.#exchange = new Exchange(model, this.gradients, communicator, options.besideBackward ?? true);
+    }
     this.#step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
     const { matrices, vectors } = this.gradients;
     device.reserveWorkspace(globalNormScratch(device, { matrixCount: matrices.count, vectorCount: vectors.count }));
     const { gradients, m, v } = this;
-    this.#defersUpdate = options.defersUpdate ?? communicator !== undefined;
+    this.#defersUpdate = options.defersUpdate ?? sharing !== undefined;
     this.#update = new Update(
       { model, gradients, m, v, step: this.#step, weightDecay: options.weightDecay },
       this.#exchange,
@@ -140,7 +144,7 @@ export class Trainer {
     // Of all ranks, whose gradients and losses are summed.
     const scale = 1 / (B * T * accumulation * (this.#exchange?.communicator.ranks ?? 1));
     const exchange = exchanges ? this.#exchange : undefined;
-    forward(model, activations, updates ? this.#update.issueBeside() : undefined);
+    forward(model, activations, updates ? this.#update.issueForForward() : undefined);
     headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
     backward(model, activations, this.gradients, { accumulate, layerDone: exchange?.layerDone });
     lossSum(model.device, { step: this.#step, losses: activations.model.losses, scale, accumulate });

@@ -1,5 +1,6 @@
-// What a step changes: AdamW over all parameters. In buckets it goes in the order in which a forward pass reads them, so that
-// it can run beside the next step's: a layer's part has to be done when forward comes to that layer, not before.
+// What a step changes: AdamW over all parameters. Of ranks each updates its part of every bucket, in the order in which a
+// forward pass reads them: a bucket's weights return from the others while the buckets behind it are updated and the next
+// forward pass begins.
 import type { Model } from '../model/model.ts';
 import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
@@ -29,7 +30,7 @@ export interface UpdateState {
 export class Update {
   readonly #state: UpdateState;
   readonly #exchange: Exchange | undefined;
-  /** One for each bucket's part. */
+  /** One for each bucket: its weights are back. */
   #events: readonly Pointer[] | undefined;
 
   constructor(state: UpdateState, exchange: Exchange | undefined) {
@@ -47,20 +48,19 @@ export class Update {
   }
 
   /**
-   * Issues it beside what comes next, which runs behind the part of the embeddings and the vectors; what comes after a call of
-   * the result runs behind a layer's part too. It has to be called for every layer, in turn.
+   * Issues it, for a forward pass to come next: that runs behind the embeddings' weights, and behind those of a layer what comes
+   * after a call of the result, which has to be called for every layer, in turn.
    */
-  issueBeside(): (layer: number) => void {
-    const { device, config } = this.#state.model;
+  issueForForward(): (layer: number) => void {
+    const { device, config, sharing } = this.#state.model;
+    if (!sharing) {
+      this.issue();
+      return () => {};
+    }
     this.#events ??= this.#buckets.map(() => device.createEvent());
     const events = this.#events;
-    device.beside(() => {
-      this.#adamw(this.#whole('vectors'), 0);
-      this.#issueBuckets((bucket) => {
-        this.#exchange?.join();
-        device.record(events[bucket]!);
-      });
-    });
+    this.#adamw(this.#whole('vectors'), 0);
+    this.#issueBuckets((bucket) => this.#exchange?.record(events[bucket]!));
     device.behind(events[0]!);
     const together = layersInBucket(config);
     return (layer) => {
@@ -68,11 +68,11 @@ export class Update {
     };
   }
 
-  #issueBuckets(done?: (bucket: number) => void): void {
+  #issueBuckets(spread?: (bucket: number) => void): void {
     for (const index of this.#buckets.keys()) {
       this.#adamw(this.#exchange?.ownPart(index, this.#state) ?? this.#bucket(index), this.#state.weightDecay);
       this.#exchange?.spread(index);
-      done?.(index);
+      spread?.(index);
     }
   }
 

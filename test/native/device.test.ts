@@ -5,12 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
-import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
-import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
-import { residualForward } from '../../src/ops/residual.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
 
 describe('loading', () => {
@@ -97,40 +94,6 @@ describeBackends('device', (_, kind) => {
     device.close();
     expect(() => other.read()).toThrow('closed');
     expect(() => device.call('synchronize', {})).toThrow('the device is closed');
-  });
-
-  it('what is issued beside runs behind what was before it, and before what waits for it', () => {
-    using device = Device.open({ kind });
-    const count = 1 << 22;
-    const [value, doubled, out] = ['value', 'doubled', 'out'].map((name) =>
-      allocateTensor(device, name, 'fp32', [count]),
-    ) as [Tensor, Tensor, Tensor];
-    const event = device.createEvent();
-    value.write(new Float32Array(count).fill(1));
-    const program = device.program(() => {
-      residualForward(device, { out: value, a: value, b: value });
-      device.beside(() => {
-        for (let times = 0; times < 20; times++) residualForward(device, { out: doubled, a: value, b: value });
-        device.record(event);
-      });
-      residualForward(device, { out, a: value, b: value });
-      device.behind(event);
-      residualForward(device, { out: value, a: out, b: doubled });
-    });
-    for (let times = 0; times < 3; times++) program.run();
-    expect(value.read().every((each) => each === 8 ** 3)).toBe(true);
-  });
-
-  it('what cannot run beside is refused, and leaves the order as it was', () => {
-    using device = Device.open({ kind });
-    const [matrices, vectors] = ['matrices', 'vectors'].map((name) => allocateTensor(device, name, 'fp32', [64]));
-    const step = allocateTensor(device, 'step', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
-    device.reserveWorkspace(globalNormScratch(device, { matrixCount: 64, vectorCount: 64 }));
-    const norm = () => globalNorm(device, { step, matrices: matrices!, vectors: vectors!, maxNorm: 1 });
-    expect(() => device.beside(norm)).toThrow(/gpt2_global_norm.*behind gpt2_beside_end.*scratch/);
-    expect(() => device.beside(() => device.beside(norm))).toThrow(/gpt2_beside_begin.*gpt2_beside_end before it/);
-    expect(() => device.call('besideEnd', {})).toThrow(/gpt2_beside_begin before it/);
-    norm();
   });
 
   it('a status becomes an error with function and detail', () => {
