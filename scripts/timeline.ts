@@ -1,7 +1,7 @@
 // What the GPUs of a job do during one step of training, and how much of the collectives runs beside the model: a table, an
 // SVG, and a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which needs its header and library
 // (timeline/build.ts says where they are looked for) and makes steps somewhat longer: bench-ranks.ts tells how long they are.
-//   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--steps 40]
+//   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--overlap auto] [--steps 40]
 //     [--data data/tinyshakespeare] [--out build/timeline]
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -20,6 +20,7 @@ const { values: flags } = parseArgs({
     gpus: { type: 'string', default: '2' },
     model: { type: 'string', default: 'd12' },
     batch: { type: 'string', default: '8' },
+    overlap: { type: 'string', default: 'auto' },
     steps: { type: 'string', default: '40' },
     data: { type: 'string', default: 'data/tinyshakespeare' },
     out: { type: 'string', default: 'build/timeline' },
@@ -40,6 +41,7 @@ function record(recorder: string): void {
       process.execPath,
       [
         ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', flags.gpus],
+        ...['--overlap', flags.overlap],
         ...['--model', flags.model, '--batch', flags.batch, '--seq', '1024', '--steps', flags.steps],
         ...['--data', flags.data, '--order', 'sequence', '--val-every', '0', '--sample-every', '0', '--out', run],
       ],
@@ -58,18 +60,18 @@ function record(recorder: string): void {
 }
 
 function describe({ kinds, collectives, idle }: StepTimes): string {
-  const row = (name: string, times: { count: number; ms: number; besideModel: number; alone: number }) => [
+  const row = (name: string, times: { count: number; ms: number; besideOurs: number; alone: number }) => [
     ...[name, String(times.count), times.ms.toFixed(3)],
-    ...[name === 'model' ? '' : times.besideModel.toFixed(3), times.alone.toFixed(3)],
+    ...[times.besideOurs.toFixed(3), times.alone.toFixed(3)],
   ];
   const table = formatTable([
-    ['', 'kernels', 'ms', 'beside the model', 'alone'],
+    ['', 'kernels', 'ms', 'beside ours', 'alone'],
     ...kinds.map(({ kind, ...times }) => row(kind, times)),
     ['nothing', '', idle.toFixed(3), '', ''],
   ]);
   if (collectives.count === 0) return table;
-  const share = (100 * collectives.besideModel) / collectives.ms;
-  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it beside the model`;
+  const share = (100 * collectives.besideOurs) / collectives.ms;
+  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it beside kernels of ours`;
 }
 
 record(buildRecorder(out));

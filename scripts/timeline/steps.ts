@@ -114,8 +114,8 @@ export interface KindTimes {
   readonly count: number;
   /** In which at least one of them runs. */
   readonly ms: number;
-  /** Of these, those in which a kernel of the model runs as well. */
-  readonly besideModel: number;
+  /** Of these, those in which a kernel of ours of another kind runs as well: of the model, or AdamW. */
+  readonly besideOurs: number;
   /** Of these, those in which nothing of another kind runs. */
   readonly alone: number;
 }
@@ -131,13 +131,13 @@ export interface StepTimes {
 
 /** How long which kind of kernel runs in a step; `kernels` are those within it. */
 export function summarize(kernels: readonly Kernel[], step: Span): StepTimes {
-  const model = union(kernels.filter((kernel) => kindOf(kernel) === 'model'));
   const timesOf = (belongs: (kind: Kind) => boolean): Omit<KindTimes, 'kind'> => {
     const own = kernels.filter((kernel) => belongs(kindOf(kernel)));
     const spans = union(own);
     const ms = lengthOf(spans);
-    const others = union(kernels.filter((kernel) => !belongs(kindOf(kernel))));
-    return { count: own.length, ms, besideModel: common(spans, model), alone: ms - common(spans, others) };
+    const rest = kernels.filter((kernel) => !belongs(kindOf(kernel)));
+    const ours = union(rest.filter((kernel) => ['model', 'AdamW'].includes(kindOf(kernel))));
+    return { count: own.length, ms, besideOurs: common(spans, ours), alone: ms - common(spans, union(rest)) };
   };
   const ms = lengthOf([step]);
   return {
