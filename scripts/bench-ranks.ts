@@ -1,11 +1,11 @@
 // Tokens per second of each GPU alone and of all together, and how near together they come to as many times the slowest, which
 // sets the pace of all. Runs alternate, each a process of its own, on the data at hand. Median of the steps behind the first
 // ten; a batch below 64 takes as many more steps.
-//   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--batches 64,8] [--zero 1] [--overlap auto] [--rounds 2]
+//   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--batches 64,8] [--zero 1] [--overlaps auto] [--rounds 2]
 //     [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -20,7 +20,7 @@ const { values: flags } = parseArgs({
     model: { type: 'string', default: 'd12' },
     batches: { type: 'string', default: '64,8' },
     zero: { type: 'string', default: '1' },
-    overlap: { type: 'string', default: 'auto' },
+    overlaps: { type: 'string', default: 'auto' },
     rounds: { type: 'string', default: '2' },
     steps: { type: 'string', default: '60' },
     data: { type: 'string', default: 'data/tinyshakespeare' },
@@ -35,14 +35,14 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const median = (values: number[]): number => values.sort((a, b) => a - b)[Math.floor(values.length / 2)]!;
 
 /** Milliseconds of a step on these GPUs, and what the run said of the way between ranks. It is ended before it would save. */
-async function measure(gpus: readonly number[], batch: number): Promise<{ ms: number; said: string }> {
+async function measure(gpus: readonly number[], batch: number, overlap: string): Promise<{ ms: number; said: string }> {
   const out = mkdtempSync(join(tmpdir(), 'gpt2-ranks-'));
   const steps = Math.ceil(Number(flags.steps) * Math.max(1, 64 / batch));
   const child = spawn(
     process.execPath,
     [
       ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', String(gpus.length)],
-      ...['--zero', flags.zero, '--overlap', flags.overlap, '--steps', String(100 * steps)],
+      ...['--zero', flags.zero, '--overlap', overlap, '--steps', String(100 * steps)],
       ...['--model', flags.model, '--batch', String(batch), '--seq', '1024'],
       ...['--data', flags.data, '--order', 'sequence', '--val-every', '0', '--sample-every', '0', '--out', out],
     ],
@@ -57,7 +57,7 @@ async function measure(gpus: readonly number[], batch: number): Promise<{ ms: nu
     for (;;) {
       await setTimeout(100);
       if (child.exitCode !== null || performance.now() > end) throw new Error(said.join(''));
-      if (!existsSync(logPath(out))) continue;
+      if (!existsSync(logPath(out)) || statSync(logPath(out)).size === 0) continue;
       const times = readRun(out).events.flatMap((event) => (event.event === 'train' ? [event.ms] : []));
       if (times.length < steps) continue;
       return {
@@ -77,18 +77,23 @@ async function measure(gpus: readonly number[], batch: number): Promise<{ ms: nu
 }
 
 const all = Array.from({ length: Number(flags.gpus) }, (_, gpu) => gpu);
+const overlaps = flags.overlaps.split(',');
+const { model } = flags;
+const zero = Number(flags.zero);
 const results: unknown[] = [];
 for (const batch of flags.batches.split(',').map(Number)) {
   const alone: number[][] = all.map(() => []);
-  const together: number[] = [];
+  const together: number[][] = overlaps.map(() => []);
   let said = '';
   for (let round = 0; round < Number(flags.rounds); round++) {
-    for (const gpu of all) alone[gpu]!.push((await measure([gpu], batch)).ms);
-    const measured = await measure(all, batch);
-    together.push(measured.ms);
-    said = measured.said || said;
+    for (const gpu of all) alone[gpu]!.push((await measure([gpu], batch, 'auto')).ms);
+    for (const [index, overlap] of overlaps.entries()) {
+      const measured = await measure(all, batch, overlap);
+      together[index]!.push(measured.ms);
+      said = measured.said || said;
+    }
   }
-  console.log(`${flags.model} batch ${batch} a GPU, ZeRO ${flags.zero}, --overlap ${flags.overlap}: ${said}`);
+  console.log(`${model} batch ${batch} a GPU, ZeRO ${zero}: ${said}`);
   const tell = (who: string, times: readonly number[], gpus: number): number => {
     const tokens = (gpus * batch * 1024 * 1000) / Math.min(...times);
     const each = times.map((ms) => ms.toFixed(2)).join(', ');
@@ -96,9 +101,11 @@ for (const batch of flags.batches.split(',').map(Number)) {
     return tokens;
   };
   const slowest = Math.min(...alone.map((times, gpu) => tell(`GPU ${gpu}`, times, 1)));
-  const efficiency = tell(`all ${all.length}`, together, all.length) / (all.length * slowest);
-  console.log(`  efficiency ${(100 * efficiency).toFixed(1)}%`);
-  const { model, zero, overlap } = flags;
-  results.push({ model, batch, zero: Number(zero), overlap, alone, together, efficiency, said });
+  for (const [index, overlap] of overlaps.entries()) {
+    const rate = tell(`all ${all.length}, --overlap ${overlap}`, together[index]!, all.length);
+    const efficiency = rate / (all.length * slowest);
+    console.log(`  efficiency ${(100 * efficiency).toFixed(1)}%`);
+    results.push({ model, batch, zero, overlap, alone, together: together[index], efficiency, said });
+  }
 }
 if (flags.out) writeFileSync(flags.out, `${JSON.stringify(results, null, 2)}\n`);
