@@ -166,8 +166,8 @@ int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator
 
 int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event) {
   cuda(*context);
-  communicator->pending = false;
   GPT2_TRY(*context, __func__, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), communicator->stream));
+  communicator->pending = false;
   return GPT2_OK;
 }
 

@@ -379,7 +379,7 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  * Each of R ranks is a process with a context of its own; a communicator joins them. All ranks issue the same
  * collectives in the same order. A collective runs behind what was issued before it and beside what is issued after it
  * (on CUDA on a stream of its own): its tensors may be touched again behind gpt2_collectives_join. Every rank gets the
- * same sums: on the CPU added in the order of ranks, on CUDA in NCCL's, which is the same for the same ranks and NCCL. `dtype`
+ * same sums: on the CPU added in the order of ranks, on CUDA in NCCL's, which is the same for the same ranks, groups and NCCL. `dtype`
  * is GPT2_FP32 or GPT2_BF16, whatever the context's. */
 
 enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 128 };
@@ -421,10 +421,12 @@ GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, g
 /* What is issued from now on runs behind the collectives issued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 
-/* Puts an event behind the collectives issued so far: what gpt2_event_wait puts behind it has joined them. */
+/* Puts an event behind the collectives issued so far, which takes the place of gpt2_collectives_join for them: what
+ * gpt2_event_wait puts behind it has joined them. In a capture the last of them has to be waited for before its end. */
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
-/* Collectives issued between begin and end, of any kind, begin together at its end, with one launch where they can. */
+/* gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, with one launch
+ * where they can. Nothing else of this section may be issued between. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 

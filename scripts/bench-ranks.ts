@@ -28,6 +28,8 @@ const { values: flags } = parseArgs({
   },
 });
 const warmup = 10;
+// Ends the run that is being measured too.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 /** Milliseconds: what hangs is ended. */
 const longestRun = 180_000;
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -52,11 +54,16 @@ async function measure(gpus: readonly number[], batch: number, overlap: string):
   const said: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => said.push(text));
   const ended = once(child, 'close');
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  const kill = () => {
+    if (!hasEnded()) process.kill(-child.pid!, 'SIGKILL');
+  };
+  process.once('exit', kill);
   try {
     const end = performance.now() + longestRun;
     for (;;) {
       await setTimeout(100);
-      if (child.exitCode !== null || performance.now() > end) throw new Error(said.join(''));
+      if (hasEnded() || performance.now() > end) throw new Error(said.join(''));
       if (!existsSync(logPath(out)) || statSync(logPath(out)).size === 0) continue;
       const times = readRun(out).events.flatMap((event) => (event.event === 'train' ? [event.ms] : []));
       if (times.length < steps) continue;
@@ -70,7 +77,8 @@ async function measure(gpus: readonly number[], batch: number, overlap: string):
       };
     }
   } finally {
-    if (child.exitCode === null) process.kill(-child.pid!, 'SIGKILL');
+    process.off('exit', kill);
+    kill();
     await ended;
     rmSync(out, { recursive: true, force: true });
   }

@@ -1,7 +1,6 @@
 // The runtime functions of gpt2.h on CUDA: context, memory, copies, events, graphs. Kernels are in the files beside gpt2.h.
 #include <cstring>
 #include <new>
-#include <utility>
 
 #include "checks.h"
 #include "cuda-context.h"

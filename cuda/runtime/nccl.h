@@ -18,7 +18,6 @@ constexpr int kSum = 0;
 constexpr int kFloat32 = 7, kFloat64 = 8, kBfloat16 = 9;
 
 struct Library {
-  int (*get_version)(int *version);
   int (*get_unique_id)(Id *id);
   int (*comm_init_rank)(Communicator **communicator, int ranks, Id id, int rank);
   int (*comm_destroy)(Communicator *communicator);

@@ -343,9 +343,15 @@ export interface Bindings {
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /** What is issued from now on runs behind the collectives issued so far. */
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
-  /** Puts an event behind the collectives issued so far: what gpt2_event_wait puts behind it has joined them. */
+  /**
+   * Puts an event behind the collectives issued so far, which takes the place of gpt2_collectives_join for them: what
+   * gpt2_event_wait puts behind it has joined them. In a capture the last of them has to be waited for before its end.
+   */
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
-  /** Collectives issued between begin and end, of any kind, begin together at its end, with one launch where they can. */
+  /**
+   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, with one launch
+   * where they can. Nothing else of this section may be issued between.
+   */
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**

@@ -49,15 +49,22 @@ export function recordCollectives(communicator: Communicator, event: Pointer): v
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Has the collectives that `issue` issues begin together. */
+/** Has the collectives that `issue` issues begin together; it issues nothing else. */
 export function groupCollectives(communicator: Communicator, issue: () => void): void {
   const { device } = communicator;
+  const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });
   device.call('collectivesGroupBegin', { communicator: communicator.handle });
   try {
     issue();
-  } finally {
-    device.call('collectivesGroupEnd', { communicator: communicator.handle });
+  } catch (error) {
+    try {
+      end();
+    } catch {
+      // What went wrong first is what there is to tell.
+    }
+    throw error;
   }
+  end();
 }
 
 function checkParts(op: string, { ranks }: Communicator, { part, whole }: { part: Tensor; whole: Tensor }): void {

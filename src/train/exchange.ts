@@ -9,6 +9,7 @@
 import type { Moments } from '../checkpoint/write.ts';
 import type { Model } from '../model/model.ts';
 import { layersInBucket, type ParameterArena } from '../model/parameters.ts';
+import type { Sharing } from '../model/shards.ts';
 import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
@@ -64,10 +65,9 @@ export class Exchange {
     return this.#sums ? { matrices: this.#sums, vectors, communicator: this.communicator } : { matrices, vectors };
   }
 
-  /** What this rank updates of a bucket; undefined: all of it. */
-  ownPart(index: number, { m, v }: Moments): UpdatePart | undefined {
-    const { sharing, weights, masters } = this.#model;
-    if (!sharing) return undefined;
+  /** What this rank updates of a bucket. */
+  ownPart(sharing: Sharing, index: number, { m, v }: Moments): UpdatePart {
+    const { weights, masters } = this.#model;
     const { count, inWhole, inParts } = sharing.partOf(sharing.layout.buckets[index]!);
     const own = (parts: Tensor) => parts.view([count], inParts);
     const weight = weights.matrices.view([count], inWhole);
@@ -81,9 +81,8 @@ export class Exchange {
   }
 
   /** Every rank gets what the others have updated of a bucket, beside what comes next. */
-  spread(index: number): void {
-    const { sharing, weights } = this.#model;
-    sharing?.spread(weights.matrices, sharing.layout.buckets[index]!);
+  spread(sharing: Sharing, index: number): void {
+    sharing.spread(this.#model.weights.matrices, sharing.layout.buckets[index]!);
   }
 
   /** Puts an event behind what was exchanged so far, for what has to run behind it. */

@@ -34,12 +34,6 @@ import { Trainer } from './trainer.ts';
 /** What a run of several ranks is told where it has only one. */
 export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the command line starts N of them';
 
-/**
- * GB/s of an all-reduce from which on gradients are summed behind the backward pass unless told otherwise: two GPUs over
- * NVLink make about 260, over PCIe 5 less than 50.
- */
-const fastRate = 80;
-
 /** What is said before step 0. */
 export interface RunDescription {
   /** "d12", or sizes. */
@@ -141,7 +135,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
 
     const ownOut = options.out ?? defaultOut(options.data, modelLabel(config));
     const out = (await ranks?.fromRoot(ownOut)) ?? ownOut;
-    const configuration = configurationOf(options, config, steps);
+    const asked = configurationOf(options, config, steps);
     if (isRoot && !checkpoint && !options.overwrite) refuseExistingRun(out);
     if (isRoot) refuseBusyRun(out);
 
@@ -157,7 +151,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
         start: start && !checkpoint ? hashFile(start.file) : undefined,
         // Where things lie, and with what they are computed, may differ between machines.
         configuration: {
-          ...configuration,
+          ...asked,
           data: undefined,
           hellaswag: undefined,
           device: undefined,
@@ -174,14 +168,15 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       notice(`computed by ${before} so far, by ${now} from here on: within rounding, not bit for bit`);
     }
     // What joins the ranks takes memory of its own, and is there first.
-    const connection = ranks && (await connectDevices(ranks, device, notice));
-    const { communicator, rate = 0 } = connection ?? {};
+    const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
+    const { communicator, overlap = options.overlap } = connection ?? {};
+    // What was chosen by a measured rate, so that a resumed run does the same.
+    const configuration = { ...asked, overlap };
     checkMemory(device, config, memorySizes(options, config));
     const { batch: B, sequence: T, recompute } = options;
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
-    const besideBackward = options.overlap === 'on' || (options.overlap === 'auto' && rate < fastRate);
-    const trainer = new Trainer(model, { ...options, besideBackward }, communicator);
+    const trainer = new Trainer(model, { ...options, besideBackward: overlap === 'on' }, communicator);
     const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);

@@ -20,7 +20,10 @@ import type { BegunStep } from './trainer.ts';
 import { stopAtBadStep } from './trouble.ts';
 
 export interface TrainHooks {
-  /** This process's place among the ranks of a job; default: it trains alone. */
+  /**
+   * This process's place among the ranks of a job; default: it trains alone. A job on GPUs that fails ends this process within
+   * seconds, whatever else it does: its GPU may never come back.
+   */
   readonly place?: Place;
   /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (130 or 143). */
   readonly signal?: AbortSignal;

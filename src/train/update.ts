@@ -3,6 +3,7 @@
 // forward pass begins.
 import type { Model } from '../model/model.ts';
 import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/parameters.ts';
+import type { Sharing } from '../model/shards.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { adamw } from '../ops/adamw.ts';
@@ -42,9 +43,10 @@ export class Update {
   issue(): void {
     const { model } = this.#state;
     this.#adamw(this.#whole('vectors'), 0);
-    if (model.sharing) this.#issueBuckets();
-    else this.#adamw(this.#whole('matrices'), this.#state.weightDecay);
-    this.#exchange?.join();
+    if (model.sharing && this.#exchange) {
+      this.#issueBuckets(model.sharing, this.#exchange);
+      this.#exchange.join();
+    } else this.#adamw(this.#whole('matrices'), this.#state.weightDecay);
   }
 
   /**
@@ -53,14 +55,15 @@ export class Update {
    */
   issueForForward(): (layer: number) => void {
     const { device, config, sharing } = this.#state.model;
-    if (!sharing) {
+    const exchange = this.#exchange;
+    if (!sharing || !exchange) {
       this.issue();
       return () => {};
     }
     this.#events ??= this.#buckets.map(() => device.createEvent());
     const events = this.#events;
     this.#adamw(this.#whole('vectors'), 0);
-    this.#issueBuckets((bucket) => this.#exchange?.record(events[bucket]!));
+    this.#issueBuckets(sharing, exchange, (bucket) => exchange.record(events[bucket]!));
     device.behind(events[0]!);
     const together = layersInBucket(config);
     return (layer) => {
@@ -68,10 +71,10 @@ export class Update {
     };
   }
 
-  #issueBuckets(spread?: (bucket: number) => void): void {
+  #issueBuckets(sharing: Sharing, exchange: Exchange, spread?: (bucket: number) => void): void {
     for (const index of this.#buckets.keys()) {
-      this.#adamw(this.#exchange?.ownPart(index, this.#state) ?? this.#bucket(index), this.#state.weightDecay);
-      this.#exchange?.spread(index);
+      this.#adamw(exchange.ownPart(sharing, index, this.#state), this.#state.weightDecay);
+      exchange.spread(sharing, index);
       spread?.(index);
     }
   }
@@ -84,13 +87,6 @@ export class Update {
     const { model, gradients, m, v } = this.#state;
     const { weights, masters } = model;
     return { weight: weights[kind], master: masters[kind], m: m[kind], v: v[kind], gradient: gradients[kind] };
-  }
-
-  #bucket(index: number): UpdatePart {
-    const { start, count } = this.#buckets[index]!;
-    const { weight, master, m, v, gradient } = this.#whole('matrices');
-    const part = (whole: Tensor) => whole.view([count], start);
-    return { weight: part(weight), master: part(master), m: part(m), v: part(v), gradient: part(gradient) };
   }
 
   #adamw(part: UpdatePart, weightDecay: number): void {
