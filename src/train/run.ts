@@ -1,5 +1,5 @@
 // Opens everything a run needs, in the order in which mistakes are cheapest to find: options (settle.ts), data, run folder,
-// device, model, weights. The loop over steps is in train.ts.
+// device, model, weights. The loop over steps is in session.ts.
 import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';

@@ -1,5 +1,5 @@
 // When a run's state goes to the disk: behind the device's work, on a thread of its own, one save at a time. What a
-// checkpoint holds is ../checkpoint; when one is due is decided in train.ts.
+// checkpoint holds is ../checkpoint; when one is due is decided in session.ts.
 import type { Position } from '../batches/order.ts';
 import { WriterError } from '../checkpoint/background.ts';
 import { type CheckpointHead, type SaveResult, saveState, stateInDevice } from '../checkpoint/write.ts';

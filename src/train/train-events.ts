@@ -1,7 +1,8 @@
 // A run as an iteration over its events: `for await (const event of trainEvents(options))`.
 import type { RunEvent } from '../runs/schema.ts';
 import type { TrainOptions } from './option-table.ts';
-import { StoppedError, type TrainHooks, type TrainResult, train } from './train.ts';
+import { StoppedError, type TrainHooks, type TrainResult } from './session.ts';
+import { train } from './train.ts';
 
 /**
  * Trains as the options say and gives each event after it was written to the run log; the generator's return value is the
