@@ -48,7 +48,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
   it('that turns read-only costs the checkpoints of that time, not the run', () => {
     // The pipe holds the run back until its disk is read-only: it takes 64 KiB, some 400 lines. A disk on which the log is
     // open for writing cannot be remounted, so a read-only mount is laid over it, in which everything lies that is opened
-    // from then on. The log, open before, still reaches the disk.
+    // from then on: a checkpoint too, which is waited for where one was begun just now. The log, open before, still reaches the disk.
     const { stdout, code, stderr } = onSmallDisk(
       place.path('disk'),
       32,
@@ -56,7 +56,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       exec 3< <("$@" --steps 2000 --save-every 50 --json --out $disk/run || echo "exit $?")
       while read -r line <&3; do case $line in *'"event":"checkpoint"'*) break; esac; done
       mount --bind $disk $disk
-      mount -o remount,bind,ro $disk
+      for try in {1..200}; do mount -o remount,bind,ro $disk && break; sleep 0.05; done
       before=$(ls $disk/run/checkpoints)
       tail -n 2 <&3
       [ "$before" = "$(ls $disk/run/checkpoints)" ] && echo "kept $(wc -w <<<$before)"
