@@ -379,8 +379,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  * Each of R ranks is a process with a context of its own; a communicator joins them. All ranks issue the same
  * collectives in the same order. A collective runs behind what was issued before it and beside what is issued after it
  * (on CUDA on a stream of its own): its tensors may be touched again behind gpt2_collectives_join. Every rank gets the
- * same sums: on the CPU added in the order of ranks, on CUDA in NCCL's, which is the same for the same ranks, groups and NCCL. `dtype`
- * is GPT2_FP32 or GPT2_BF16, whatever the context's. */
+ * same sums: on the CPU added in the order of ranks, on CUDA in NCCL's, which is the same for the same ranks, groups and
+ * NCCL. `dtype` is GPT2_FP32 or GPT2_BF16, whatever the context's. */
 
 enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 128 };
 
