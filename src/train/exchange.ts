@@ -3,9 +3,9 @@
 // weights; without, each updates everything.
 //
 // Gradients can be summed beside backward, each bucket as soon as it is whole, or behind it, all at once. Beside pays where
-// the way between ranks is slow. Over NVLink it gained nothing at batch 8 and cost 0.6% at batch 64 (benchmarks/h200-ranks.md): our
-// matmuls deal their tiles to all SMs when they begin, so that one whose SMs NCCL holds for a moment ends that much later, and
-// the rank that is ahead waits at every bucket, not once.
+// the way between ranks is slow. Over NVLink it made no difference beyond what two runs differ by (benchmarks/h200-ranks.md; 0.6%
+// for it at batch 8, against it at batch 64, one run each): our matmuls deal their tiles to all SMs when they begin, so that
+// one whose SMs NCCL holds for a moment ends that much later, and the rank that is ahead waits at every bucket, not once.
 import type { Moments } from '../checkpoint/write.ts';
 import type { Model } from '../model/model.ts';
 import { layersInBucket, type ParameterArena } from '../model/parameters.ts';
