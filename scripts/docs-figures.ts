@@ -197,13 +197,45 @@ function stepByFamily(): string {
   return `${table(['page', 'ops', 'ms a step', 'share'], rows, 2)}\n\n${provenance(hopper, bench)}`;
 }
 
+interface Shape {
+  readonly model: string;
+  readonly batch: number;
+  readonly sequence: number;
+}
+
 interface Pytorch {
-  readonly results: readonly {
-    readonly model: string;
-    readonly batch: number;
-    readonly sequence: number;
-    readonly tokensPerSecond: number;
-  }[];
+  readonly results: readonly (Shape & { readonly tokensPerSecond: number })[];
+}
+
+interface Llmc {
+  readonly results: readonly (Shape & {
+    readonly llmc: readonly { readonly tokensPerSecond: number }[];
+    readonly ratio: number;
+  })[];
+}
+
+const sameShape = (a: Shape) => (b: Shape) => a.model === b.model && a.batch === b.batch && a.sequence === b.sequence;
+
+/** A peer's tokens/s, and how many times as many ours made beside it on the same GPU. */
+const besideOurs = (tokensPerSecond: number, ratio: number): string =>
+  `${whole(tokensPerSecond)} (${ratio.toFixed(3)} x)`;
+
+/** llm.c's step at a size, its faster setting; nothing where it was not measured. */
+function llmcBeside(shape: Shape): string {
+  const found = readJson<Llmc>('benchmarks/h100/llmc.json').results.find(sameShape(shape));
+  return found ? besideOurs(Math.max(...found.llmc.map((one) => one.tokensPerSecond)), found.ratio) : '';
+}
+
+/** PyTorch's step at a size, of the latest go that has it; nothing where it was not measured. */
+function pytorchBeside(shape: Shape): string {
+  for (const folder of ['benchmarks/h100/', 'benchmarks/h100-earlier/']) {
+    const found = readJson<Pytorch>(`${folder}pytorch.json`).results.find(sameShape(shape));
+    const ours = benchesIn(folder).find(({ model, bench }) => sameShape(shape)({ ...bench, model }));
+    if (found && ours) {
+      return besideOurs(found.tokensPerSecond, ours.bench.step.tokensPerSecond.median / found.tokensPerSecond);
+    }
+  }
+  return '';
 }
 
 /** The step at every size in a folder, by model, sequence, batch. */
@@ -220,11 +252,9 @@ function benchesIn(folder: string): { model: string; bench: Bench }[] {
 }
 
 function sizes(): string {
-  const folder = 'benchmarks/h100/';
-  const pytorch = readJson<Pytorch>(`${folder}pytorch.json`).results;
-  const rows = benchesIn(folder).map(({ model, bench: { batch, sequence, step, flopsPerToken, memory } }) => {
+  const rows = benchesIn('benchmarks/h100/').map(({ model, bench }) => {
+    const { batch, sequence, step, flopsPerToken, memory } = bench;
     const rate = step.tokensPerSecond.median;
-    const peer = pytorch.find((each) => each.model === model && each.batch === batch && each.sequence === sequence);
     return [
       model,
       `${batch} x ${sequence}`,
@@ -232,11 +262,12 @@ function sizes(): string {
       step.ms.median.toFixed(2),
       ((rate * flopsPerToken) / 1e12).toFixed(0),
       `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
-      peer ? whole(peer.tokensPerSecond) : '',
+      llmcBeside({ model, batch, sequence }),
+      pytorchBeside({ model, batch, sequence }),
     ];
   });
-  const head = ['model', 'batch x tokens', 'tokens/s', 'ms a step', 'TFLOP/s', 'device memory', 'PyTorch, tokens/s'];
-  return table(head, rows);
+  const head = ['model', 'batch x tokens', 'tokens/s', 'ms a step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
+  return table(head, rows, 2);
 }
 
 interface SampleBench {
@@ -296,26 +327,24 @@ const whole = (value: number): string => Math.round(value).toLocaleString('en-US
 
 /** README's table, and what else was measured on an H100. */
 function speed(): string {
-  const folder = 'benchmarks/h100/';
-  const pytorch = readJson<Pytorch>(`${folder}pytorch.json`).results;
-  const benches = benchesIn(folder);
-  const rows = benches.map(({ model, bench: { batch, sequence, step, memory } }) => {
-    const peer = pytorch.find((each) => each.model === model && each.batch === batch && each.sequence === sequence);
-    return [
-      model,
-      `${batch} x ${sequence}`,
-      whole(step.tokensPerSecond.median),
-      peer ? whole(peer.tokensPerSecond) : '',
-      `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
-    ];
-  });
-  const head = ['model', 'batch x tokens', 'tokens/s', 'PyTorch 2.11, compiled, cuDNN', 'device memory'];
+  const rows = benchesIn('benchmarks/h100/').map(({ model, bench: { batch, sequence, step, memory } }) => [
+    model,
+    `${batch} x ${sequence}`,
+    whole(step.tokensPerSecond.median),
+    llmcBeside({ model, batch, sequence }),
+    pytorchBeside({ model, batch, sequence }),
+    `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
+  ]);
+  const peers = ['llm.c, cuDNN', 'PyTorch 2.11, compiled, cuDNN'];
+  const head = ['model', 'batch x tokens', 'tokens/s', ...peers, 'device memory'];
   const { date, device, firstStepMs } = readJson<Bench>(hopper);
   const { saves, viewers } = readJson<H100Runs>('benchmarks/h100-runs.json');
   const [d12, d48] = ['d12', 'd48'].map((model) => sampleBench(model).bench.results[0]!.tokensPerSecondOfText[2]!);
   const [least, most] = [Math.min(...saves.delayMs), Math.max(...saves.delayMs)];
   const notes = [
-    `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, all in one go on one GPU. With`,
+    `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, in one go on one GPU. In brackets: times`,
+    'as many tokens/s as the peer, measured beside it on one GPU: llm.c in turns (`scripts/bench-llmc.ts`, the faster of two',
+    'settings), PyTorch at 64, 4 and 128 x 512 the day before on another. With',
     `\`GPT2_KERNELS=portable\`, as on other GPUs: ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} at d12 with batch 64. A run of that size ends its first step ${(firstStepMs / 1000).toFixed(1)} s after the`,
     `program starts, saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds it up for ${least.toFixed(0)} to ${most.toFixed(0)} ms, and ${viewers.viewers} viewers of its live page make a step ${viewers.ratio.toFixed(3)} times as long.`,
     `\`sample\` makes ${whole(d12!)} tokens/s of one text of d12, ${whole(d48!)} of d48.`,
