@@ -539,10 +539,15 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <int HS>
+constexpr int forward_shared_bytes = (Shape<HS>::lines + 4 * Shape<HS>::keys) * Shape<HS>::line_bytes;
+template <int HS>
+constexpr int backward_shared_bytes = (2 * Shape<HS>::lines + 4 * Shape<HS>::others) * Shape<HS>::line_bytes;
+
+template <int HS>
 void forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &sizes,
              float scale) {
   using S = Shape<HS>;
-  constexpr int shared = (S::lines + 4 * S::keys) * S::line_bytes;
+  constexpr int shared = forward_shared_bytes<HS>;
   cudaFuncSetAttribute(forward_kernel<HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, S::lines) * sizes.B * sizes.NH);
   forward_kernel<HS><<<grid, threads, shared, context.stream>>>(out, lse, qkv, sizes, scale);
@@ -552,7 +557,7 @@ template <int HS>
 void backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv,
               const float *lse, const AttentionSizes &sizes, float scale) {
   using S = Shape<HS>;
-  constexpr int shared = (2 * S::lines + 4 * S::others) * S::line_bytes;
+  constexpr int shared = backward_shared_bytes<HS>;
   cudaFuncSetAttribute(backward_queries_kernel<HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   cudaFuncSetAttribute(backward_keys_kernel<HS>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
   const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, S::lines) * sizes.B * sizes.NH);
@@ -560,21 +565,28 @@ void backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout
   backward_keys_kernel<HS><<<grid, threads, shared, context.stream>>>(dqkv, D, dout, qkv, lse, sizes, scale);
 }
 
-// Calls `body` with the head size as a constant.
+// Calls `body` with the head size as a constant; false if no kernel is made for it.
 template <class Body>
-void with_head_size(int HS, Body body) {
+bool with_head_size(int HS, Body body) {
   switch (HS) {
-    case 32: return body(std::integral_constant<int, 32>{});
-    case 64: return body(std::integral_constant<int, 64>{});
-    case 80: return body(std::integral_constant<int, 80>{});
-    case 96: return body(std::integral_constant<int, 96>{});
-    case 128: return body(std::integral_constant<int, 128>{});
+    case 32: return body(std::integral_constant<int, 32>{}), true;
+    case 64: return body(std::integral_constant<int, 64>{}), true;
+    case 80: return body(std::integral_constant<int, 80>{}), true;
+    case 96: return body(std::integral_constant<int, 96>{}), true;
+    case 128: return body(std::integral_constant<int, 128>{}), true;
   }
+  return false;
 }
 
 }  // namespace
 
-bool portable::takes_head_size(int HS) { return HS == 32 || HS == 64 || HS == 80 || HS == 96 || HS == 128; }
+bool portable::takes_head_size(const CudaContext &context, int HS) {
+  int needed = 0;
+  const bool is_made = with_head_size(HS, [&](auto size) {
+    needed = forward_shared_bytes<size> > backward_shared_bytes<size> ? forward_shared_bytes<size> : backward_shared_bytes<size>;
+  });
+  return is_made && needed <= context.shared_limit;
+}
 
 void portable::attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
                                  const AttentionSizes &sizes) {

@@ -246,7 +246,7 @@ int ops::attention_forward(gpt2_context &context, void *out, float *lse, const v
                            int NH) {
   CudaContext &own = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
-  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(sizes.HS) && on_16_bytes(out, qkv)) {
+  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(own, sizes.HS) && on_16_bytes(out, qkv)) {
     own.kernels->attention_forward(own, static_cast<bf16 *>(out), lse, static_cast<const bf16 *>(qkv), sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_forward");
   }
@@ -278,7 +278,7 @@ int ops::attention_backward(gpt2_context &context, void *dqkv, const void *dout,
   const AttentionSizes sizes{B, T, C, NH, C / NH};
   const int64_t lines = static_cast<int64_t>(B) * NH * T;
   auto *D = static_cast<float *>(own.workspace);
-  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
+  if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(own, sizes.HS) && on_16_bytes(dqkv, dout, out, qkv)) {
     own.kernels->attention_backward(own, static_cast<bf16 *>(dqkv), D, static_cast<const bf16 *>(dout),
                                     static_cast<const bf16 *>(out), static_cast<const bf16 *>(qkv), lse, sizes);
     return GPT2_LAUNCHED(context, "gpt2_attention_backward");

@@ -138,6 +138,8 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
 }
 
 int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   const std::unique_ptr<gpt2_communicator> own(communicator);
   const int device = cuda(*context).device;
   if (abandon) {
@@ -154,6 +156,8 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
 }
 
 int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   cuda(*context);
   int result = nccl::kSuccess;
   const int asked = communicator->library.comm_get_async_error(communicator->joined, &result);
@@ -161,10 +165,14 @@ int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicat
 }
 
 int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   return join(*context, *communicator, __func__);
 }
 
 int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}, {"event", event}}).failed()) return check.status();
   cuda(*context);
   GPT2_TRY(*context, __func__, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), communicator->stream));
   communicator->pending = false;
@@ -172,10 +180,14 @@ int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicat
 }
 
 int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   return nccl_report(*context, *communicator, communicator->library.group_start(), __func__);
 }
 
 int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   cuda(*context);
   return nccl_report(*context, *communicator, communicator->library.group_end(), __func__);
 }

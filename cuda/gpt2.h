@@ -193,7 +193,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
  *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T];
- *   on CUDA V is at most 65536, what a token file can hold */
+ *   on CUDA V is at most 65536, what a token file can hold. A token outside [0, V) is an error on the CPU; on CUDA it
+ *   counts in dwpe alone */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
                                      const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
                                      int32_t accumulate);
@@ -256,7 +257,8 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 /* Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
  * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward rebuilds
  * the probabilities (Dao et al. 2022).
- *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS]) */
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS]). On CUDA HS is at most 256, and less where the
+ *   GPU's blocks have little shared memory: GPT2_UNSUPPORTED says so */
 GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
                                     int32_t C, int32_t NH);
 
@@ -284,7 +286,8 @@ GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void 
 /* ---------------------------------------------------------------- cross-entropy */
 
 /* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0.
- *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N] */
+ *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N]. A target outside [0, V) is an
+ *   error on the CPU, and a loss and a row of NaN on CUDA; so it is in gpt2_classifier */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
 
@@ -307,7 +310,8 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 
 /* ---------------------------------------------------------------- global norm */
 
-/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size summed in double;
+/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: in each a thread's in
+ * fp32 on CUDA (up to 6,000 of them), the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
  * 0. So the host, which issues a step before it knows the last one's loss, still finds the weights that gave a bad one.

@@ -245,11 +245,12 @@ int parts_of(const CudaContext &context, int N, int C) {
   return static_cast<int>(needed < most ? needed : most);
 }
 
-// Calls `body` with the number of packs that a lane needs for C columns, as a constant; false if no kernel holds such rows.
+// What `body` says, called with the number of packs that a lane needs for C columns, as a constant; false if no kernel holds
+// such rows.
 template <int... PACKS, class Body>
 bool with_packs(int needed, std::integer_sequence<int, PACKS...>, Body body) {
-  bool done = false;
-  ((!done && needed <= PACKS ? (body(std::integral_constant<int, PACKS>{}), done = true) : false), ...);
+  bool found = false, done = false;
+  ((!found && needed <= PACKS ? (found = true, done = body(std::integral_constant<int, PACKS>{})) : false), ...);
   return done;
 }
 
@@ -279,6 +280,7 @@ int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float 
                       with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
                         launch_overlapping(own, forward_kernel<T, V, packs>, blocks, threads, 0, y, mean, rstd, x, w, b,
                                            N, C);
+                        return true;
                       });
     if (!done) forward_any_kernel<<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
   });
@@ -300,15 +302,14 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
     const bool done = C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
                       with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
                         const auto launch = [&](auto *kernel, int shared) {
+                          if (shared > own.shared_limit) return false;
                           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
                           launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd,
                                              N, C);
+                          return true;
                         };
-                        if (backward_shared_bytes<packs, 2> <= own.shared_limit) {
-                          launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>);
-                        } else {
-                          launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
-                        }
+                        return launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>) ||
+                               launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
                       });
     if (!done) {
       // The parameters first: din may take dout's place.

@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(threads)
     for (int i = threadIdx.x; i < tile * lines_a_row; i += threads) {
       const int row = m0 + i / lines_a_row, first = n0 + i % lines_a_row * elements;
       if (row < arguments.M && first < arguments.N) {
-        prefetch_l2(source + static_cast<int64_t>(row) * arguments.N + first);
+        prefetch_to_l2(source + static_cast<int64_t>(row) * arguments.N + first);
       }
     }
   }

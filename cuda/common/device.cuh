@@ -58,12 +58,6 @@ __device__ __forceinline__ T warp_sum(T value) {
   return value;
 }
 
-__device__ __forceinline__ float warp_max(float value) {
-#pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, offset));
-  return value;
-}
-
 // The sum over a block of THREADS, in warp order, in every thread. May be called again and again.
 template <int THREADS, class T>
 __device__ __forceinline__ T block_sum(T value) {
@@ -112,7 +106,8 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
-// Kernels that launch_overlapping starts call this before they touch memory: what went before is then done and visible.
+// Kernels that launch_overlapping starts call this before they touch memory, but for hints (prefetch_to_l2) and what only
+// bounds them: what went before is then done and visible.
 // Their blocks are on the SMs by then, as far as there is room, with their barriers and tables set up; and so may the
 // next kernel's be while this one runs.
 __device__ __forceinline__ void wait_for_previous_kernel() {

@@ -21,11 +21,6 @@ __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Asks for a line to be brought into L2.
-__device__ __forceinline__ void prefetch_l2(const void *address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
 // Four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 give the rows of matrix i.
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

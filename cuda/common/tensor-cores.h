@@ -17,7 +17,7 @@ struct TensorCoreKernels {
                                  void *scratch);
   int64_t (*matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
 
-  bool (*takes_head_size)(int HS);
+  bool (*takes_head_size)(const CudaContext &, int HS);
   void (*attention_forward)(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
   // scratch: 2 [B,NH,T], T filled up to a multiple of 128.
   void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
@@ -38,7 +38,7 @@ void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
-bool takes_head_size(int HS);
+bool takes_head_size(const CudaContext &, int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);

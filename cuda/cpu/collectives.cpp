@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <vector>
 
@@ -272,23 +273,23 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   if (check.failed()) return check.status();
   Id known{};
   std::memcpy(&known, id, sizeof known);
-  auto *own = new (std::nothrow) gpt2_communicator;
-  if (!own) return fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate a communicator");
-  own->rank = rank;
-  own->ranks = ranks;
-  own->timeout = timeout_milliseconds;
-  own->sockets.assign(rank == 0 ? ranks : 1, -1);
-  own->chunk.resize(chunk_size);
-  own->sum.resize(chunk_size);
-  own->parts.resize(ranks);
+  std::unique_ptr<gpt2_communicator> own;
+  try {
+    own = std::make_unique<gpt2_communicator>();
+    own->rank = rank;
+    own->ranks = ranks;
+    own->timeout = timeout_milliseconds;
+    own->sockets.assign(rank == 0 ? ranks : 1, -1);
+    own->chunk.resize(chunk_size);
+    own->sum.resize(chunk_size);
+    own->parts.resize(ranks);
+  } catch (const std::bad_alloc &) {
+    return fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate a communicator");
+  }
   const int status =
       rank == 0 ? accept_ranks(*context, __func__, *own, known) : connect_to_root(*context, __func__, *own, known);
-  if (status != GPT2_OK) {
-    delete own;
-    return status;
-  }
-  *communicator = own;
-  return GPT2_OK;
+  if (status == GPT2_OK) *communicator = own.release();
+  return status;
 }
 
 int gpt2_communicator_destroy(gpt2_context *, gpt2_communicator *communicator, int32_t) {

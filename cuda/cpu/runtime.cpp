@@ -195,10 +195,15 @@ int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes) {
 }
 
 int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}});
+  if (check.failed()) return check.status();
   return weight == master ? GPT2_OK : copy(context, __func__, weight, master, count * static_cast<int64_t>(sizeof(float)));
 }
 
 int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
+  Check check(context, __func__);
+  if (check.handles({{"event", event}}).failed()) return check.status();
   *event = new (std::nothrow) gpt2_event{omp_get_wtime()};
   return *event ? GPT2_OK : fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate an event");
 }
@@ -208,17 +213,23 @@ int gpt2_event_destroy(gpt2_context *, gpt2_event *event) {
   return GPT2_OK;
 }
 
-int gpt2_event_record(gpt2_context *, gpt2_event *event) {
+int gpt2_event_record(gpt2_context *context, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"event", event}}).failed()) return check.status();
   event->seconds = omp_get_wtime();
   return GPT2_OK;
 }
 
-int gpt2_event_query(gpt2_context *, int32_t *reached, gpt2_event *) {
+int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"reached", reached}, {"event", event}}).failed()) return check.status();
   *reached = 1;
   return GPT2_OK;
 }
 
-int gpt2_event_elapsed(gpt2_context *, float *milliseconds, gpt2_event *from, gpt2_event *to) {
+int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *from, gpt2_event *to) {
+  Check check(context, __func__);
+  if (check.handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}).failed()) return check.status();
   *milliseconds = static_cast<float>((to->seconds - from->seconds) * 1000);
   return GPT2_OK;
 }

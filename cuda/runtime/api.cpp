@@ -1,5 +1,6 @@
 // The exported ops of both libraries: arguments are checked here, once; the library's own op (ops.h) does the work.
 #include <cmath>
+#include <cstdint>
 
 #include "checks.h"
 #include "ops.h"
@@ -7,12 +8,23 @@
 using gpt2::Check;
 namespace ops = gpt2::ops;
 
+namespace {
+
+// Rows are counted in 32 bits.
+bool rows_fit(int32_t B, int32_t T) { return static_cast<int64_t>(B) * T <= INT32_MAX; }
+
+}  // namespace
+
 int gpt2_abi_version(void) { return GPT2_ABI_VERSION; }
 
 const char *gpt2_last_error(gpt2_context *context) { return context->error.c_str(); }
 const char *gpt2_context_description(gpt2_context *context) { return context->description.c_str(); }
 
 int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes) {
+  Check check(context, __func__);
+  check.that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes))
+      .that(reinterpret_cast<uintptr_t>(workspace) % 64 == 0, "a workspace on 64 bytes");
+  if (check.failed()) return check.status();
   context->workspace = workspace;
   context->workspace_bytes = bytes;
   return GPT2_OK;
@@ -22,6 +34,7 @@ int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *toke
                            int32_t B, int32_t T, int32_t C, int32_t V) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
+      .that(rows_fit(B, T), "B * T below 2^31")
       .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}, {"wpe", wpe}});
   if (check.failed()) return check.status();
   return ops::embedding_forward(*context, out, tokens, wte, wpe, B, T, C, V);
@@ -31,6 +44,7 @@ int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const
                             int32_t B, int32_t T, int32_t C, int32_t V, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
+      .that(rows_fit(B, T), "B * T below 2^31")
       .tensors({{"dwte", dwte}, {"dwpe", dwpe}, {"dout", dout}, {"tokens", tokens}});
   if (!check.failed()) check.scratch(ops::embedding_scratch(*context, B, T, C, V));
   if (check.failed()) return check.status();
@@ -273,6 +287,7 @@ int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *t
                               const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
+      .that(rows_fit(B, T), "B * T below 2^31")
       .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}, {"wpe", wpe}});
   if (check.failed()) return check.status();
   return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);

@@ -28,6 +28,13 @@ Check &Check::tensors(std::initializer_list<std::pair<const char *, const void *
   return *this;
 }
 
+Check &Check::handles(std::initializer_list<std::pair<const char *, const void *>> handles) {
+  for (const auto &[name, pointer] : handles) {
+    if (!pointer) refuse(std::string("expected ") + name + ", got NULL");
+  }
+  return *this;
+}
+
 Check &Check::that(bool holds, const std::string &expected) {
   if (!holds) refuse("expected " + expected);
   return *this;

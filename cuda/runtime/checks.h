@@ -16,11 +16,13 @@ class Check {
   Check &sizes(std::initializer_list<std::pair<const char *, int64_t>> sizes);
   // Tensors that must be there.
   Check &tensors(std::initializer_list<std::pair<const char *, const void *>> tensors);
+  // Everything else that must not be NULL: events, graphs, communicators, host values.
+  Check &handles(std::initializer_list<std::pair<const char *, const void *>> handles);
   // A sentence for what must hold.
   Check &that(bool holds, const std::string &expected);
   // Every value in [0, limit). Reads them, so they must lie in host memory.
   Check &below(const char *name, const int32_t *values, int64_t count, int32_t limit);
-  // The workspace holds `bytes`, and nothing that runs beside this op uses it.
+  // The workspace holds `bytes`.
   Check &scratch(int64_t bytes);
 
   bool failed() const { return failed_; }

@@ -151,7 +151,9 @@ int gpt2_allocate(gpt2_context *context, void **memory, int64_t bytes) {
                     std::to_string(total) + " bytes are free on the device");
   }
   TRY(error);
-  TRY(cudaMemsetAsync(*memory, 0, static_cast<size_t>(bytes), stream));
+  const cudaError_t cleared = cudaMemsetAsync(*memory, 0, static_cast<size_t>(bytes), stream);
+  if (cleared != cudaSuccess) cudaFree(*memory);
+  TRY(cleared);
   return GPT2_OK;
 }
 
@@ -214,6 +216,8 @@ int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes) {
 }
 
 int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
+  Check check(context, __func__);
+  if (check.handles({{"event", event}}).failed()) return check.status();
   cuda(*context);
   cudaEvent_t made;
   TRY(cudaEventCreate(&made));
@@ -222,17 +226,23 @@ int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
 }
 
 int gpt2_event_destroy(gpt2_context *context, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"event", event}}).failed()) return check.status();
   cuda(*context);
   TRY(cudaEventDestroy(native(event)));
   return GPT2_OK;
 }
 
 int gpt2_event_record(gpt2_context *context, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"event", event}}).failed()) return check.status();
   TRY(cudaEventRecord(native(event), cuda(*context).stream));
   return GPT2_OK;
 }
 
 int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"reached", reached}, {"event", event}}).failed()) return check.status();
   cuda(*context);
   const cudaError_t state = cudaEventQuery(native(event));
   *reached = state == cudaSuccess;
@@ -241,6 +251,8 @@ int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event)
 }
 
 int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *from, gpt2_event *to) {
+  Check check(context, __func__);
+  if (check.handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}).failed()) return check.status();
   cuda(*context);
   TRY(cudaEventElapsedTime(milliseconds, native(from), native(to)));
   return GPT2_OK;
@@ -252,6 +264,8 @@ int gpt2_synchronize(gpt2_context *context) {
 }
 
 int gpt2_event_wait(gpt2_context *context, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"event", event}}).failed()) return check.status();
   CudaContext &own = cuda(*context);
   TRY(cudaStreamWaitEvent(own.stream, native(event), 0));
   own.behind_event = true;
@@ -265,6 +279,8 @@ int gpt2_capture_begin(gpt2_context *context) {
 }
 
 int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
+  Check check(context, __func__);
+  if (check.handles({{"graph", graph}}).failed()) return check.status();
   CudaContext &own = cuda(*context);
   cudaGraph_t recorded = nullptr;
   TRY(cudaStreamEndCapture(own.stream, &recorded));
@@ -274,17 +290,23 @@ int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
   cudaGraphDestroy(recorded);
   TRY(error);
   // Without it the first launch pays for the upload.
-  TRY(cudaGraphUpload(made, own.stream));
+  const cudaError_t uploaded = cudaGraphUpload(made, own.stream);
+  if (uploaded != cudaSuccess) cudaGraphExecDestroy(made);
+  TRY(uploaded);
   *graph = reinterpret_cast<gpt2_graph *>(made);
   return GPT2_OK;
 }
 
 int gpt2_graph_launch(gpt2_context *context, gpt2_graph *graph) {
+  Check check(context, __func__);
+  if (check.handles({{"graph", graph}}).failed()) return check.status();
   TRY(cudaGraphLaunch(native(graph), cuda(*context).stream));
   return GPT2_OK;
 }
 
 int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph) {
+  Check check(context, __func__);
+  if (check.handles({{"graph", graph}}).failed()) return check.status();
   cuda(*context);
   TRY(cudaGraphExecDestroy(native(graph)));
   return GPT2_OK;

@@ -8,6 +8,7 @@
 #include "../gpt2.h"
 
 int gpt2_end_later(const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code) {
+  if (!text || bytes < 0) return GPT2_INVALID_ARGUMENT;
   std::thread([line = std::string(static_cast<const char *>(text), static_cast<size_t>(bytes)) + "\n", milliseconds,
                exit_code] {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));

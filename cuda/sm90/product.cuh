@@ -257,6 +257,8 @@ inline Split whole(const Product &product) { return {0, 0, 0, 1, static_cast<int
 // Clusters of a kernel that run at a time.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
+  // Scratch is asked for while another context's device may be the thread's.
+  cudaSetDevice(context.device);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(context.multiprocessors / 2 * 2));

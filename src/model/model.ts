@@ -44,6 +44,9 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);
+  // The last chunk may be smaller, and need more: k is cut into other parts.
+  const chunk = Math.min(headChunk(device), N);
+  const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(
     embeddingScratch(device, { B, T, C, V: config.vocabularySize }),
     layernormScratch(device, { N, C }),
@@ -52,7 +55,7 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
     matmulScratch(device, { N, C, O: C }),
     matmulScratch(device, { N, C, O: 4 * C }),
     matmulScratch(device, { N, C: 4 * C, O: C }),
-    classifierScratch(device, { N: Math.min(headChunk(device), N), C, Vp: padded }),
+    ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp: padded })),
   );
 }
 

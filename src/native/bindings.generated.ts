@@ -164,7 +164,8 @@ export interface Bindings {
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
    *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T];
-   *   on CUDA V is at most 65536, what a token file can hold
+   *   on CUDA V is at most 65536, what a token file can hold. A token outside [0, V) is an error on the CPU; on CUDA it
+   *   counts in dwpe alone
    */
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
   embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
@@ -219,7 +220,8 @@ export interface Bindings {
    * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
    * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward rebuilds
    * the probabilities (Dao et al. 2022).
-   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS])
+   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS]). On CUDA HS is at most 256, and less where the
+   *   GPU's blocks have little shared memory: GPT2_UNSUPPORTED says so
    */
   attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /** dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T] */
@@ -239,7 +241,8 @@ export interface Bindings {
   residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
   /**
    * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0.
-   *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N]
+   *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N]. A target outside [0, V) is an
+   *   error on the CPU, and a loss and a row of NaN on CUDA; so it is in gpt2_classifier
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
@@ -259,7 +262,8 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size summed in double;
+   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: in each a thread's in
+   * fp32 on CUDA (up to 6,000 of them), the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
    * 0. So the host, which issues a step before it knows the last one's loss, still finds the weights that gave a bad one.

@@ -124,8 +124,12 @@ export class Tensor {
     return this.buffer.pointer + BigInt(this.offset);
   }
 
-  /** The same memory from its `start`-th element on, in another shape. */
+  /** The same memory from its `start`-th element on, in another shape. @throws ShapeError if it holds fewer elements */
   view(shape: readonly number[], start = 0, name = this.name): Tensor {
+    const count = shape.reduce((product, size) => product * size, 1);
+    if (start + count > this.count) {
+      throw new ShapeError(`${name} has ${this.count} elements, not ${count} ([${shape}]) from ${start}`);
+    }
     return new Tensor(this.buffer, name, this.type, shape, this.offset + start * elementBytes[this.type]);
   }
 

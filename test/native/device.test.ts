@@ -73,6 +73,14 @@ describeBackends('device', (_, kind) => {
     expect(() => new Tensor(tensor.buffer, 'big', 'fp32', [16])).toThrow('does not fit');
   });
 
+  it('a view ends where its tensor does, though the memory goes on', () => {
+    using device = Device.open({ kind });
+    const first = allocateTensor(device, 'arena', 'fp32', [8]).view([4], 0, 'x');
+    expect(first.view([2, 2]).count).toBe(4);
+    expect(() => first.view([5])).toThrow('x has 4 elements, not 5 ([5]) from 0');
+    expect(() => first.view([2], 3)).toThrow('x has 4 elements, not 2 ([2]) from 3');
+  });
+
   it('waiting lets the event loop turn, even for what was reached long ago', async () => {
     using device = Device.open({ kind });
     const event = device.createEvent();
@@ -107,6 +115,20 @@ describeBackends('device', (_, kind) => {
       expect(error).toMatchObject({ function: 'gpt2_matmul_scratch', status: 'GPT2_INVALID_ARGUMENT' });
       expect((error as Error).message).toContain('-1');
     }
+  });
+
+  it('NULL, a workspace askew and too many rows are refused, not followed', () => {
+    using device = Device.open({ kind });
+    const event = device.createEvent();
+    const [reached, milliseconds] = [new Int32Array(1), new Float32Array(1)];
+    const x = 64n;
+    const tokens = { out: x, tokens: x, wte: x, wpe: x, C: 1, V: 2 };
+    expect(() => device.call('eventRecord', { event: 0n })).toThrow('expected event, got NULL');
+    expect(() => device.call('eventQuery', { reached, event: 0n })).toThrow('expected event, got NULL');
+    expect(() => device.call('eventElapsed', { milliseconds, from: event, to: 0n })).toThrow('expected to, got NULL');
+    expect(() => device.call('castWeights', { weight: x, master: x, count: 0 })).toThrow('count of at least 1');
+    expect(() => device.call('setWorkspace', { workspace: 100n, bytes: 8 })).toThrow('a workspace on 64 bytes');
+    expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768 })).toThrow('B * T below 2^31');
   });
 
   it('a number that C would bend is refused before the call', () => {
