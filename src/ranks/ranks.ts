@@ -80,8 +80,13 @@ export class Ranks {
       throw new RankError(`rank ${place.rank} on ${hostname()}: ${error.message}`, { cause: error });
     }
     const ranks = new Ranks(place, channels);
-    ranks.hosts = await ranks.exchange(hostname());
-    return ranks;
+    try {
+      ranks.hosts = await ranks.exchange(hostname());
+      return ranks;
+    } catch (error) {
+      ranks.close();
+      throw error;
+    }
   }
 
   /** Does `work` as one of the ranks: what fails in one fails in all. */
@@ -113,6 +118,9 @@ export class Ranks {
       const now = performance.now();
       this.#others.set(rank, { channel, heard: now, step: -1, since: now });
       this.#inbox.set(rank, []);
+    }
+    // Whatever one that is gone already sets off here concerns all.
+    for (const [rank, { channel }] of this.#others) {
       channel.listen(
         (message) => this.#receive(rank, message),
         (reason) => this.#lost(rank, reason),

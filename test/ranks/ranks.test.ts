@@ -8,7 +8,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Gpt2Error, NativeError } from '../../src/errors.ts';
 import { Channel, introduce } from '../../src/ranks/channel.ts';
 import type { Place } from '../../src/ranks/place.ts';
-import { Ranks } from '../../src/ranks/ranks.ts';
+import { RankError, Ranks } from '../../src/ranks/ranks.ts';
 
 const here = hostname();
 let port: number;
@@ -155,6 +155,21 @@ describe('failing', () => {
     two.close();
     const wanted = `rank 2 on ${here} is gone: its connection closed`;
     expect(await Promise.all([root, one].map(verdictOf))).toEqual([wanted, wanted]);
+  });
+
+  it('so is one that went while others were waited for', async () => {
+    const root = join(0, 4);
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    await introduce(new Channel(socket), { token: 'token', rank: 1, ranks: 4 });
+    const two = join(2, 4);
+    socket.destroy();
+    await setTimeout(500);
+    const ends = await Promise.allSettled(
+      [root, two, join(3, 4)].map((joined) => Promise.race([joined, setTimeout(5000, 'waits for ever')])),
+    );
+    const wanted = { status: 'rejected', reason: new RankError('rank 1 is gone: its connection closed') };
+    expect(ends).toEqual([wanted, wanted, wanted]);
   });
 
   it('so is rank 0', async () => {
