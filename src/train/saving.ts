@@ -74,7 +74,17 @@ export class Saving {
     const due = performance.now();
     const refusal = await this.#logRefusal();
     if (refusal && this.#isRoot) throw refusal;
-    if (!refusal && !this.#gives()) this.#tell(step, await this.#write(step, position, { inPlace: true }), { due });
+    if (!refusal && !this.#gives()) {
+      const result = this.#write(step, position, { inPlace: true });
+      const done = result
+        .then((written) => this.#tell(step, written, { due }))
+        .finally(() => {
+          this.#writing = undefined;
+        });
+      // `close` waits for it where another rank's end is heard of meanwhile.
+      this.#writing = { step, done };
+      await done;
+    }
     await this.#run.ranks?.barrier();
   }
 

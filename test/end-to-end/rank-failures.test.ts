@@ -2,13 +2,13 @@
 // stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
-import { logPath } from '../../src/runs/paths.ts';
+import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import { checkpointsFolder, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
@@ -78,6 +78,20 @@ describe('a job', () => {
     three.processes[2]!.kill('SIGKILL');
     expect(await three.ends()).toEqual([1, 1, 'SIGKILL']);
     for (const rank of [0, 1]) expect(three.said(rank)).toContain(`rank 2 on ${hostname()} is gone: its connection`);
+  });
+
+  it('whose rank is killed while the last step is saved has it saved', async () => {
+    // A checkpoint of 230 MB.
+    const large = '--layers 6 --channels 512 --heads 8 --stop-after 2 --out saving'.split(' ');
+    const two = await job([1, 2].map(() => [...endless, ...large]));
+    const folder = checkpointsFolder(place.path('saving'));
+    while (!existsSync(folder) || !readdirSync(folder).some((name) => name.endsWith('.tmp'))) await setTimeout(1);
+    two.processes[1]!.kill('SIGKILL');
+    expect(await two.ends()).toEqual([1, 'SIGKILL']);
+    expect(two.said(0)).toContain(`rank 1 on ${hostname()} is gone: its connection`);
+    expect(readdirSync(folder)).toEqual(['step-00000002']);
+    verifyCheckpoint(resolveCheckpoint(place.path('saving')).path);
+    expect(two.said(0)).toContain('saved ');
   });
 
   it('whose rank hangs ends with its name', async () => {
