@@ -8,7 +8,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import type { LibraryKind } from '../native/library.ts';
-import { selectDevice } from '../native/select-device.ts';
+import { selectDevice, selectKind } from '../native/select-device.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
 import { configPath } from '../runs/paths.ts';
 import { findShards, readDataset } from '../shards/find.ts';
@@ -86,7 +86,7 @@ export function wantedRanks(given: TrainOptions): number {
   const { resume, out, ranks = resume ? ranksOfRun(out) : 1 } = given;
   // What is wrong from the command line alone is said before any process is started.
   if (ranks > 1 && !resume) {
-    const { kind } = selectDevice(given.device ?? 'auto');
+    const kind = selectKind(given.device ?? 'auto');
     refuseAccidentalCpu(checkOptions({ ...given, ranks }, kind), kind);
   }
   return ranks;
