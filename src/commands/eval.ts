@@ -25,6 +25,7 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  stopWithLauncher,
   threadsOf,
   type Weights,
   weightsHash,
@@ -97,6 +98,7 @@ export function evalCommand(): Command {
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   if (place) {
+    stopWithLauncher();
     await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks));
     return;
   }

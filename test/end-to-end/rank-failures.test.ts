@@ -6,7 +6,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
 import { checkpointsFolder, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
@@ -19,6 +19,10 @@ beforeAll(() => {
   rankData(place);
 });
 afterAll(() => place[Symbol.dispose]());
+
+/** In the order in which they were started. */
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
 
 it('a step that is not finite ends all ranks, says where it began and is saved as it was before', () => {
   const args = [
@@ -201,11 +205,7 @@ describe('train --gpus', () => {
       child.stdout.resume();
       const path = logPath(place.path('root-killed'));
       while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
-      // Its children, in the order in which they were started.
-      const children = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
-        .trim()
-        .split(' ')
-        .map(Number);
+      const children = childrenOf(child.pid!);
       process.kill(children[0]!, 'SIGKILL');
       const [code] = (await once(child, 'close')) as [number];
       expect(code).toBe(1);
@@ -246,3 +246,35 @@ describe('train --gpus', () => {
     expect(without.stderr).toContain('--gpus 2, but training would run on the CPU here');
   });
 });
+
+it.skipIf(!existsSync('/proc/self/task'))('eval --gpus leaves no rank behind when it is ended (needs Linux)', async () => {
+  const trained = [...tinyRanks, ...sharedSteps, ...'--steps 5 --val-every 0 --out evaluated'.split(' ')];
+  expect(place.run(['train', ...trained]).code).toBe(0);
+  // Half a minute's worth.
+  place.data({ val: 2_000_000, vocabulary: 100, name: 'long' });
+  const files = '--model evaluated --data long --batch 2 --device cpu --threads 1'.split(' ');
+  const child = place.start(['eval', ...files, '--gpus', '2']);
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  child.stdout.resume();
+  while (!said.includes('on 2 x cpu')) await setTimeout(20);
+  const ranks = childrenOf(child.pid!);
+  onTestFinished(() => {
+    for (const rank of ranks.filter(isAlive)) process.kill(rank, 'SIGKILL');
+  });
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+  for (let tries = 0; tries < 100 && ranks.some(isAlive); tries++) await setTimeout(50);
+  expect(ranks.filter(isAlive)).toEqual([]);
+});
+
+function isAlive(pid: number): boolean {
+  try {
+    // One that has ended may still be waiting to be noticed.
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+}
