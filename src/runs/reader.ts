@@ -66,8 +66,13 @@ export function evaluationsAt(run: string, step: number): RunEvent[] {
 export function eventsAt(run: string, step: number): RunEvent[] {
   const stepOf = (event: RunEvent) =>
     event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
+  return eventsIfReadable(run).filter((event) => stepOf(event) === step);
+}
+
+/** What a run's log tells, if it can be read: a machine that goes down can take the log's end, or all of it, with it. */
+export function eventsIfReadable(run: string): readonly RunEvent[] {
   try {
-    return readRun(run).events.filter((event) => stepOf(event) === step);
+    return readRun(run).events;
   } catch (error) {
     if (error instanceof Gpt2Error) return [];
     throw error;

@@ -4,13 +4,13 @@ import type { Batch } from '../batches/loader.ts';
 import { type Position, startPosition } from '../batches/order.ts';
 import { Gpt2Error, InterruptedError, type NativeError } from '../errors.ts';
 import type { Place } from '../ranks/place.ts';
-import { eventsAt, readRun } from '../runs/reader.ts';
+import { eventsAt, eventsIfReadable } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { doneEvent, hellaswagEvent, sampleText, validationLoss } from './milestones.ts';
 import type { Run, RunDescription } from './run.ts';
 import { Saving, type SavingHooks } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
-import { mostSkippedInARow, SpikeWatch } from './spikes.ts';
+import { mostSkippedInARow, SpikeWatch, thoseThatCount } from './spikes.ts';
 import { Throughput } from './throughput.ts';
 import type { BegunStep } from './trainer.ts';
 import { stopAtBadStep } from './trouble.ts';
@@ -65,7 +65,7 @@ export class Session {
   readonly #hooks: TrainHooks;
   readonly #saving: Saving;
   readonly #throughput: Throughput;
-  readonly #spikes: SpikeWatch | undefined;
+  #spikes: SpikeWatch | undefined;
   /** For --overfit-batch. */
   readonly #firstBatch: (() => Batch) | undefined;
   #step: number;
@@ -86,11 +86,6 @@ export class Session {
     this.#saved = resumed?.path;
     this.#throughput = new Throughput(options.totalBatch);
     this.#saving = new Saving(run, this.#savingHooks);
-    if (options.skipSpikes !== undefined) {
-      const before = resumed ? trainedSteps(run.out) : [];
-      this.#spikes = new SpikeWatch(options.skipSpikes, before);
-      this.#skipped = before.filter(({ skipped }) => skipped).length;
-    }
     if (options.overfitBatch) this.#firstBatch = copyBatches(run);
   }
 
@@ -104,6 +99,7 @@ export class Session {
     const { signal, onStart } = this.#hooks;
     const told = resumed ? kindsAt(out, startStep) : [];
     const toldBefore = new Set((await ranks?.fromRoot(told)) ?? told);
+    if (options.skipSpikes !== undefined) await this.#watchSpikes(options.skipSpikes);
     onStart?.(this.#run.description);
     this.#log(this.#run.runEvent);
     if (resumed) this.#log({ event: 'checkpoint', step: startStep, path: resumed.path });
@@ -159,6 +155,16 @@ export class Session {
     if (this.#step === steps) this.#log(doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
     else this.#hooks.onNotice?.(`${this.#saidToBeSaved}, as --stop-after says; continue with --out ${out} --resume`);
     return { out, steps: this.#step };
+  }
+
+  /** Of several ranks all go by what rank 0's log has, so that they skip the same updates. */
+  async #watchSpikes(z: number): Promise<void> {
+    const { out, resumed, ranks } = this.#run;
+    const steps = resumed && (!ranks || ranks.isRoot) ? trainedSteps(out) : [];
+    const own = { skipped: steps.filter(({ skipped }) => skipped).length, steps: thoseThatCount(steps) };
+    const before = (await ranks?.fromRoot(own)) ?? own;
+    this.#spikes = new SpikeWatch(z, before.steps);
+    this.#skipped = before.skipped;
   }
 
   /** Goes through what is due besides training; false if the run is to stop before all of it was done. */
@@ -269,7 +275,8 @@ export class Session {
 export const kindsAt = (out: string, step: number) => eventsAt(out, step).map(({ event }) => event);
 
 /** What the log of a run says of its steps, skipped or not. */
-const trainedSteps = (out: string) => readRun(out).events.flatMap((event) => (event.event === 'train' ? [event] : []));
+const trainedSteps = (out: string) =>
+  eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));
 
 /** The micro-batches of the first step, again and again. */
 function copyBatches({ options, loader }: Run): () => Batch {

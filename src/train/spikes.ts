@@ -10,6 +10,15 @@ export const mostSkippedInARow = 16;
 /** A step's results. */
 export type Measured = Pick<StepResult, 'loss' | 'norm'> & { readonly step: number };
 
+const counts = ({ loss, norm }: Measured): boolean => Number.isFinite(loss) && Number.isFinite(norm);
+
+/** Of a run's steps, those that limits can still depend on. */
+export const thoseThatCount = (steps: readonly Measured[]): Measured[] =>
+  steps
+    .filter(counts)
+    .slice(-(window + 1))
+    .map(({ step, loss, norm }) => ({ step, loss, norm }));
+
 export class SpikeWatch {
   readonly #z: number;
   /** Finite ones, steps rising. */
@@ -23,7 +32,7 @@ export class SpikeWatch {
 
   /** Takes in a step, skipped or not: a level that has shifted for good is no spike for long. */
   add(measured: Measured): void {
-    if (!Number.isFinite(measured.loss) || !Number.isFinite(measured.norm)) return;
+    if (!counts(measured)) return;
     this.#history.push(measured);
     if (this.#history.length > window + 1) this.#history.shift();
   }

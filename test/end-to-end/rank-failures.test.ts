@@ -2,7 +2,7 @@
 // stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
@@ -129,6 +129,27 @@ describe('a job', () => {
     expect(two.said(0)).toMatch(/rank 1 on .* disagrees: training\.1\.tokens is 1501, at rank 0 1500/);
   });
 
+  it("whose rank 1 has the checkpoint but not rank 0's log goes on, --skip-spikes and all", async () => {
+    using other = new Workplace();
+    const skipping = [...endless, '--skip-spikes', '6', '--out', 'skipping'];
+    const first = await job([1, 2].map(() => [...skipping, '--stop-after', '2']));
+    expect(await first.ends(), first.said(0)).toEqual([0, 0]);
+    cpSync(place.folder, other.folder, { recursive: true });
+    rmSync(logPath(other.path('skipping')));
+    const MASTER_PORT = await freePort();
+    const two = [place, other].map((folder, rank) => {
+      const one = new Job(folder);
+      jobs.push(one);
+      one.start(['--out', 'skipping', '--resume', '--stop-after', '4'], {
+        ...{ RANK: String(rank), WORLD_SIZE: '2', LOCAL_RANK: String(rank), LOCAL_WORLD_SIZE: '2' },
+        ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT },
+      });
+      return one;
+    });
+    expect(await Promise.all(two.map((one) => one.ends())), two[1]!.said(0)).toEqual([[0], [0]]);
+    expect(readRun(place.path('skipping')).series.train.length).toBe(4);
+  });
+
   it('with a token of its own lets in nobody else', async () => {
     const args = [...endless, '--out', 'token', '--stop-after', '2'];
     const two = await job([args, args], [{ GPT2_JOB_TOKEN: 'a', GPT2_JOIN_SECONDS: '3' }, { GPT2_JOB_TOKEN: 'b' }]);
@@ -247,28 +268,31 @@ describe('train --gpus', () => {
   });
 });
 
-it.skipIf(!existsSync('/proc/self/task'))('eval --gpus leaves no rank behind when it is ended (needs Linux)', async () => {
-  const trained = [...tinyRanks, ...sharedSteps, ...'--steps 5 --val-every 0 --out evaluated'.split(' ')];
-  expect(place.run(['train', ...trained]).code).toBe(0);
-  // Half a minute's worth.
-  place.data({ val: 2_000_000, vocabulary: 100, name: 'long' });
-  const files = '--model evaluated --data long --batch 2 --device cpu --threads 1'.split(' ');
-  const child = place.start(['eval', ...files, '--gpus', '2']);
-  let said = '';
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
-  });
-  child.stdout.resume();
-  while (!said.includes('on 2 x cpu')) await setTimeout(20);
-  const ranks = childrenOf(child.pid!);
-  onTestFinished(() => {
-    for (const rank of ranks.filter(isAlive)) process.kill(rank, 'SIGKILL');
-  });
-  child.kill('SIGTERM');
-  await once(child, 'exit');
-  for (let tries = 0; tries < 100 && ranks.some(isAlive); tries++) await setTimeout(50);
-  expect(ranks.filter(isAlive)).toEqual([]);
-});
+it.skipIf(!existsSync('/proc/self/task'))(
+  'eval --gpus leaves no rank behind when it is ended (needs Linux)',
+  async () => {
+    const trained = [...tinyRanks, ...sharedSteps, ...'--steps 5 --val-every 0 --out evaluated'.split(' ')];
+    expect(place.run(['train', ...trained]).code).toBe(0);
+    // Half a minute's worth.
+    place.data({ val: 2_000_000, vocabulary: 100, name: 'long' });
+    const files = '--model evaluated --data long --batch 2 --device cpu --threads 1'.split(' ');
+    const child = place.start(['eval', ...files, '--gpus', '2']);
+    let said = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+    child.stdout.resume();
+    while (!said.includes('on 2 x cpu')) await setTimeout(20);
+    const ranks = childrenOf(child.pid!);
+    onTestFinished(() => {
+      for (const rank of ranks.filter(isAlive)) process.kill(rank, 'SIGKILL');
+    });
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+    for (let tries = 0; tries < 100 && ranks.some(isAlive); tries++) await setTimeout(50);
+    expect(ranks.filter(isAlive)).toEqual([]);
+  },
+);
 
 function isAlive(pid: number): boolean {
   try {

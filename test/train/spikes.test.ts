@@ -1,6 +1,11 @@
 // Which steps --skip-spikes leaves out: the mean and deviation of the right 128 steps, the same on a device that is read late.
+import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type Measured, SpikeWatch } from '../../src/train/spikes.ts';
+import { logPath } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { type Measured, SpikeWatch, thoseThatCount } from '../../src/train/spikes.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
 import { Random } from '../support/tensors.ts';
 
 const random = new Random(9);
@@ -44,9 +49,37 @@ describe('SpikeWatch', () => {
     expect(Number.isFinite(loss) && Number.isFinite(norm)).toBe(true);
   });
 
+  it('needs no more of before than counts', () => {
+    const holed = [...measured.slice(0, 290), { step: 290, loss: Number.NaN, norm: 1 }, ...measured.slice(291, 300)];
+    const kept = thoseThatCount(holed);
+    expect(kept.length).toBe(129);
+    expect(new SpikeWatch(3, kept).limitsAt(300)).toEqual(new SpikeWatch(3, holed).limitsAt(300));
+  });
+
   it('has no limit where nothing varies', () => {
     const watch = new SpikeWatch(2);
     for (let step = 0; step < 200; step++) watch.add({ step, loss: 4, norm: 1 });
     expect(watch.limitsAt(200)).toEqual({ loss: undefined, norm: undefined });
   });
+});
+
+it('a run whose log was lost is resumed, its history empty', async () => {
+  using place = new Workplace();
+  const out = place.path('run');
+  const sizes = { layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1 };
+  const data = place.data({ vocabulary: 100 });
+  await train({
+    ...sizes,
+    data,
+    out,
+    device: 'cpu',
+    steps: 4,
+    stopAfter: 2,
+    valEvery: 0,
+    sampleEvery: 0,
+    skipSpikes: 6,
+  });
+  writeFileSync(logPath(out), '');
+  await train({ out, resume: true, stopAfter: 3 });
+  expect(readRun(out).series.train.map(([step]) => step)).toEqual([2]);
 });
