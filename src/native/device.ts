@@ -45,6 +45,10 @@ const dtypeCodes: Record<Dtype, number> = {
   bf16: GPT2_DTYPE.GPT2_BF16,
 };
 
+/** What the gradients of matrices are stored in: sums over micro-batches would lose too much in bf16. */
+export const gradientTypeOf = (dtype: Dtype, accumulates: boolean): ElementType =>
+  dtype === 'bf16' && !accumulates ? 'bf16' : 'fp32';
+
 /** A library's text without the function's name, which NativeError puts before it. */
 const ownText = (symbol: string, text: string): string => text.replace(`${symbol}: `, '');
 
@@ -115,7 +119,7 @@ export class Device {
     this.#context = context;
     this.dtype = dtype;
     this.elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
-    this.gradientType = dtype === 'bf16' && !accumulates ? 'bf16' : 'fp32';
+    this.gradientType = gradientTypeOf(dtype, accumulates);
     this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
     this.captures = captures && this.description.canCapture;
   }

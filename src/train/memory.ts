@@ -10,7 +10,7 @@ import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { gatheringBytes } from '../model/shards.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { bytesOf } from '../native/buffer.ts';
-import type { Device } from '../native/device.ts';
+import { type Device, gradientTypeOf } from '../native/device.ts';
 import { globalNormScratch } from '../ops/global-norm.ts';
 
 export interface TrainingSizes {
@@ -18,6 +18,8 @@ export interface TrainingSizes {
   readonly B: number;
   /** Tokens in a sequence. */
   readonly T: number;
+  /** Sequences of a rank in a step: more than B accumulate. Default B. */
+  readonly rows?: number;
   /** Default none. */
   readonly recompute?: Recompute;
   /** Whether samples of text are taken, which have a cache of keys and values. Default false. */
@@ -26,13 +28,17 @@ export interface TrainingSizes {
   readonly shares?: number;
 }
 
-/** Bytes of device memory that training takes, by the name they are allocated under. */
+/**
+ * Bytes of device memory that training takes, by the name they are allocated under. Of `rows`, not of how `device` was opened,
+ * come the gradients' bytes: what another batch would take can be asked too.
+ */
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, recompute, samples = false, shares = 1 }: TrainingSizes,
+  { B, T, rows = B, recompute, samples = false, shares = 1 }: TrainingSizes,
 ): ReadonlyMap<string, number> {
-  const { elementType, gradientType } = device;
+  const { elementType } = device;
+  const gradientType = gradientTypeOf(device.dtype, rows > B);
   const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config, shares);
   const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
   const cache = { texts: 1, window: T };
@@ -71,7 +77,7 @@ export function largestBatch(
   config: ModelConfig,
   { batches, limit, ...sizes }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
 ): number | undefined {
-  return batches.findLast((B) => neededBytes(device, config, { B, ...sizes }) <= limit.bytes);
+  return batches.findLast((B) => neededBytes(device, config, { ...sizes, B }) <= limit.bytes);
 }
 
 /** Micro-batches that divide a step of `rows` sequences, rising. */
@@ -79,36 +85,45 @@ export const divisors = (rows: number): number[] =>
   Array.from({ length: rows }, (_, index) => index + 1).filter((batch) => rows % batch === 0);
 
 /**
- * @param sizes `rows`: a rank's sequences in a step; another batch has to divide them
+ * @param asked batches that are advised divide its `rows`
  * @throws Gpt2Error if there is too little memory: what is needed, what there is, and the flags that would fit
  */
 export function checkMemory(
   device: Device,
   config: ModelConfig,
-  sizes: TrainingSizes & { readonly rows?: number; readonly ranks?: number; readonly maxMemory?: number },
+  asked: TrainingSizes & { readonly ranks?: number; readonly maxMemory?: number },
 ): void {
-  const { B, T, recompute = 'none', samples, shares, rows = B, ranks = 1, maxMemory } = sizes;
+  const { ranks = 1, maxMemory, ...sizes } = asked;
+  const { B, T, rows = B, recompute = 'none' } = sizes;
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
   if (needed <= limit.bytes) return;
   // A smaller micro-batch leaves the step as it is if it accumulates to the same.
   const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
-  const fitting = largestBatch(device, config, { T, recompute, samples, shares, batches: smaller, limit });
+  const largest = (recompute: Recompute) =>
+    largestBatch(device, config, { ...sizes, rows, recompute, batches: smaller, limit });
+  const fitting = largest(recompute);
   const stronger = recomputeNames
     .slice(recomputeNames.indexOf(recompute) + 1)
-    .find((each) => neededBytes(device, config, { B, T, recompute: each, samples, shares }) <= limit.bytes);
-  const both = largestBatch(device, config, { T, recompute: 'block', samples, shares, batches: smaller, limit });
+    .find((each) => neededBytes(device, config, { ...sizes, recompute: each }) <= limit.bytes);
+  const both = largest('block');
   const advice = [
     ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
     ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),
     ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute block`]),
   ];
+  // A step in one go takes less for its gradients.
+  const alone = { ...sizes, B: 1, rows: 1, recompute: 'block' } as const;
+  const refused =
+    neededBytes(device, config, alone) <= limit.bytes
+      ? 'no batch fits a step as large: take a smaller --batch and --total-batch,'
+      : 'no batch fits: take';
   throw new Gpt2Error(
     `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
       advice.length > 0
         ? `${advice.join(', or ')} fits`
-        : `no batch fits: take a shorter --seq, a smaller --model, or ${limit.mend}`
+        : `${refused} a shorter --seq, a smaller --model, or ${limit.mend}`
     }`,
   );
 }
