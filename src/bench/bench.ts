@@ -77,7 +77,7 @@ async function measureTraining(options: BenchOptions): Promise<Omit<BenchReport,
   const { config, batch, sequence, accumulation } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
-  checkMemory(device, config, { B: batch, T: sequence });
+  checkMemory(device, config, { B: batch, T: sequence, rows: batch * accumulation, hasRecompute: false });
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   const trainer = new Trainer(model, { batch, sequence, accumulation, weightDecay: 0.1, gradientClip: 1 });
   initializeWeights(model, 42);

@@ -73,7 +73,7 @@ export async function locate(
         microBatch,
         layer,
         op: `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
-        tensor: `${argument} (${tensor.name})`,
+        tensor: `${argument} (${ownName(tensor, layer)})`,
         value,
       };
       return;
@@ -109,6 +109,10 @@ function layerOf(tensors: readonly Tensor[]): number | undefined {
   }
   return undefined;
 }
+
+/** The same whether a layer's tensor is its own or, with --recompute, in memory that layers share and named without a number. */
+const ownName = ({ name }: Tensor, layer: number | undefined): string =>
+  layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
 
 /** The tensors that a step's ops read and write, found by an address within them. */
 class TensorsByAddress {

@@ -85,15 +85,15 @@ export const divisors = (rows: number): number[] =>
   Array.from({ length: rows }, (_, index) => index + 1).filter((batch) => rows % batch === 0);
 
 /**
- * @param asked batches that are advised divide its `rows`
+ * @param asked batches that are advised divide its `rows`; `hasRecompute`: whether there is a --recompute to advise, default true
  * @throws Gpt2Error if there is too little memory: what is needed, what there is, and the flags that would fit
  */
 export function checkMemory(
   device: Device,
   config: ModelConfig,
-  asked: TrainingSizes & { readonly ranks?: number; readonly maxMemory?: number },
+  asked: TrainingSizes & { readonly ranks?: number; readonly maxMemory?: number; readonly hasRecompute?: boolean },
 ): void {
-  const { ranks = 1, maxMemory, ...sizes } = asked;
+  const { ranks = 1, maxMemory, hasRecompute = true, ...sizes } = asked;
   const { B, T, rows = B, recompute = 'none' } = sizes;
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
@@ -104,17 +104,17 @@ export function checkMemory(
   const largest = (recompute: Recompute) =>
     largestBatch(device, config, { ...sizes, rows, recompute, batches: smaller, limit });
   const fitting = largest(recompute);
-  const stronger = recomputeNames
-    .slice(recomputeNames.indexOf(recompute) + 1)
-    .find((each) => neededBytes(device, config, { ...sizes, recompute: each }) <= limit.bytes);
-  const both = largest('block');
+  const kinds = hasRecompute ? recomputeNames.slice(recomputeNames.indexOf(recompute) + 1) : [];
+  const stronger = kinds.find((each) => neededBytes(device, config, { ...sizes, recompute: each }) <= limit.bytes);
+  const strongest = kinds.at(-1) ?? recompute;
+  const both = largest(strongest);
   const advice = [
     ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
     ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),
-    ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute block`]),
+    ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute ${strongest}`]),
   ];
   // A step in one go takes less for its gradients.
-  const alone = { ...sizes, B: 1, rows: 1, recompute: 'block' } as const;
+  const alone = { ...sizes, B: 1, rows: 1, recompute: strongest };
   const refused =
     neededBytes(device, config, alone) <= limit.bytes
       ? 'no batch fits a step as large: take a smaller --batch and --total-batch,'

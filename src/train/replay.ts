@@ -1,13 +1,15 @@
 // Replays a capture: the same weights and tokens through the same micro-batches, and whether the same came out.
 import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../checkpoint/capture.ts';
 import { loadWeights } from '../checkpoint/read.ts';
-import { UsageError } from '../errors.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { type Recompute, recomputeNames } from '../model/activations.ts';
 import { checkConfig } from '../model/config.ts';
+import { gib, memoryLimit } from '../model/memory.ts';
 import { createModel } from '../model/model.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { describeFinding, locate } from './locate.ts';
-import { checkMemory } from './memory.ts';
+import { neededBytes } from './memory.ts';
 import { Trainer } from './trainer.ts';
 
 export interface ReplayOptions {
@@ -47,8 +49,17 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const target = selectDevice(options.device ?? manifest.library);
   const dtype = options.dtype ?? manifest.dtype;
   using device = Device.open({ ...target, dtype, threads: options.threads, accumulates: accumulation > 1 });
-  checkMemory(device, config, { B, T });
-  const model = createModel(device, config, { B, T, purpose: 'training' });
+  const needed = (recompute: Recompute) => neededBytes(device, config, { B, T, rows: B * accumulation, recompute });
+  const limit = memoryLimit(device, undefined);
+  // What was kept changes no bit: a run of any --recompute is replayed by the fastest that fits.
+  const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
+  if (recompute === undefined) {
+    const least = Math.min(...recomputeNames.map(needed));
+    throw new Gpt2Error(
+      `${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.mend}, or name another --device`,
+    );
+  }
+  const model = createModel(device, config, { B, T, purpose: 'training', recompute });
   const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0, gradientClip: 0 });
   loadWeights(capture, model);
   let next = 0;

@@ -1,12 +1,17 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
 import { readFileSync } from 'node:fs';
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { bench } from '../../src/bench/bench.ts';
 import { median, quantile } from '../../src/bench/timing.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { Workplace } from '../support/cli.ts';
+import { haveMemory } from '../support/memory.ts';
 import { Random } from '../support/tensors.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 it('medians and quantiles are values that were measured', () => {
   expect(median([5, 1, 3])).toBe(3);
@@ -61,6 +66,19 @@ it('measures every op of a tiny step', async () => {
   expect(op('classifier').flops).toBe(3 * 2 * 32 * 32 * 128);
   expect(op('adamw').calls).toBe(1);
   expect(report.memory.plannedTotal).toBe(Object.values(report.memory.planned).reduce((sum, bytes) => sum + bytes, 0));
+});
+
+it('advises no flag that it lacks where memory is short', async () => {
+  haveMemory(2);
+  const options = {
+    ...{ device: { kind: 'cpu' as const }, config: presetConfig('d12')!, sequence: 1024 },
+    ...{ steps: 1, warmup: 0, ops: false, nextBatch: () => ({ inputs: new Int32Array(), targets: new Int32Array() }) },
+  };
+  await expect(bench({ ...options, batch: 64, accumulation: 1 })).rejects.toThrow(
+    /^--batch 64 with --seq 1024 needs .*; no batch fits: take a shorter --seq, a smaller --model, or end what else/,
+  );
+  haveMemory(6);
+  await expect(bench({ ...options, batch: 8, accumulation: 4 })).rejects.toThrow(/are free; --batch [1-7] fits$/);
 });
 
 it('the command prints the table and writes the same as JSON', () => {

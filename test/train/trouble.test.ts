@@ -2,10 +2,11 @@
 // that gives the same again; and a run that is told to goes on without such steps.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
 import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { openSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
+import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel } from '../../src/model/model.ts';
@@ -15,6 +16,7 @@ import { checkpointsFolder } from '../../src/runs/paths.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { writeShard } from '../../src/shards/shard.ts';
 import { locate } from '../../src/train/locate.ts';
+import { neededBytes } from '../../src/train/memory.ts';
 import type { TrainOptions } from '../../src/train/option-table.ts';
 import { replay } from '../../src/train/replay.ts';
 import { train } from '../../src/train/train.ts';
@@ -22,10 +24,15 @@ import { Trainer } from '../../src/train/trainer.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
+import { haveMemory } from '../support/memory.ts';
 import { Random } from '../support/tensors.ts';
 
 const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 128 };
 const huge = 3e38;
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 /** Changes elements of a parameter: each gives the index of a row and a column, and what lies there then. */
 type Change = (name: string, edit: (at: (row: number, column: number) => number, values: Float32Array) => void) => void;
@@ -104,6 +111,30 @@ describeBackends(
       // Going on as it was comes to the same; the log has the step once.
       const resumed = await train({ out: given.out!, resume: true }).catch((thrown: Error) => thrown);
       expect((resumed as Error).message).toMatch(message);
+    });
+
+    it('of a run that computes again is replayed in as little memory, and in more', async () => {
+      using place = new Workplace();
+      const model = changedModel(place, (change) =>
+        change('h.1.fcw', (_, values) => {
+          values.fill(huge);
+        }),
+      );
+      const given = options(place, { model, steps: 5, totalBatch: 256, recompute: 'block' });
+      await expect(train(given)).rejects.toThrow(/wrote (NaN|-?Infinity) to \w+ \(h\.1\.\w+\); captured:/);
+      const capture = join(given.out!, 'captures', 'step-00000000');
+      const needed = (recompute: Recompute) => {
+        using device = Device.open({ kind, dtype });
+        return neededBytes(device, config, { B: 2, T: 64, rows: 4, recompute });
+      };
+      for (const recompute of recomputeNames) {
+        haveMemory(needed(recompute) / 2 ** 30);
+        expect((await replay(capture)).differences, recompute).toEqual([]);
+      }
+      haveMemory(needed('block') / 2 ** 30 - 2 ** -20);
+      await expect(replay(capture)).rejects.toThrow(
+        /step-00000000 needs [\d.]+ GiB of memory at least, [\d.]+ GiB of [\d.]+ GiB are free; end what else runs (here|on the GPU), or name another --device$/,
+      );
     });
 
     it('after others changes nothing of what they did', async () => {
