@@ -1,10 +1,11 @@
 // Writes checkpoints on a thread of its own (background-thread.ts) while training goes on: the device copies its state into
 // page-locked memory behind what was issued before, and the thread writes from there. What a checkpoint is, is write.ts's.
 import type { Worker } from 'node:worker_threads';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
+import { gib, hostMemory } from '../model/memory.ts';
 import type { Model } from '../model/model.ts';
-import { arenaSizes, type ParameterCopy } from '../model/parameters.ts';
+import { arenaSizes, type ParameterCopy, parameterBytes } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type PinnedBuffer } from '../native/buffer.ts';
 import { startThread } from '../native/start-thread.ts';
@@ -26,6 +27,9 @@ export class WriterError extends Gpt2Error {
   override readonly name = 'WriterError';
 }
 
+/** Bytes of host memory that a copy of a model's state takes. */
+export const stateCopyBytes = (config: ModelConfig): number => 3 * parameterBytes(config, 'fp32', 'fp32');
+
 export class BackgroundWriter {
   readonly #model: Model;
   readonly #copies: Readonly<Record<StateCopy, ParameterCopy>>;
@@ -42,8 +46,21 @@ export class BackgroundWriter {
 
   /** Bytes of host memory that a copy takes. */
   get copyBytes(): number {
-    const { matrix, vector } = arenaSizes(this.#model.config);
-    return 3 * (matrix + vector) * bytesOf('fp32');
+    return stateCopyBytes(this.#model.config);
+  }
+
+  /**
+   * Nothing is refused where memory is promised and not there: the system ends the program that touches too much of it.
+   * @throws NativeError as if it were, if there is too little host memory for a copy
+   */
+  checkMemory(): void {
+    const { available } = hostMemory();
+    if (this.copyBytes <= available) return;
+    throw new NativeError(
+      'gpt2_allocate_pinned',
+      'GPT2_OUT_OF_MEMORY',
+      `a save of what ranks share takes ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; end what else runs here, or give --zero 0, which can save without`,
+    );
   }
 
   /**
@@ -51,7 +68,10 @@ export class BackgroundWriter {
    * @throws NativeError if there is too little host memory for a copy
    */
   prepare(): void {
-    this.#memory ??= this.#model.device.allocatePinned(this.copyBytes);
+    if (!this.#memory) {
+      this.checkMemory();
+      this.#memory = this.#model.device.allocatePinned(this.copyBytes);
+    }
     this.#thread();
   }
 

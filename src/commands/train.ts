@@ -109,6 +109,7 @@ function describe(run: RunDescription): string {
 function tellPlan(plan: TrainingPlan, json: boolean): void {
   const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available, refusal } =
     plan;
+  const { savingMemory, availableHost } = plan;
   if (json) {
     process.stdout.write(`${JSON.stringify({ ...plan, memory: Object.fromEntries(memory) })}\n`);
     return;
@@ -123,6 +124,9 @@ function tellPlan(plan: TrainingPlan, json: boolean): void {
       `${model}: ${number(parameters)} parameters, on ${device}`,
       `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
       ...table,
+      ...(savingMemory > 0
+        ? [`host memory for saving: ${formatBytes(savingMemory)} besides, of ${formatBytes(availableHost)} free`]
+        : []),
       '',
     ].join('\n'),
   );

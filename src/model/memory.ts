@@ -1,5 +1,6 @@
-// Device memory before it is taken: what a device may give, and what a model that is only run takes of it. What training takes
-// is in train/memory.ts.
+// Memory before it is taken: what a device or the host may give, and what a model that is only run takes of it. What training
+// takes is in train/memory.ts.
+import { freemem, totalmem } from 'node:os';
 import type { Device } from '../native/device.ts';
 import { activationBytes } from './activations.ts';
 import type { ModelConfig } from './config.ts';
@@ -35,8 +36,14 @@ export function memoryLimit(device: Device, maxMemory: number | undefined): Memo
 
 /** Bytes of a device's memory that may be taken, and in all; on the CPU no more than a container leaves to this process. */
 export function availableMemory(device: Device): { available: number; total: number } {
-  const { available, total } = device.memory();
-  const allowed = device.description.library === 'cpu' ? process.constrainedMemory() : 0;
+  return device.description.library === 'cpu' ? withinContainer(device.memory()) : device.memory();
+}
+
+/** The same of the host's memory. */
+export const hostMemory = () => withinContainer({ available: freemem(), total: totalmem() });
+
+function withinContainer({ available, total }: { available: number; total: number }) {
+  const allowed = process.constrainedMemory();
   if (allowed <= 0 || allowed >= total) return { available, total };
   return { available: Math.max(0, Math.min(available, allowed - process.memoryUsage.rss())), total: allowed };
 }

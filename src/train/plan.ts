@@ -1,8 +1,9 @@
 // What a run would take, said without taking it (--dry-run): memory by kind, the arithmetic of a step, whether it fits.
+import { stateCopyBytes } from '../checkpoint/background.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Recompute } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { availableMemory } from '../model/memory.ts';
+import { availableMemory, hostMemory } from '../model/memory.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
@@ -26,6 +27,10 @@ export interface TrainingPlan {
   readonly memory: ReadonlyMap<string, number>;
   /** Bytes free there. */
   readonly available: number;
+  /** Bytes of host memory that the process that saves takes for a copy, besides; 0: it saves without one. */
+  readonly savingMemory: number;
+  /** Bytes free there. */
+  readonly availableHost: number;
   /** Why it does not fit, and what would; undefined: it fits. */
   readonly refusal: string | undefined;
 }
@@ -49,9 +54,15 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     ...{ batch, sequence, accumulation, ranks, recompute },
     memory: trainingPlan(device, config, memorySizes(options, config)),
     available: availableMemory(device).available,
+    savingMemory: savesFromCopy(options, device) ? stateCopyBytes(config) : 0,
+    availableHost: hostMemory().available,
     refusal,
   };
 }
+
+/** The CPU's state is written where it is when nothing goes on beside it. */
+const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
+  description.library === 'cuda' || options.saveEvery > 0 || sharesOf(options) > 1;
 
 /** What memory depends on, of a run's options. */
 export const memorySizes = (options: SettledOptions, config: ModelConfig) => {

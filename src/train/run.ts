@@ -177,6 +177,9 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
     const trainer = new Trainer(model, { ...options, besideBackward: overlap === 'on' }, communicator);
+    const writer = new BackgroundWriter(model, trainer);
+    // What other ranks give to a save has nowhere else to go; the save may be the run's last, hours from here.
+    if (sharing && isRoot) writer.checkMemory();
     const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);
@@ -212,7 +215,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       resumed: checkpoint,
       model,
       trainer,
-      writer: new BackgroundWriter(model, trainer),
+      writer,
       loader,
       validation,
       hellaswag,

@@ -30,6 +30,20 @@ it('adds up, and takes nothing', () => {
   expect(existsSync(place.path('none'))).toBe(false);
 });
 
+it('says what saving takes of the host, where a save is a copy, beside the total', () => {
+  const sizes = { model: 'd12', batch: 8 } as const;
+  expect(plan(sizes).savingMemory).toBe(0);
+  const { memory, savingMemory, availableHost } = plan({ ...sizes, saveEvery: 10 });
+  expect(savingMemory).toBe(3 * memory.get('weights')!);
+  expect(availableHost).toBeGreaterThan(2 ** 28);
+  expect(memory).toEqual(plan(sizes).memory);
+  const { code, stdout } = place.run([
+    ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
+  ]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB besides, of [\d.]+ \w+ free\n$/);
+});
+
 it('picks the largest micro-batch that fits and leaves the step as it is', () => {
   for (const maxMemory of [2, 2.5, 4, 16]) {
     const { batch, sequence, accumulation, memory, refusal } = plan({

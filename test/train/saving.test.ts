@@ -69,6 +69,20 @@ describeBackends(
       expect(verifyCheckpoint(path!).manifest.files).toEqual(verifyCheckpoint(direct).manifest.files);
     });
 
+    it('takes no memory for a copy that the host or a container does not have', () => {
+      const { model, moments } = trainedModel(device());
+      const writer = new BackgroundWriter(model, moments);
+      const allocate = vi.spyOn(Device.prototype, 'allocatePinned');
+      vi.spyOn(process.memoryUsage, 'rss').mockReturnValue(2 ** 30);
+      const allowed = vi.spyOn(process, 'constrainedMemory').mockReturnValue(2 ** 30 + writer.copyBytes - 1);
+      expect(() => writer.prepare()).toThrow(expect.objectContaining({ status: 'GPT2_OUT_OF_MEMORY' }));
+      expect(allocate).not.toHaveBeenCalled();
+      allowed.mockReturnValue(2 ** 30 + writer.copyBytes);
+      writer.prepare();
+      expect(allocate).toHaveBeenCalledOnce();
+      return writer.close();
+    });
+
     it('removes what is not to be kept, and says what the disk refuses', async () => {
       const folder = temporaryFolder();
       const { model, moments } = trainedModel(device());
