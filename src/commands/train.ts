@@ -107,30 +107,27 @@ function describe(run: RunDescription): string {
 
 /** What --dry-run says. @throws Gpt2Error if the run would not fit */
 function tellPlan(plan: TrainingPlan, json: boolean): void {
-  const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available, refusal } =
-    plan;
+  const text = json ? JSON.stringify({ ...plan, memory: Object.fromEntries(plan.memory) }) : planText(plan);
+  process.stdout.write(`${text}\n`);
+  if (plan.refusal !== undefined) throw new Gpt2Error(plan.refusal);
+}
+
+function planText(plan: TrainingPlan): string {
+  const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available } = plan;
   const { savingMemory, availableHost } = plan;
-  if (json) {
-    process.stdout.write(`${JSON.stringify({ ...plan, memory: Object.fromEntries(memory) })}\n`);
-    return;
-  }
   const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
   const rows = [...memory, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
   const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
   const number = (value: number) => value.toLocaleString('en-US');
-  process.stdout.write(
-    [
-      `${model}: ${number(parameters)} parameters, on ${device}`,
-      `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
-      ...table,
-      ...(savingMemory > 0
-        ? [`host memory for saving: ${formatBytes(savingMemory)} besides, of ${formatBytes(availableHost)} free`]
-        : []),
-      '',
-    ].join('\n'),
-  );
-  if (refusal !== undefined) throw new Gpt2Error(refusal);
+  return [
+    `${model}: ${number(parameters)} parameters, on ${device}`,
+    `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
+    ...table,
+    ...(savingMemory > 0
+      ? [`host memory for saving: ${formatBytes(savingMemory)} besides, of ${formatBytes(availableHost)} free`]
+      : []),
+  ].join('\n');
 }
 
 /** commander keys flags by their own camel case (`--total-batch`: totalBatch, `--lr`: lr); the table knows their names. */

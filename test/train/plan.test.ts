@@ -80,6 +80,17 @@ it('refuses what does not fit with flags that do', () => {
   }
 });
 
+it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j', (more) => {
+  const asked = ['--model', 'd12', '--batch', '64', '--seq', '64', '--max-memory', '2'];
+  const { code, stdout, stderr } = place.run([
+    ...['train', '--dry-run', '--device', 'cpu', '--data', data, ...asked, ...more],
+  ]);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/--batch 64 with --seq 64 needs .* fits\n$/);
+  expect(stdout).toContain('activations');
+  if (more.length > 0) expect(stderr).toContain((JSON.parse(stdout) as { refusal: string }).refusal);
+});
+
 it('trains with what it picked, and a resumed run takes the same', async () => {
   const out = place.path('run');
   const options: TrainOptions = {
