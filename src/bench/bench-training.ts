@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { openLoader } from '../batches/loader.ts';
 import { UsageError } from '../errors.ts';
+import { toolsName } from '../live/machine.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { findShards } from '../shards/find.ts';
@@ -16,7 +17,8 @@ export interface BenchSettings {
   readonly warmup: number;
   /** Whether each op is timed by itself. */
   readonly ops: boolean;
-  readonly onMeasuring?: () => void;
+  /** Called once the measured steps run, with the GPU's name to the driver's tool; undefined: it is no GPU that is measured. */
+  readonly onMeasuring?: (gpu: string | undefined) => void;
 }
 
 /**
@@ -56,6 +58,7 @@ export async function benchTraining(
       device: { kind, index, dtype: options.dtype, threads: options.threads },
       ...{ config, batch, sequence, accumulation },
       ...settings,
+      onMeasuring: () => settings.onMeasuring?.(kind === 'cuda' ? toolsName(index) : undefined),
       nextBatch: loader ? () => loader.next() : () => ({ inputs: random(), targets: random() }),
     });
     return { report, data };

@@ -76,8 +76,8 @@ Examples:
       steps: flags.steps as number,
       warmup: flags.warmupSeconds as number,
       ops: flags.ops !== false,
-      onMeasuring: () => {
-        clocks = readClocks();
+      onMeasuring: (gpu) => {
+        if (gpu !== undefined) clocks = readClocks(gpu);
       },
     });
     const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options as TrainOptions) : null;
@@ -105,10 +105,10 @@ function writeResults(path: string, text: string): void {
   }
 }
 
-/** What the driver's tool says of the first GPU's clocks and power while it works; null without the tool. */
-function readClocks(): string | null {
+/** What the driver's tool says of a GPU's clocks and power while it works; null without the tool. */
+export function readClocks(gpu: string): string | null {
   const query = 'name,driver_version,clocks.sm,clocks.mem,power.draw,clocks_throttle_reasons.active';
-  const { status, stdout } = spawnSync('nvidia-smi', [`--query-gpu=${query}`, '--format=csv,noheader'], {
+  const { status, stdout } = spawnSync('nvidia-smi', ['-i', gpu, `--query-gpu=${query}`, '--format=csv,noheader'], {
     encoding: 'utf8',
   });
   return status === 0 ? (stdout.split('\n')[0] ?? null) : null;

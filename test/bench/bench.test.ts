@@ -6,6 +6,7 @@ import { median, quantile } from '../../src/bench/timing.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { Workplace } from '../support/cli.ts';
+import { pathWithTool } from '../support/driver-tool.ts';
 import { haveMemory } from '../support/memory.ts';
 import { Random } from '../support/tensors.ts';
 
@@ -86,13 +87,15 @@ it('the command prints the table and writes the same as JSON', () => {
   place.data();
   const flags =
     '--device cpu --model d6 --batch 1 --seq 8 --steps 2 --warmup-seconds 1 --data data --no-ops --no-start';
-  const { code, stdout, stderr } = place.run(['bench', ...flags.split(' '), '--out', 'bench.json']);
+  const PATH = pathWithTool(place);
+  const { code, stdout, stderr } = place.run(['bench', ...flags.split(' '), '--out', 'bench.json'], { PATH });
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(/^tokens\/s +[\d,]+ \(median/m);
   const written = JSON.parse(readFileSync(place.path('bench.json'), 'utf8')) as Record<string, unknown>;
   for (const key of ['command', 'date', 'device', 'step', 'peaks', 'memory', 'ops', 'flopsPerToken']) {
     expect(written, key).toHaveProperty(key);
   }
+  expect(written.clocks, 'of a GPU that measured nothing').toBeNull();
 });
 
 it.each([
