@@ -192,7 +192,7 @@ export const optionTable = {
     argument: 'FILE',
     read: 'text',
     default: 'data/hellaswag/hellaswag_val.bin',
-    help: "its questions, in llm.c's format",
+    help: "with --hellaswag-every: its questions, in llm.c's format",
   },
   sampleEvery: {
     flag: '--sample-every',

@@ -156,9 +156,13 @@ export function checkOptions(
   if (merged.keepEvery !== undefined && merged.keep === undefined) {
     throw new UsageError('--keep-every says what stays besides the newest: it needs --keep');
   }
-  // It has a default: what counts is whether it was given.
+  // They have defaults: what counts is whether they were given.
   if (options.serveHost !== undefined && options.serve === undefined) {
     throw new UsageError('--serve-host goes with --serve: give both');
+  }
+  // The run that is resumed may have the other.
+  if (options.hellaswag !== undefined && options.hellaswagEvery === undefined && !merged.resume) {
+    throw new UsageError('--hellaswag goes with --hellaswag-every, which says when its questions are asked: give both');
   }
   if (merged.resume && merged.overwrite)
     throw new UsageError('--resume and --overwrite exclude each other: give one of them');

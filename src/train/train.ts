@@ -37,6 +37,9 @@ async function ended(ranks: Ranks, error: unknown): Promise<unknown> {
 async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks): Promise<TrainResult> {
   const notice = hooks.onNotice ?? (() => {});
   const settled = settle(options, notice, ranks?.place);
+  if (settled.options.dryRun) {
+    throw new UsageError('dryRun says what a run would take, and train() trains: planRun() is what says it');
+  }
   const finished = finishedRun(settled);
   if (finished) {
     notice(

@@ -76,6 +76,7 @@ const rows: Record<string, Row[]> = {
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
     [2, train('--keep-every', '2'), 'says what stays besides the newest', ['--keep-every', '--keep']],
+    [2, train('--hellaswag', 'none.bin'), '--hellaswag goes with --hellaswag-every', ['give both']],
     [2, train('--serve-host', '0.0.0.0'), '--serve-host goes with --serve', ['--serve']],
     [2, train('--config', 'options.json'), 'there is no option "bach"', ['options.json']],
     [1, train('--config', 'torn.json'), 'cannot be read', ['torn.json', '--config']],

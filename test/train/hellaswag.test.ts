@@ -89,7 +89,7 @@ describeBackends(
       for (const stopAfter of [3, 5]) {
         const out = name(`stopped${stopAfter}`);
         await run(out, { device, dtype, stopAfter });
-        await train({ out: place.path(out), resume: true });
+        await train({ out: place.path(out), resume: true, hellaswag: place.path('questions.bin') });
         expect(figuresOf(place.path(out))).toEqual(figuresOf(place.path(straight)));
       }
     });

@@ -44,6 +44,13 @@ it('says what saving takes of the host, where a save is a copy, beside the total
   expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB besides, of [\d.]+ \w+ free\n$/);
 });
 
+it('is not what train() gives', async () => {
+  const out = place.path('untrained');
+  const options: TrainOptions = { device: 'cpu', data, model: 'd6', sequence: 8, steps: 1, out };
+  await expect(train({ ...options, dryRun: true })).rejects.toThrow(/^dryRun says .*: planRun\(\) is what says it$/);
+  expect(existsSync(out)).toBe(false);
+});
+
 it('picks the largest micro-batch that fits and leaves the step as it is', () => {
   for (const maxMemory of [2, 2.5, 4, 16]) {
     const { batch, sequence, accumulation, memory, refusal } = plan({
