@@ -6,9 +6,9 @@ import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { resolveCheckpoint } from '../src/checkpoint/directory.ts';
 import { loadWeights } from '../src/checkpoint/read.ts';
 import { forward } from '../src/model/forward.ts';
-import { logitsAt } from '../src/model/head.ts';
 import { createModel } from '../src/model/model.ts';
 import { Device } from '../src/native/device.ts';
+import { logitsAt } from './logits-at.ts';
 
 const [from, into] = process.argv.slice(2);
 if (!from || !into) throw new Error('write-logits.ts takes a checkpoint and the file to write');

@@ -4,7 +4,6 @@ import { createHash } from 'node:crypto';
 import { closeSync, existsSync, lstatSync, openSync, readdirSync, readSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { bytesOf } from '../native/buffer.ts';
 import { type Manifest, manifestFile, readManifest, weightsFile } from './manifest.ts';
@@ -110,9 +109,6 @@ function verifyNamed(path: string): FoundCheckpoint {
     throw new Gpt2Error(`${cause.message}; name another checkpoint`, { cause });
   }
 }
-
-/** The shape of a checkpoint's model. @throws UsageError if there can be no such model */
-export const modelConfigOf = ({ manifest }: FoundCheckpoint): ModelConfig => checkConfig(manifest.model);
 
 /**
  * Reads a folder's manifest and compares every file with it.

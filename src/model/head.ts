@@ -3,7 +3,6 @@
 
 import type { Tensor } from '../native/buffer.ts';
 import { classifier } from '../ops/classifier.ts';
-import { matmulForward } from '../ops/matmul.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 import type { ParameterArena } from './parameters.ts';
@@ -74,22 +73,4 @@ export function headForwardBackward(
       accumulate: accumulate || !first,
     });
   }
-}
-
-/** The logits of one position, on the host: [V]. Run `forward` before. */
-export function logitsAt({ device, config, weights }: Model, batch: ActivationSet, position: number): Float32Array {
-  const { lnf, logits } = batch.model;
-  const [, padded] = logits.shape as [number, number];
-  const width = config.channels;
-  const row = logits.view([1, padded]);
-  matmulForward(device, {
-    out: row,
-    input: lnf.view([1, width], position * width),
-    weight: weights.get('wte'),
-    bias: null,
-  });
-  const values = row.view([config.vocabularySize]).read();
-  if (values instanceof Float32Array) return values;
-  // bf16 is the upper half of an fp32.
-  return new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
 }

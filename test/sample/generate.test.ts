@@ -1,10 +1,10 @@
 // Texts from the tiny model: with the cache of keys and values the same tokens as without one, the same for the same seed,
 // whatever stands beside them, and an end that says why.
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { logitsAt } from '../../scripts/logits-at.ts';
 import { UsageError } from '../../src/errors.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
-import { logitsAt } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';

@@ -1,0 +1,21 @@
+// The logits of a position, which training and sampling leave in the device: for checks against other programs.
+import { fromBf16 } from '../src/checkpoint/half-floats.ts';
+import type { ActivationSet } from '../src/model/activations.ts';
+import type { Model } from '../src/model/model.ts';
+import { matmulForward } from '../src/ops/matmul.ts';
+
+/** [V], on the host. Run `forward` before. */
+export function logitsAt({ device, config, weights }: Model, batch: ActivationSet, position: number): Float32Array {
+  const { lnf, logits } = batch.model;
+  const [, padded] = logits.shape as [number, number];
+  const width = config.channels;
+  const row = logits.view([1, padded]);
+  matmulForward(device, {
+    out: row,
+    input: lnf.view([1, width], position * width),
+    weight: weights.get('wte'),
+    bias: null,
+  });
+  const values = row.view([config.vocabularySize]).read();
+  return values instanceof Uint16Array ? fromBf16(values) : Float32Array.from(values);
+}
