@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // Runs the program. The only file that sets the exit code and listens for signals; what there is to run is in
 // commands/program.ts.
+import { closeSync } from 'node:fs';
 import { CommanderError } from 'commander';
 import { program } from './commands/program.ts';
 import { Gpt2Error, ToldError } from './errors.ts';
@@ -9,10 +10,11 @@ import { asTyped } from './package-root.ts';
 /** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
 const sameSignalMilliseconds = 500;
 
-/** What a run is asked to stop by, and the exit code that says so. */
-const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, EPIPE: 141 } as const;
+/** What a run is asked to stop by, and the exit code that says so. A write to a terminal that was closed is EIO. */
+const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, EIO: 129, EPIPE: 141 } as const;
 
 let running: AbortController | undefined;
+let isTerminalGone = false;
 
 /** The returned signal is aborted, its reason the exit code, when the run shall stop; a second demand exits at once. */
 function interruption(how?: 'quiet'): AbortSignal {
@@ -21,6 +23,7 @@ function interruption(how?: 'quiet'): AbortSignal {
   let first: number | undefined;
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(name, () => {
+      isTerminalGone ||= name === 'SIGHUP';
       const now = performance.now();
       if (first === undefined) {
         first = now;
@@ -32,6 +35,20 @@ function interruption(how?: 'quiet'): AbortSignal {
     });
   }
   return controller.signal;
+}
+
+/**
+ * Nobody reads what is written (`train | head`, a closed terminal, a full disk): a run stops as for Ctrl-C, saved; anything else
+ * has nobody left to tell.
+ */
+function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): void {
+  isTerminalGone ||= code === 'EIO';
+  if (running?.signal.aborted) return;
+  const exitCode = code === 'EIO' || code === 'EPIPE' ? exitCodes[code] : 1;
+  if (exitCode === 1) process.stderr.write(`cannot write to ${stream}: ${message}\n`);
+  // What has failed already keeps its code.
+  if (!running) process.exit(process.exitCode || exitCode);
+  running.abort(exitCode);
 }
 
 /** The exit code for what a command threw; prints its one line (commander has already printed its own). */
@@ -49,11 +66,11 @@ function report(error: unknown, verbose: boolean): number {
 }
 
 const root = program(interruption);
-// A reader that leaves early (`train | head`): a run stops as for Ctrl-C, saved; anything else has nobody left to tell.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
-  if (!running) process.exit(exitCodes.EPIPE);
-  running.abort(exitCodes.EPIPE);
+process.stdout.on('error', (error) => stopUnread('standard output', error));
+process.stderr.on('error', (error) => stopUnread('standard error', error));
+process.on('exit', () => {
+  // Node gives terminals back as it found them, and aborts where one does not take it.
+  if (isTerminalGone) for (const descriptor of [0, 1, 2]) closeSync(descriptor);
 });
 try {
   await root.parseAsync(process.argv);

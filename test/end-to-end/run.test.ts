@@ -1,11 +1,12 @@
 // Runs of a tiny model from the command line: the log, resume bit for bit, signals, equal batches in any split, own-source.
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
-import { tinyModel, Workplace } from '../support/cli.ts';
+import { command, tinyModel, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 
 let place: Workplace;
@@ -230,6 +231,56 @@ it.each([
   run(['train', '--out', out, '--resume', '--stop-after', String(steps + 1)]);
   expect(readRun(place.path(out)).series.train.length).toBe(steps + 1);
 });
+
+const savedStep = (out: string) => readdirSync(place.path(out, 'checkpoints'));
+const stepName = (out: string) => `step-${String(readRun(place.path(out)).series.train.length).padStart(8, '0')}`;
+
+it('whose reader leaves stops saved, though nobody hears of it, and exits with 141', async () => {
+  const child = place.start(train('unread', '--steps', '100000', '--val-every', '0'));
+  const closed = once(child, 'close');
+  await once(child.stdout, 'data');
+  child.stdout.destroy();
+  child.stderr.destroy();
+  expect(await closed).toEqual([141, null]);
+  expect(savedStep('unread')).toEqual([stepName('unread')]);
+});
+
+it.skipIf(!existsSync('/dev/full'))('stops saved where its output has no room (needs /dev/full)', () => {
+  const { status, stderr } = spawnSync(
+    'sh',
+    ['-c', '"$@" >/dev/full', 'sh', process.execPath, ...command, ...train('full', '--steps', '100000')],
+    { cwd: place.folder, encoding: 'utf8' },
+  );
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/^cannot write to standard output: ENOSPC.*\nstopped after \d+ of 100000 steps and saved; /);
+  expect(savedStep('full')).toEqual([stepName('full')]);
+});
+
+const hasScript = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout?.includes('util-linux') === true;
+
+it.skipIf(!hasScript)(
+  'whose terminal is closed stops saved and exits with 129 (needs script of util-linux)',
+  async () => {
+    const words = [process.execPath, ...command, ...train('hung-up', '--steps', '100000', '--val-every', '0')];
+    // The shell lives to tell; Node takes signals as if none had been ignored.
+    const told = place.path('hung-up.code');
+    const line = `trap '' HUP; ${words.map((word) => `'${word}'`).join(' ')}; echo $? >'${told}'`;
+    const terminal = spawn('script', ['-qfc', line, '/dev/null'], {
+      cwd: place.folder,
+      stdio: ['pipe', 'pipe', 'ignore'],
+      env: { ...process.env, SHELL: '/bin/sh' },
+    });
+    let text = '';
+    terminal.stdout.on('data', (chunk: Buffer) => {
+      text += chunk.toString();
+    });
+    while (!/step +5\//.test(text)) await setTimeout(20);
+    terminal.kill('SIGKILL');
+    while (!existsSync(told) || readFileSync(told, 'utf8') === '') await setTimeout(20);
+    expect(readFileSync(told, 'utf8')).toBe('129\n');
+    expect(savedStep('hung-up')).toEqual([stepName('hung-up')]);
+  },
+);
 
 it('--overfit-batch learns one batch by heart', () => {
   run(train('overfit', '--steps', '40', '--lr', '1e-2', '--overfit-batch', '--val-every', '0'));
