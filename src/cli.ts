@@ -2,6 +2,7 @@
 // Runs the program. The only file that sets the exit code and listens for signals; what there is to run is in
 // commands/program.ts.
 import { closeSync } from 'node:fs';
+import { isatty } from 'node:tty';
 import { CommanderError } from 'commander';
 import { program } from './commands/program.ts';
 import { Gpt2Error, ToldError } from './errors.ts';
@@ -14,7 +15,6 @@ const sameSignalMilliseconds = 500;
 const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, EIO: 129, EPIPE: 141 } as const;
 
 let running: AbortController | undefined;
-let isTerminalGone = false;
 
 /** The returned signal is aborted, its reason the exit code, when the run shall stop; a second demand exits at once. */
 function interruption(how?: 'quiet'): AbortSignal {
@@ -23,7 +23,6 @@ function interruption(how?: 'quiet'): AbortSignal {
   let first: number | undefined;
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(name, () => {
-      isTerminalGone ||= name === 'SIGHUP';
       const now = performance.now();
       if (first === undefined) {
         first = now;
@@ -42,7 +41,6 @@ function interruption(how?: 'quiet'): AbortSignal {
  * has nobody left to tell.
  */
 function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): void {
-  isTerminalGone ||= code === 'EIO';
   if (running?.signal.aborted) return;
   const exitCode = code === 'EIO' || code === 'EPIPE' ? exitCodes[code] : 1;
   if (exitCode === 1) process.stderr.write(`cannot write to ${stream}: ${message}\n`);
@@ -68,9 +66,10 @@ function report(error: unknown, verbose: boolean): number {
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));
 process.stderr.on('error', (error) => stopUnread('standard error', error));
+const terminals = [0, 1, 2].filter(isatty);
 process.on('exit', () => {
-  // Node gives terminals back as it found them, and aborts where one does not take it.
-  if (isTerminalGone) for (const descriptor of [0, 1, 2]) closeSync(descriptor);
+  // Node gives a terminal back as it found it, and aborts where one that was closed does not take it.
+  for (const descriptor of terminals) if (!isatty(descriptor)) closeSync(descriptor);
 });
 try {
   await root.parseAsync(process.argv);

@@ -205,6 +205,7 @@ it('sees the same tokens in any split of the same total batch', () => {
 it.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
+  ['SIGHUP', 129],
 ] as const)('%s finishes the step, saves and exits with %i; the run can be continued', async (signal, code) => {
   const out = `stopped-by-${signal}`;
   const child = place.start(train(out, '--steps', '100000', '--val-every', '0'));
@@ -262,7 +263,7 @@ it.skipIf(!hasScript)(
   'whose terminal is closed stops saved and exits with 129 (needs script of util-linux)',
   async () => {
     const words = [process.execPath, ...command, ...train('hung-up', '--steps', '100000', '--val-every', '0')];
-    // The shell lives to tell; Node takes signals as if none had been ignored.
+    // The shell lives to tell, and so no SIGHUP comes from it: the run hears of the end by what it cannot write.
     const told = place.path('hung-up.code');
     const line = `trap '' HUP; ${words.map((word) => `'${word}'`).join(' ')}; echo $? >'${told}'`;
     const terminal = spawn('script', ['-qfc', line, '/dev/null'], {

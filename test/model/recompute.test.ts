@@ -29,7 +29,7 @@ describeBackends(
         for (let step = 0; step < 4; step++) {
           steps.push(await trainer.step(step, 1e-3, () => ({ inputs: tokens(), targets: tokens() })));
         }
-        const planned = trainingPlan(device, config, { B, T, recompute });
+        const planned = trainingPlan(device, config, { B, T, rows: B * accumulation, recompute });
         expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(device.allocated));
         const { activations } = Object.fromEntries(planned) as { activations: number };
         return { steps, weights: weightsHash(model), activations };
