@@ -1,7 +1,7 @@
 // llm.c's CUDA trainer beside ours on one GPU, in turns: ours, its step with everything kept, its step with the GELU computed
 // again (its default), ours. Writes medians as JSON and prints a table; the ratio is to the faster of its two.
 //
-//   node --import tsx scripts/bench-llmc.ts PROGRAM [--shapes d12x64 d24x32 …] [--data FOLDER] [--out FILE]
+//   node --import tsx scripts/bench-llmc.ts PROGRAM [--shapes d12x64,d24x32,…] [--data FOLDER] [--out FILE]
 //
 // PROGRAM is `train_gpt2cu` of llm.c (github.com/karpathy/llm.c), built for this GPU in bf16 with `make train_gpt2cu USE_CUDNN=1`;
 // LD_LIBRARY_PATH has to lead to the cuDNN and cuBLAS it was linked with. Build ours, and prepare tinyshakespeare, first.
@@ -30,8 +30,10 @@ const { values: options, positionals } = parseArgs({
   },
 });
 const [program] = positionals;
-if (program === undefined)
-  throw new Error('usage: bench-llmc.ts PROGRAM [--shapes d12x64,d24x32] [--data FOLDER] [--out FILE]');
+if (program === undefined) {
+  console.error('usage: bench-llmc.ts PROGRAM [--shapes d12x64,d24x32] [--data FOLDER] [--out FILE]');
+  process.exit(2);
+}
 const shard = resolve(findShards(options.data, 'train')[0]!);
 const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-llmc-'));
 

@@ -4,7 +4,7 @@ import { Argument, Command, type Option } from 'commander';
 import { type Completed, completionScripts, type Shell, type Value } from './completion-scripts.ts';
 
 const help = `
-Once, for every shell to come:
+Once, for every shell to come, into a folder that may have to be made first:
   npm run --silent gpt2 -- completion bash > ~/.local/share/bash-completion/completions/gpt2
   npm run --silent gpt2 -- completion zsh > ~/.zfunc/_gpt2
   npm run --silent gpt2 -- completion fish > ~/.config/fish/completions/gpt2.fish
