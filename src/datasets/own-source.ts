@@ -2,7 +2,6 @@
 // offline. There are no recorded curves for it; it changes with every version.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { UsageError } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
 import type { DatasetSource } from './dataset.ts';
 
@@ -15,8 +14,7 @@ export const ownSource: DatasetSource = {
   prefix: 'own_source',
   sources: [source],
   validation: { lastDocumentsShare: 0.1 },
-  async documents({ from }) {
-    if (from) throw new UsageError('own-source takes no --from, leave it out: its files come with the package');
+  async documents() {
     const paths = places.flatMap((place) => filesIn(join(packageRoot, place)));
     const sorted = paths
       .map((path) => relative(packageRoot, path))

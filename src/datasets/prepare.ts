@@ -34,8 +34,8 @@ export interface Prepared {
 
 /**
  * Makes a data set's shards, unless they are there and right.
- * @throws UsageError for an unknown name; Gpt2Error if the source is not to be had, the folder cannot be written,
- * or it holds another data set, which `overwrite` replaces
+ * @throws UsageError for an unknown name, or a --from that it does not take; Gpt2Error if the source is not to be had, the
+ * folder cannot be written, or it holds another data set, which `overwrite` replaces
  */
 export async function prepareDataset(
   name: string,
@@ -43,6 +43,9 @@ export async function prepareDataset(
 ): Promise<Prepared> {
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}"; there are ${datasetNames.join(', ')}`);
+  if (from && set === ownSource) {
+    throw new UsageError('own-source takes no --from, leave it out: its files come with the package');
+  }
   const folder = out ?? join('data', set.name);
 
   const { dataset: before, shards: replaced } = standingIn(folder, set.prefix);

@@ -87,5 +87,5 @@ async function save(
     if (!(error instanceof Gpt2Error)) throw error;
     return error.message;
   }
-  return `saved as it was before the step; go on with --out ${out} --resume and a smaller --lr, or --skip-spikes; if that ends the same way, start from an earlier checkpoint with --model`;
+  return `saved as it was before the step; go on with --out ${out} --resume and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }
