@@ -29,6 +29,34 @@ __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, co
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
+// The same of the sums over `parts` rows of values [parts,count], which take the first row's place: each taken in fp32 in the
+// order of rows, and rounded before it is squared, as whoever reads it finds it.
+template <class T>
+__global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *values, int64_t count, int parts) {
+  constexpr int V = vector_size<T>;
+  const int64_t thread = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
+  constexpr int64_t stride = static_cast<int64_t>(blocks) * threads;
+  const int64_t packs = count / V;
+  float sum = 0;
+  for (int64_t i = thread; i < packs; i += stride) {
+    float total[V], x[V];
+    load(total, values + i * V);
+    for (int part = 1; part < parts; part++) {
+      load(x, values + part * count + i * V);
+#pragma unroll
+      for (int j = 0; j < V; j++) total[j] += x[j];
+    }
+    store(values + i * V, total);
+#pragma unroll
+    for (int j = 0; j < V; j++) {
+      const float rounded = to_float(from_float<T>(total[j]));
+      sum += rounded * rounded;
+    }
+  }
+  const double squares = block_sum<threads>(static_cast<double>(sum));
+  if (threadIdx.x == 0) partial[blockIdx.x] = squares;
+}
+
 __global__ void __launch_bounds__(threads) norm_kernel(float *step, const double *partial, int count, float max_norm) {
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += threads) sum += partial[i];
@@ -49,14 +77,12 @@ __global__ void __launch_bounds__(threads) sum_kernel(double *total, const doubl
   if (threadIdx.x == 0) *total = sum;
 }
 
-// The squares of the matrices in partial [blocks], of the vectors in the `blocks` after them.
-void launch_square_sums(CudaContext &own, double *partial, const void *matrices, const float *vectors,
-                        int64_t matrix_count, int64_t vector_count) {
+// The squares of the matrices in partial [blocks].
+void launch_square_sum(CudaContext &own, double *partial, const void *matrices, int64_t count) {
   with_gradient_type(own, [&](auto element) {
     using T = decltype(element);
-    square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<const T *>(matrices), matrix_count);
+    square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<const T *>(matrices), count);
   });
-  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
 }
 
 }  // namespace
@@ -71,18 +97,27 @@ int ops::global_norm(gpt2_context &context, float *step, const void *matrices, c
                      int64_t matrix_count, int64_t vector_count, float max_norm) {
   CudaContext &own = cuda(context);
   double *partial = Scratch(own.workspace).take<double>(2 * blocks);
-  launch_square_sums(own, partial, matrices, vectors, matrix_count, vector_count);
+  launch_square_sum(own, partial, matrices, matrix_count);
+  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
   norm_kernel<<<1, threads, 0, own.stream>>>(step, partial, 2 * blocks, max_norm);
   return GPT2_LAUNCHED(context, "gpt2_global_norm");
 }
 
-int ops::global_norm_of_ranks(gpt2_context &context, float *step, const void *matrices, const float *vectors,
-                              gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count,
+int ops::global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
+                              gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts,
                               float max_norm) {
   const char *function = "gpt2_global_norm_of_ranks";
   CudaContext &own = cuda(context);
   double *partial = Scratch(own.workspace).take<double>(2 * blocks);
-  launch_square_sums(own, partial, matrices, vectors, matrix_count, vector_count);
+  if (parts == 1) {
+    launch_square_sum(own, partial, matrices, matrix_count);
+  } else {
+    with_gradient_type(own, [&](auto element) {
+      using T = decltype(element);
+      part_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial, static_cast<T *>(matrices), matrix_count, parts);
+    });
+  }
+  square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
   // The matrices' sum takes the place of its last part, before the vectors' parts.
   double *total = partial + blocks - 1;
   sum_kernel<<<1, threads, 0, own.stream>>>(total, partial, blocks);

@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 8
+#define GPT2_ABI_VERSION 9
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -383,26 +383,43 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
  * Each of R ranks is a process with a context of its own; a communicator joins them. All ranks issue the same
  * collectives in the same order. A collective runs behind what was issued before it and beside what is issued after it
  * (on CUDA on a stream of its own): its tensors may be touched again behind gpt2_collectives_join. Every rank gets the
- * same sums: on the CPU added in the order of ranks, on CUDA in NCCL's, which is the same for the same ranks, groups and
+ * same sums: added in the order of ranks, or where NCCL adds in its own, which is the same for the same ranks, groups and
  * NCCL. `dtype` is GPT2_FP32 or GPT2_BF16, whatever the context's. */
 
-enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 128 };
+enum GPT2_COMMUNICATOR { GPT2_COMMUNICATOR_ID_SIZE = 192 };
 
 /* What tells a communicator from all others: rank 0 asks for it, and hands it to every rank.
- *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes */
-GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id);
+ *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
+ *   is_one_machine  whether all ranks are on this one, and share its loopback; the CPU library knows no others */
+GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int32_t is_one_machine);
 
-/* Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its
- * loopback; CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
+/* Joins the ranks; returns when all are there. On one machine they meet over TCP on its loopback. The GPUs' copy engines carry
+ * what goes between them where each reaches the others' memory; on several machines, where one does not, and with
+ * GPT2_PEER_COPIES=0 NCCL does (libnccl.so.2, or what GPT2_NCCL_LIB names), which is opened there alone.
  *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
- *   timeout_milliseconds  how long to wait for a rank: here, and in the CPU library's collectives */
+ *   timeout_milliseconds  how long to wait for a rank wherever this section waits for ranks on the host; NCCL joins within two
+ *                         minutes */
 GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
-/* Leaves. Graphs with its collectives must be freed before. With `abandon` not 0 collectives under way are ended without
- * their result, since they may be waiting for a rank that is gone: then it returns at once, and graphs are freed after. */
+/* Leaves, behind what is under way; all ranks do. Graphs with its collectives must be freed before. With `abandon` not 0
+ * collectives under way are ended without their result, since they may be waiting for a rank that is gone: then it returns
+ * within a second, and graphs are freed after. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
+
+/* What was joined, as JSON: {"carrier":"copies"|"nccl"|"loopback","parts":n,"reason":text}: the GPUs' copy engines, NCCL, or
+ * the CPU library; the rows P that gpt2_reduce_scatter gives, R or where NCCL adds 1; and why NCCL carries where copy engines
+ * might, else "". Belongs to the communicator. */
+GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
+
+/* Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; nothing where
+ * NCCL carries all. The `out` of gpt2_reduce_scatter and gpt2_all_gather lies in such memory. All ranks call it, and
+ * gpt2_communicator_unshare before they free the memory, with nothing under way in it, or gpt2_communicator_destroy; both
+ * return when all have. */
+GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory,
+                                     int64_t bytes);
+GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);
 
 /* GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
 GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
@@ -412,10 +429,11 @@ GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *c
 GPT2_API int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count,
                              int32_t dtype);
 
-/* out = this rank's part of the sum of every rank's `in`.
- *   out = [count] (may be in[rank]), in [R,count] */
+/* out = what, added, is this rank's part of the sum of every rank's `in`: each rank's, in the order of ranks, or where P is 1 the
+ * sum; see gpt2_communicator_description.
+ *   out = [P,count] in rows of `stride` elements, in [R,count] */
 GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
-                                 int64_t count, int32_t dtype);
+                                 int64_t count, int64_t stride, int32_t dtype);
 
 /* out[r] = rank r's `in`.
  *   out = [R,count], in [count] (may be out[rank]) */
@@ -429,16 +447,19 @@ GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *com
  * gpt2_event_wait puts behind it has joined them. In a capture the last of them has to be waited for before its end. */
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
-/* gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, with one launch
- * where they can. Nothing else of this section may be issued between. */
+/* gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, where they can:
+ * ranks wait for each other once then, not for each. No two may touch the same memory. Nothing else of this section may be
+ * issued between. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 
 /* gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
- * matrices, and the vectors, which are the same everywhere. It joins.
- *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32 */
-GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, const void *matrices, const float *vectors,
+ * matrices, and the vectors, which are the same everywhere. Of `parts` rows the first becomes the sum, taken in fp32 in
+ * the order of rows, and rounded once. It joins.
+ *   step = [GPT2_STEP_SIZE], matrices [parts,matrix_count], matrices[0] = (weight-gradient dtype),
+ *   vectors [vector_count] fp32 */
+GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
                                        gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
-                                       float max_norm);
+                                       int32_t parts, float max_norm);
 
 #endif

@@ -178,8 +178,14 @@ int global_norm(gpt2_context &context, float *step, const void *matrices, const 
   return norm_of(step, squares, max_norm);
 }
 
-int global_norm_of_ranks(gpt2_context &context, float *step, const void *matrices, const float *vectors,
-                         gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, float max_norm) {
+int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
+                         gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts,
+                         float max_norm) {
+  float *sum = floats(matrices);
+  for (int part = 1; part < parts; part++) {
+    const float *row = sum + part * matrix_count;
+    for (int64_t i = 0; i < matrix_count; i++) sum[i] += row[i];
+  }
   double squares = kernels_of(context).square_sum(task_of(context), floats(matrices), matrix_count);
   if (const int status = sum_over_ranks(context, squares, communicator)) return status;
   squares += kernels_of(context).square_sum(task_of(context), vectors, vector_count);

@@ -390,10 +390,11 @@ int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *commun
 }
 
 int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
-                        int64_t count, int32_t dtype) {
-  const Check check = collective_check(context, __func__, communicator, count, dtype, {{"out", out}, {"in", in}});
+                        int64_t count, int64_t stride, int32_t dtype) {
+  Check check = collective_check(context, __func__, communicator, count, dtype, {{"out", out}, {"in", in}});
+  check.that(stride >= count, "a stride of at least count, got " + std::to_string(stride));
   if (check.failed()) return check.status();
-  return ops::reduce_scatter(*context, out, in, *communicator, count, dtype);
+  return ops::reduce_scatter(*context, out, in, *communicator, count, stride, dtype);
 }
 
 int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator, int64_t count,
@@ -403,15 +404,17 @@ int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_commu
   return ops::all_gather(*context, out, in, *communicator, count, dtype);
 }
 
-int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, const void *matrices, const float *vectors,
+int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
                               gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
-                              float max_norm) {
+                              int32_t parts, float max_norm) {
   Check check(context, __func__);
-  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}})
+  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}, {"parts", parts}})
       .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
+      .that(parts == 1 || matrix_count % 32 == 0,
+            "a matrix_count of a multiple of 32 where there are parts, got " + std::to_string(matrix_count))
       .that(communicator != nullptr, "a communicator, got NULL");
   if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
   if (check.failed()) return check.status();
   return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count,
-                                   max_norm);
+                                   parts, max_norm);
 }

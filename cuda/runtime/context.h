@@ -1,17 +1,23 @@
 // What a gpt2_context is in either library. Each derives its own from it (cpu/context.h, runtime/cuda-context.h).
 #pragma once
 
+#include <unistd.h>
+
 #include <string>
 
 #include "../gpt2.h"
 
 struct gpt2_context {
-  virtual ~gpt2_context() = default;
+  virtual ~gpt2_context() {
+    if (listener >= 0) close(listener);
+  }
 
   void *workspace = nullptr;
   int64_t workspace_bytes = 0;
   std::string error;
   std::string description;
+  // Where rank 0 waits for the others (loopback.h).
+  int listener = -1;
 };
 
 namespace gpt2 {

@@ -24,7 +24,7 @@ bool open(Library &library, std::string &why) {
   void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!opened) {
     const char *reason = dlerror();
-    why = std::string("several GPUs need NCCL, and ") + path +
+    why = std::string("NCCL is needed, and ") + path +
           " cannot be opened: " + (reason ? reason : "no reason given") +
           "; install it, or name its libnccl.so.2 in GPT2_NCCL_LIB";
     return false;

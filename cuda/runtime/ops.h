@@ -76,9 +76,10 @@ int sample(gpt2_context &, int32_t *tokens, int32_t *positions, const void *logi
 int64_t sample_scratch(const gpt2_context &, int B, int V);
 
 int all_reduce(gpt2_context &, void *data, gpt2_communicator &, int64_t count, int dtype);
-int reduce_scatter(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int dtype);
+int reduce_scatter(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int64_t stride,
+                   int dtype);
 int all_gather(gpt2_context &, void *out, const void *in, gpt2_communicator &, int64_t count, int dtype);
-int global_norm_of_ranks(gpt2_context &, float *step, const void *matrices, const float *vectors, gpt2_communicator &,
-                         int64_t matrix_count, int64_t vector_count, float max_norm);
+int global_norm_of_ranks(gpt2_context &, float *step, void *matrices, const float *vectors, gpt2_communicator &,
+                         int64_t matrix_count, int64_t vector_count, int parts, float max_norm);
 
 }  // namespace gpt2::ops

@@ -1,6 +1,7 @@
 // THE table of parameters, and the arenas that hold a copy of all of them: weights, gradients, moments. Matrices and
 // vectors lie in two arenas: only matrices decay, and only they have bf16 gradients.
 import { bytesOf, type ElementType, Tensor } from '../native/buffer.ts';
+import { sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
@@ -145,7 +146,13 @@ export function parameterBytes(
   shares = 1,
 ): number {
   const { matrix, vector } = arenaSizes(config, shares);
-  return matrix * bytesOf(matrixType) + vector * bytesOf(vectorType);
+  return arenaBytes(matrix, 'matrix', matrixType, shares) + arenaBytes(vector, 'vector', vectorType, shares);
+}
+
+/** Ranks that share matrices may reach each other's. */
+function arenaBytes(count: number, kind: ParameterKind, type: ElementType, shares: number): number {
+  const bytes = count * bytesOf(type);
+  return shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
 }
 
 /** A piece of a copy of all parameters, and where it lies in the whole, in elements. */
@@ -198,8 +205,10 @@ export class ParameterArena implements ParameterCopy {
     this.#shares = shares;
     this.layout = arenaLayout(config, shares);
     const { sizes, starts } = this.layout;
-    const flat = (kind: ParameterKind, type: ElementType) =>
-      new Tensor(device.allocate(sizes[kind] * bytesOf(type), name), `${name}.${kind}`, type, [sizes[kind]]);
+    const flat = (kind: ParameterKind, type: ElementType) => {
+      const bytes = arenaBytes(sizes[kind], kind, type, shares);
+      return new Tensor(device.allocate(bytes, name), `${name}.${kind}`, type, [sizes[kind]]);
+    };
     this.matrices = flat('matrix', matrixType);
     this.vectors = flat('vector', vectorType);
     for (const parameter of parameterTable(config)) {

@@ -2,7 +2,7 @@
 // weights. Every bucket of matrices is cut into as many parts as there are ranks; vectors, a thousandth of the parameters,
 // are whole everywhere. For initial weights and checkpoints a copy is filled and read as if it were whole.
 import { bytesOf, Tensor } from '../native/buffer.ts';
-import type { Communicator } from '../native/communicator.ts';
+import { allocateShared, type Communicator, sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import { allGather, joinCollectives } from '../ops/collectives.ts';
 import type { ModelConfig } from './config.ts';
@@ -28,12 +28,11 @@ export class Sharing {
   readonly #whole: Tensor;
 
   constructor(communicator: Communicator, config: ModelConfig) {
-    const { device, ranks } = communicator;
+    const { ranks } = communicator;
     this.communicator = communicator;
     this.layout = arenaLayout(config, ranks);
     this.count = this.layout.sizes.matrix / ranks;
-    const bytes = gatheringBytes(config, ranks);
-    this.#whole = new Tensor(device.allocate(bytes, 'gathering'), 'gathering', 'fp32', [bytes / bytesOf('fp32')]);
+    this.#whole = allocateShared(communicator, 'gathering', 'fp32', [gatheringCount(config, ranks)]);
   }
 
   /** This rank's part of a bucket: of a whole arena, where `whole` starts at the bucket; of its parts, packed. */
@@ -61,9 +60,12 @@ export class Sharing {
   }
 }
 
+const gatheringCount = (config: ModelConfig, ranks: number): number =>
+  Math.max(...arenaLayout(config, ranks).buckets.map(({ count }) => count));
+
 /** Of device memory for putting the largest bucket together. */
 export const gatheringBytes = (config: ModelConfig, ranks: number): number =>
-  Math.max(...arenaLayout(config, ranks).buckets.map(({ count }) => count)) * bytesOf('fp32');
+  sharedBytes(gatheringCount(config, ranks) * bytesOf('fp32'));
 
 export class ParameterShards implements ParameterCopy {
   /** This rank's parts, bucket behind bucket. */

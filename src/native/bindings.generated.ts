@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 8;
+export const abiVersion = 9;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -42,7 +42,7 @@ export const GPT2_STEP = {
 } as const;
 
 export const GPT2_COMMUNICATOR = {
-  GPT2_COMMUNICATOR_ID_SIZE: 128,
+  GPT2_COMMUNICATOR_ID_SIZE: 192,
 } as const;
 
 /** The library's functions, one each, arguments by name. A number result is a GPT2_STATUS unless its text says otherwise. */
@@ -314,20 +314,38 @@ export interface Bindings {
   /**
    * What tells a communicator from all others: rank 0 asks for it, and hands it to every rank.
    *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
+   *   is_one_machine  whether all ranks are on this one, and share its loopback; the CPU library knows no others
    */
-  communicatorId(args: { context: Pointer | null; id: HostMemory }): number;
+  communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
   /**
-   * Joins the ranks; returns when all are there. The CPU library joins processes of one machine, over TCP on its
-   * loopback; CUDA opens NCCL (libnccl.so.2, or what GPT2_NCCL_LIB names).
+   * Joins the ranks; returns when all are there. On one machine they meet over TCP on its loopback. The GPUs' copy engines carry
+   * what goes between them where each reaches the others' memory; on several machines, where one does not, and with
+   * GPT2_PEER_COPIES=0 NCCL does (libnccl.so.2, or what GPT2_NCCL_LIB names), which is opened there alone.
    *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
-   *   timeout_milliseconds  how long to wait for a rank: here, and in the CPU library's collectives
+   *   timeout_milliseconds  how long to wait for a rank wherever this section waits for ranks on the host; NCCL joins within two
+   *                         minutes
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
-   * Leaves. Graphs with its collectives must be freed before. With `abandon` not 0 collectives under way are ended without
-   * their result, since they may be waiting for a rank that is gone: then it returns at once, and graphs are freed after.
+   * Leaves, behind what is under way; all ranks do. Graphs with its collectives must be freed before. With `abandon` not 0
+   * collectives under way are ended without their result, since they may be waiting for a rank that is gone: then it returns
+   * within a second, and graphs are freed after.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
+  /**
+   * What was joined, as JSON: {"carrier":"copies"|"nccl"|"loopback","parts":n,"reason":text}: the GPUs' copy engines, NCCL, or
+   * the CPU library; the rows P that gpt2_reduce_scatter gives, R or where NCCL adds 1; and why NCCL carries where copy engines
+   * might, else "". Belongs to the communicator.
+   */
+  communicatorDescription(args: { communicator: Pointer | null }): string;
+  /**
+   * Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; nothing where
+   * NCCL carries all. The `out` of gpt2_reduce_scatter and gpt2_all_gather lies in such memory. All ranks call it, and
+   * gpt2_communicator_unshare before they free the memory, with nothing under way in it, or gpt2_communicator_destroy; both
+   * return when all have.
+   */
+  communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
+  communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
   /** GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
   communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
@@ -336,10 +354,11 @@ export interface Bindings {
    */
   allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
-   * out = this rank's part of the sum of every rank's `in`.
-   *   out = [count] (may be in[rank]), in [R,count]
+   * out = what, added, is this rank's part of the sum of every rank's `in`: each rank's, in the order of ranks, or where P is 1 the
+   * sum; see gpt2_communicator_description.
+   *   out = [P,count] in rows of `stride` elements, in [R,count]
    */
-  reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
+  reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; stride: Int64; dtype: Int32 }): number;
   /**
    * out[r] = rank r's `in`.
    *   out = [R,count], in [count] (may be out[rank])
@@ -353,17 +372,20 @@ export interface Bindings {
    */
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
   /**
-   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, with one launch
-   * where they can. Nothing else of this section may be issued between.
+   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, where they can:
+   * ranks wait for each other once then, not for each. No two may touch the same memory. Nothing else of this section may be
+   * issued between.
    */
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
    * gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
-   * matrices, and the vectors, which are the same everywhere. It joins.
-   *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32
+   * matrices, and the vectors, which are the same everywhere. Of `parts` rows the first becomes the sum, taken in fp32 in
+   * the order of rows, and rounded once. It joins.
+   *   step = [GPT2_STEP_SIZE], matrices [parts,matrix_count], matrices[0] = (weight-gradient dtype),
+   *   vectors [vector_count] fp32
    */
-  globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
+  globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; parts: Int32; maxNorm: Float }): number;
 }
 
 /** What koffi needs to know of each function. */
@@ -436,16 +458,19 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
   sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },
   sampleScratch: { symbol: 'gpt2_sample_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'V'] },
-  communicatorId: { symbol: 'gpt2_communicator_id', result: 'int', types: ['void *', 'void *'], names: ['context', 'id'] },
+  communicatorId: { symbol: 'gpt2_communicator_id', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'id', 'isOneMachine'] },
   communicatorCreate: { symbol: 'gpt2_communicator_create', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'communicator', 'id', 'rank', 'ranks', 'timeoutMilliseconds'] },
   communicatorDestroy: { symbol: 'gpt2_communicator_destroy', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'communicator', 'abandon'] },
+  communicatorDescription: { symbol: 'gpt2_communicator_description', result: 'const char *', types: ['void *'], names: ['communicator'] },
+  communicatorShare: { symbol: 'gpt2_communicator_share', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'communicator', 'memory', 'bytes'] },
+  communicatorUnshare: { symbol: 'gpt2_communicator_unshare', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'memory'] },
   communicatorCheck: { symbol: 'gpt2_communicator_check', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   allReduce: { symbol: 'gpt2_all_reduce', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'data', 'communicator', 'count', 'dtype'] },
-  reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
+  reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'stride', 'dtype'] },
   allGather: { symbol: 'gpt2_all_gather', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
   collectivesJoin: { symbol: 'gpt2_collectives_join', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   collectivesRecord: { symbol: 'gpt2_collectives_record', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'event'] },
   collectivesGroupBegin: { symbol: 'gpt2_collectives_group_begin', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   collectivesGroupEnd: { symbol: 'gpt2_collectives_group_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
-  globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'maxNorm'] },
+  globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'parts', 'maxNorm'] },
 };

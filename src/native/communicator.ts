@@ -2,21 +2,44 @@
 // src/ops/collectives.ts; who the ranks are and how they find each other is left to src/ranks.
 import { Gpt2Error } from '../errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
-import type { Device } from './device.ts';
+import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from './buffer.ts';
+import type { CommunicatorDescription, Device } from './device.ts';
+
+/** What memory that ranks share is a multiple of, in bytes: CUDA maps no less into another process. */
+const sharedGranule = 2 ** 21;
+
+/** Bytes to allocate for `bytes` that ranks share. */
+export const sharedBytes = (bytes: number): number => Math.ceil(bytes / sharedGranule) * sharedGranule;
+
+/** Allocates a tensor that the other ranks may write to. All ranks call it in the same order, with the same. */
+export function allocateShared(
+  communicator: Communicator,
+  name: string,
+  type: ElementType,
+  shape: readonly number[],
+): Tensor {
+  const count = shape.reduce((product, size) => product * size, 1);
+  const buffer = communicator.device.allocate(sharedBytes(count * bytesOf(type)), name);
+  communicator.share(buffer);
+  return new Tensor(buffer, name, type, shape);
+}
 
 export interface CommunicatorOptions {
   /** As `communicatorId` of rank 0 made it. */
   readonly id: Uint8Array;
   readonly rank: number;
   readonly ranks: number;
-  /** How long to wait for another rank: here, and on the CPU in each collective. */
+  /** How long to wait for another rank wherever the host does: here, in `share` and `close`, and on the CPU in each collective. */
   readonly timeoutMilliseconds: number;
 }
 
-/** What tells one communicator from another: rank 0 makes it, and every rank is given it. */
-export function communicatorId(device: Device): Uint8Array {
+/**
+ * What tells one communicator from another: rank 0 makes it, and every rank is given it.
+ * @param isOneMachine whether all ranks are on this one: then they meet on its loopback
+ */
+export function communicatorId(device: Device, isOneMachine: boolean): Uint8Array {
   const id = new Uint8Array(GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE);
-  device.call('communicatorId', { id });
+  device.call('communicatorId', { id, isOneMachine: isOneMachine ? 1 : 0 });
   return id;
 }
 
@@ -24,6 +47,7 @@ export class Communicator {
   readonly device: Device;
   readonly rank: number;
   readonly ranks: number;
+  readonly description: CommunicatorDescription;
   #handle: Pointer | undefined;
 
   /** Returns when all ranks are there; closes with its device. @throws NativeError if one does not come */
@@ -35,7 +59,13 @@ export class Communicator {
     this.device = device;
     this.rank = rank;
     this.ranks = ranks;
+    this.description = device.describeCommunicator(communicator[0]!);
     device.own(this);
+  }
+
+  /** Rows of what `reduceScatter` gives. */
+  get parts(): number {
+    return this.description.parts;
   }
 
   /** For the ops. @throws Gpt2Error after close */
@@ -44,12 +74,27 @@ export class Communicator {
     return this.#handle;
   }
 
+  /**
+   * Lets the other ranks write to memory of `sharedBytes`, as the `out` of `reduceScatter` and `allGather` has to be. All
+   * ranks call it, before anything with a collective is recorded, and `unshare` before they close the memory while the
+   * communicator is open.
+   */
+  share({ pointer, bytes }: DeviceBuffer): void {
+    this.device.call('communicatorShare', { communicator: this.handle, memory: pointer, bytes });
+    // Nobody may free what another has mapped: it closes before.
+    this.device.own(this);
+  }
+
+  unshare({ pointer }: DeviceBuffer): void {
+    this.device.call('communicatorUnshare', { communicator: this.handle, memory: pointer });
+  }
+
   /** @throws NativeError if a collective that is under way on the device has failed */
   check(): void {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }
 
-  /** Of ranks that are done, all close it: NCCL waits for the others. Closing twice is nothing. */
+  /** Of ranks that are done, all close it, and wait for the others. Closing twice is nothing. */
   close(): void {
     if (this.device.hasFailed) this.abandon();
     else this.#destroy(0);
@@ -62,7 +107,7 @@ export class Communicator {
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
     }
-    // NCCL waits for the graphs that it is part of, and who frees one that is under way may wait for what is in it.
+    // NCCL waits for the graphs that it is part of; who frees one that is under way waits for what is in it, which ends now.
     this.device.dropGraphs();
   }
 

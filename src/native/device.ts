@@ -34,6 +34,16 @@ export interface DeviceDescription {
   readonly dtypes: readonly Dtype[];
 }
 
+/** What joins ranks. */
+export interface CommunicatorDescription {
+  /** What goes between them is carried by the GPUs' copy engines, by NCCL, or over the loopback (the CPU library). */
+  readonly carrier: 'copies' | 'nccl' | 'loopback';
+  /** Rows of what `reduceScatter` gives: each rank's part, or 1, the sum. */
+  readonly parts: number;
+  /** Why NCCL carries where copy engines might; else "". */
+  readonly reason: string;
+}
+
 type ContextFunction = {
   [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
 }[keyof Bindings];
@@ -176,8 +186,14 @@ export class Device {
     return buffer;
   }
 
-  /** Has something closed with the device, before what is older. */
+  /** What a communicator of this device is, in the library's own words. */
+  describeCommunicator(communicator: Pointer): CommunicatorDescription {
+    return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
+  }
+
+  /** Has something closed with the device, before what is older; asked again, before what has come since. */
   own(resource: { close(): void }): void {
+    this.#owned.delete(resource);
     this.#owned.add(resource);
   }
 

@@ -15,21 +15,36 @@ export function allReduce(communicator: Communicator, data: Tensor): void {
   });
 }
 
-/** `out` becomes this rank's part of the sum of every rank's `input`; it may be that part of `input`. */
-export function reduceScatter(communicator: Communicator, { out, input }: { out: Tensor; input: Tensor }): void {
-  checkParts('reduce_scatter', communicator, { part: out, whole: input });
+/**
+ * The rows of `out` [communicator.parts, N] become, from element `start` on, what adds up to this rank's part of the sum of every
+ * rank's `input`: its sum, or each rank's. `out` lies in memory that is shared.
+ */
+export function reduceScatter(
+  communicator: Communicator,
+  { out, start, input }: { out: Tensor; start: number; input: Tensor },
+): void {
+  const { parts, ranks } = communicator;
+  dimensions('reduce_scatter', { out: [out, input.type, 'N'] });
+  const [rows, stride] = [out.shape[0]!, out.count / out.shape[0]!];
+  const count = input.count / ranks;
+  expect('reduce_scatter', rows === parts, `out has ${rows} rows, not ${parts}`);
+  expect('reduce_scatter', Number.isInteger(count), `${input.count} elements are not ${ranks} parts`);
+  expect('reduce_scatter', start + count <= stride, `rows of ${stride} elements do not hold ${count} from ${start}`);
   communicator.device.call('reduceScatter', {
-    out: out.pointer,
+    out: out.view([count], start).pointer,
     in: input.pointer,
     communicator: communicator.handle,
-    count: out.count,
+    count,
+    stride,
     dtype: dtypeOf('reduce_scatter', input),
   });
 }
 
 /** `out` becomes every rank's `input`, one behind the other; `input` may be this rank's part of it. */
 export function allGather(communicator: Communicator, { out, input }: { out: Tensor; input: Tensor }): void {
-  checkParts('all_gather', communicator, { part: input, whole: out });
+  const { ranks } = communicator;
+  dimensions('all_gather', { out: [out, input.type, 'N'] });
+  expect('all_gather', out.count === ranks * input.count, `${out.count} elements are not ${ranks} of ${input.count}`);
   communicator.device.call('allGather', {
     out: out.pointer,
     in: input.pointer,
@@ -65,11 +80,6 @@ export function groupCollectives(communicator: Communicator, issue: () => void):
     throw error;
   }
   end();
-}
-
-function checkParts(op: string, { ranks }: Communicator, { part, whole }: { part: Tensor; whole: Tensor }): void {
-  dimensions(op, { whole: [whole, part.type, 'N'] });
-  expect(op, whole.count === ranks * part.count, `${whole.count} elements are not ${ranks} parts of ${part.count}`);
 }
 
 function dtypeOf(op: string, { name, type }: Tensor): number {

@@ -1,24 +1,24 @@
 // Joins the devices of ranks and tries the way between them before step 0: a sum that is known, and how fast large ones are.
 import { setTimeout } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
-import { allocateTensor } from '../native/buffer.ts';
-import { Communicator, communicatorId } from '../native/communicator.ts';
+import { bytesOf, type Tensor } from '../native/buffer.ts';
+import { allocateShared, Communicator, communicatorId } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../ops/collectives.ts';
 import { endLater } from '../ranks/last-resort.ts';
+import { machineName } from '../ranks/machine.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 
-/** NCCL opens connections and measures them first. */
-const joinMilliseconds = 120_000;
 const testMilliseconds = 30_000;
 /** How long a failed rank may take to let go of its GPU. Rank 0 may be writing a checkpoint; its launcher waits a little longer. */
 const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 const rounds = 20;
+const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'loopback' };
 
 /**
- * GB/s of an all-reduce from which on gradients are summed behind the backward pass unless told otherwise: two GPUs over
- * NVLink make about 260, over PCIe 5 less than 50.
+ * GB/s from which on NCCL sums gradients behind the backward pass unless told otherwise: two GPUs over NVLink make about 260,
+ * over PCIe 5 less than 50.
  */
 const fastRate = 80;
 
@@ -33,10 +33,11 @@ export async function connectDevices(
   overlap: 'auto' | 'on' | 'off',
   notice: (text: string) => void,
 ): Promise<{ communicator: Communicator; overlap: 'on' | 'off' }> {
-  const id = await ranks.fromRoot(ranks.isRoot ? [...communicatorId(device)] : []);
+  const machines = new Set(await ranks.exchange(machineName())).size;
+  const id = await ranks.fromRoot(ranks.isRoot ? [...communicatorId(device, machines === 1)] : []);
   const isCuda = device.description.library === 'cuda';
-  // The CPU's collectives wait by themselves: less long than a silent rank is waited for, so that the rank is named.
-  const timeoutMilliseconds = isCuda ? joinMilliseconds : ranks.place.silenceSeconds * 750;
+  // Less long than a silent rank is waited for, so that the rank is named.
+  const timeoutMilliseconds = ranks.place.silenceSeconds * 750;
   const { rank, count } = ranks;
   const communicator = new Communicator(device, { id: Uint8Array.from(id), rank, ranks: count, timeoutMilliseconds });
   ranks.failed.catch(({ message }: Error) => {
@@ -44,11 +45,13 @@ export async function connectDevices(
     communicator.abandon();
   });
   try {
+    const { carrier, reason } = communicator.description;
     const rate = await ranks.fromRoot(await selfTest(communicator, isCuda ? 1 << 26 : 1 << 16));
-    const hosts = new Set(ranks.hosts).size;
-    const settled = overlap === 'auto' ? (rate < fastRate ? 'on' : 'off') : overlap;
-    const where = hosts === 1 ? 'this machine' : `${hosts} machines`;
-    notice(`${count} ranks on ${where}; all-reduce at ${rate.toPrecision(3)} GB/s, --overlap ${settled}`);
+    const settled = overlap === 'auto' ? (carrier === 'copies' || rate < fastRate ? 'on' : 'off') : overlap;
+    const where = machines === 1 ? 'this machine' : `${machines} machines`;
+    const why = reason === '' ? '' : ` (${reason})`;
+    const way = `${carrierNames[carrier]}${why} at ${rate.toPrecision(3)} GB/s`;
+    notice(`${count} ranks on ${where}; ${way}, --overlap ${settled}`);
     ranks.watch(() => communicator.check());
     return { communicator, overlap: settled };
   } catch (error) {
@@ -57,46 +60,61 @@ export async function connectDevices(
   }
 }
 
-/** @returns bytes that a rank gives away in a large sum, in GB/s */
+/** @returns bytes that a rank gives away in large collectives, in GB/s */
 async function selfTest(communicator: Communicator, bytes: number): Promise<number> {
-  const { device, rank, ranks } = communicator;
-  const tensor = allocateTensor(device, 'self-test', 'fp32', [2 * ranks * Math.floor(bytes / 8 / ranks)]);
+  const { device, rank, ranks, parts } = communicator;
+  const count = Math.floor(bytes / bytesOf('fp32') / ranks);
+  const tensor = allocateShared(communicator, 'self-test', 'fp32', [2 * ranks * count + 2]);
+  const [rows, whole] = [tensor.view([parts, count]), tensor.view([ranks * count], ranks * count)];
+  const few = tensor.view([2], 2 * ranks * count);
+  const advice = {
+    copies: '; GPT2_PEER_COPIES=0 leaves them to NCCL',
+    nccl: '; NCCL_DEBUG=INFO says more',
+    loopback: '',
+  }[communicator.description.carrier];
   const finished = async () => {
     joinCollectives(communicator);
     const late = setTimeout(testMilliseconds, 'late', { ref: false });
     if ((await Promise.race([device.finished(), late])) === 'late') {
-      throw new Gpt2Error(
-        `the ranks' first sum has not come within ${testMilliseconds / 1000} s; NCCL_DEBUG=INFO says more`,
-      );
+      throw new Gpt2Error(`the ranks' first sum has not come within ${testMilliseconds / 1000} s${advice}`);
+    }
+  };
+  const sum = (ranks * (ranks + 1)) / 2;
+  const check = (tensor: Tensor, right: number) => {
+    const wrong = (tensor.read() as Float32Array).find((value) => value !== right);
+    if (wrong !== undefined) {
+      throw new Gpt2Error(`the ranks' first sum is wrong: ${wrong} instead of ${right}${advice}`);
     }
   };
   // Every collective once, before any is recorded: NCCL opens some ways when they are first used.
-  const part = tensor.view([tensor.count / 2 / ranks], 0);
-  const whole = tensor.view([part.count * ranks], tensor.count / 2);
   tensor.write(new Float32Array(tensor.count).fill(rank + 1));
-  allReduce(communicator, tensor.view([2]));
-  reduceScatter(communicator, { out: part, input: whole });
-  allGather(communicator, { out: whole, input: part });
   groupCollectives(communicator, () => {
-    reduceScatter(communicator, { out: part, input: whole });
-    allReduce(communicator, tensor.view([2], part.count));
+    reduceScatter(communicator, { out: rows, start: 0, input: whole });
+    allReduce(communicator, few);
   });
   await finished();
-  const wanted = (ranks * (ranks + 1)) / 2;
-  const wrong = (whole.read() as Float32Array).find((value) => value !== wanted);
-  if (wrong !== undefined) throw new Gpt2Error(`the ranks' first sum is wrong: ${wrong} instead of ${wanted}`);
+  check(few, sum);
+  const own = rows.view([count], parts === 1 ? 0 : rank * count);
+  allGather(communicator, { out: whole, input: own });
+  await finished();
+  // What each rank gave to this one, or their sum; the rank's own of it went to all.
+  const given = (row: number) => (parts === 1 ? sum : row + 1);
+  for (let row = 0; row < parts; row++) check(rows.view([count], row * count), given(row));
+  for (let row = 0; row < ranks; row++) check(whole.view([count], row * count), given(row));
   const [begun, ended] = [device.createEvent(), device.createEvent()];
   for (let round = -1; round < rounds; round++) {
-    // The first alone may open more ways.
+    // The first alone may open more ways, a large sum too.
+    if (round < 0) allReduce(communicator, whole);
     if (round === 0) await finished();
     if (round === 0) device.record(begun);
-    allReduce(communicator, tensor);
+    reduceScatter(communicator, { out: rows, start: 0, input: whole });
+    allGather(communicator, { out: whole, input: own });
   }
   joinCollectives(communicator);
   device.record(ended);
   await finished();
   const seconds = device.elapsed(begun, ended) / 1000;
-  const sent = rounds * tensor.bytes;
+  communicator.unshare(tensor.buffer);
   tensor.buffer.close();
-  return (sent * 2 * (ranks - 1)) / ranks / seconds / 1e9;
+  return (rounds * whole.bytes * 2 * (ranks - 1)) / ranks / seconds / 1e9;
 }

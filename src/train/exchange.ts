@@ -2,17 +2,17 @@
 // weights return. With `sharing` (ZeRO-1) each rank gets the sums of its own parts alone, updates those, and all gather the
 // weights; without, each updates everything.
 //
-// Gradients can be summed beside backward, each bucket as soon as it is whole, or behind it, all at once. Beside pays where
-// the way between ranks is slow. Over NVLink it made no difference beyond what two runs differ by (benchmarks/h200-ranks.md; 0.6%
-// for it at batch 8, against it at batch 64, one run each): our matmuls deal their tiles to all SMs when they begin, so that
+// Gradients can be exchanged beside backward, each bucket as soon as it is whole, or behind it, all at once. Beside pays where
+// copy engines carry them, and where the way between ranks is slow. Where NCCL carries them over NVLink it made no difference
+// beyond what two runs differ by (benchmarks/h200-ranks.md): our matmuls deal their tiles to all SMs when they begin, so that
 // one whose SMs NCCL holds for a moment ends that much later, and the rank that is ahead waits at every bucket, not once.
 import type { Moments } from '../checkpoint/write.ts';
 import type { Model } from '../model/model.ts';
 import { layersInBucket, type ParameterArena } from '../model/parameters.ts';
 import type { Sharing } from '../model/shards.ts';
 import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
-import { allocateTensor, type Tensor } from '../native/buffer.ts';
-import type { Communicator } from '../native/communicator.ts';
+import type { Tensor } from '../native/buffer.ts';
+import { allocateShared, type Communicator } from '../native/communicator.ts';
 import { allReduce, groupCollectives, joinCollectives, recordCollectives, reduceScatter } from '../ops/collectives.ts';
 
 /** One call of AdamW, for what one weight decay holds of. */
@@ -28,8 +28,8 @@ export class Exchange {
   readonly communicator: Communicator;
   readonly #model: Model;
   readonly #gradients: ParameterArena;
-  /** With `sharing`, the sums of this rank's parts of the gradients. */
-  readonly #sums: Tensor | undefined;
+  /** With `sharing`, this rank's parts of the gradients [communicator.parts, sharing.count]: rows whose sum the norm takes. */
+  readonly #received: Tensor | undefined;
   readonly #besideBackward: boolean;
 
   constructor(model: Model, gradients: ParameterArena, communicator: Communicator, besideBackward: boolean) {
@@ -38,7 +38,10 @@ export class Exchange {
     this.#besideBackward = besideBackward;
     this.#model = model;
     this.#gradients = gradients;
-    if (sharing) this.#sums = allocateTensor(device, 'gradient sums', device.gradientType, [sharing.count]);
+    if (!sharing) return;
+    const shape = [communicator.parts, sharing.count];
+    this.#received = allocateShared(communicator, 'received gradients', device.gradientType, shape);
+    communicator.share(model.weights.matrices.buffer);
   }
 
   /** The gradients of a layer's matrices are whole, as are those of the layers after it. */
@@ -62,7 +65,8 @@ export class Exchange {
   /** What the gradient norm is taken over. */
   get normed(): { matrices: Tensor; vectors: Tensor; communicator?: Communicator } {
     const { matrices, vectors } = this.#gradients;
-    return this.#sums ? { matrices: this.#sums, vectors, communicator: this.communicator } : { matrices, vectors };
+    const { communicator } = this;
+    return this.#received ? { matrices: this.#received, vectors, communicator } : { matrices, vectors };
   }
 
   /** What this rank updates of a bucket. */
@@ -76,7 +80,7 @@ export class Exchange {
       master: masters === weights ? weight : own(masters.matrices),
       m: own(m.matrices),
       v: own(v.matrices),
-      gradient: own(this.#sums!),
+      gradient: own(this.#received!),
     };
   }
 
@@ -104,7 +108,7 @@ export class Exchange {
       allReduce(this.communicator, bucket);
       return;
     }
-    const { count: own, inParts } = sharing.partOf(sharing.layout.buckets[index]!);
-    reduceScatter(this.communicator, { out: this.#sums!.view([own], inParts), input: bucket });
+    const { inParts } = sharing.partOf(sharing.layout.buckets[index]!);
+    reduceScatter(this.communicator, { out: this.#received!, start: inParts, input: bucket });
   }
 }

@@ -10,6 +10,7 @@ import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { gatheringBytes } from '../model/shards.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { bytesOf } from '../native/buffer.ts';
+import { sharedBytes } from '../native/communicator.ts';
 import { type Device, gradientTypeOf } from '../native/device.ts';
 import { globalNormScratch } from '../ops/global-norm.ts';
 
@@ -26,6 +27,8 @@ export interface TrainingSizes {
   readonly samples?: boolean;
   /** Ranks that share what the optimizer keeps. Default 1. */
   readonly shares?: number;
+  /** As a communicator says, once there is one. Default `shares`, the most. */
+  readonly parts?: number;
 }
 
 /**
@@ -35,7 +38,7 @@ export interface TrainingSizes {
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, rows = B, recompute, samples = false, shares = 1 }: TrainingSizes,
+  { B, T, rows = B, recompute, samples = false, shares = 1, parts = shares }: TrainingSizes,
 ): ReadonlyMap<string, number> {
   const { elementType } = device;
   const gradientType = gradientTypeOf(device.dtype, rows > B);
@@ -50,7 +53,7 @@ export function trainingPlan(
     ...(shares === 1
       ? []
       : [
-          ['gradient sums', (matrixCount / shares) * bytesOf(gradientType)] as const,
+          ['received gradients', sharedBytes((parts * matrixCount * bytesOf(gradientType)) / shares)] as const,
           ['gathering', gatheringBytes(config, shares)] as const,
         ]),
     ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),

@@ -107,7 +107,7 @@ export const optionTable = {
     argument: 'WHEN',
     read: ['auto', 'on', 'off'],
     default: 'auto',
-    help: 'with several GPUs: on sums gradients beside the backward pass, off behind it, auto beside it where the way between GPUs is slow',
+    help: 'with several GPUs: on exchanges gradients beside the backward pass, off behind it, auto beside it but where NCCL does it fast',
   },
   totalBatch: {
     flag: '--total-batch',

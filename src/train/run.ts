@@ -172,7 +172,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
     const { communicator, overlap = options.overlap } = connection ?? {};
     // What was chosen by a measured rate, so that a resumed run does the same.
     const configuration = { ...asked, overlap };
-    checkMemory(device, config, memorySizes(options, config));
+    checkMemory(device, config, { ...memorySizes(options, config), parts: communicator?.parts });
     const { batch: B, sequence: T, recompute } = options;
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);

@@ -1,5 +1,5 @@
-// Ranks on two GPUs over NCCL (GPT2_NCCL_LIB names it where it is not installed): the figures of one GPU with accumulation, the
-// same bits at every run, checkpoints that move, a rank that is killed and one that hangs, torchrun.
+// Ranks on two GPUs, by their copy engines and over NCCL (GPT2_NCCL_LIB names it where it is not installed): the figures of one
+// GPU with accumulation, the same bits at every run, checkpoints that move, a rank that is killed and one that hangs, torchrun.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -28,6 +28,13 @@ const within: Partial<Record<Dtype, { train: number; norm: number }>> = {
 /** Milliseconds. What hangs is ended before the test is, so that the next has its turn. */
 const longestRun = 90_000;
 
+/** What carries what goes between ranks; copy engines need no NCCL. */
+const carriers = {
+  copies: { GPT2_NCCL_LIB: '/nowhere/libnccl.so.2' },
+  NCCL: { GPT2_PEER_COPIES: '0' },
+};
+const wayOf = { copies: 'copies between GPUs', NCCL: 'NCCL (GPT2_PEER_COPIES is 0)' };
+
 const title = 'ranks on two GPUs';
 if (gpus < 2) describe(title, () => it.skip(`there are ${gpus} GPUs`, () => {}));
 else {
@@ -43,11 +50,12 @@ else {
       '--data data --layers 4 --channels 256 --heads 4 --context 128 --seq 128 --device cuda --sample-every 0';
     const step = '--batch 4 --total-batch 2048 --order sequence --lr 1e-3 --warmup 5 --weight-decay 0.1 --val-every 20';
     const options = `${sizes} ${step}`.split(' ');
-    const run = (...args: string[]) => {
-      const result = place.run(['train', ...options, ...args], {}, '', longestRun);
+    const runOver = (carrier: keyof typeof carriers, ...args: string[]) => {
+      const result = place.run(['train', ...options, ...args], carriers[carrier], '', longestRun);
       expect(result.code, result.stderr).toBe(0);
       return result;
     };
+    const run = (...args: string[]) => runOver('copies', ...args);
     const series = (out: string) => readRun(place.path(out)).series;
     const furthest = (a: Series, b: Series): number => {
       expect(a.length).toBe(b.length);
@@ -58,28 +66,35 @@ else {
       const long = ['--dtype', dtype, '--steps', '40'];
       beforeAll(() => void run(...long, '--out', `one-${dtype}`, '--val-steps', '4'));
 
-      // 2 micro-batches a rank, and one, whose gradients in bf16 are kept otherwise. Over NVLink --overlap is off by itself.
+      // 2 micro-batches a rank, and one, whose gradients in bf16 are kept otherwise. By itself --overlap is on with copies, and
+      // off with NCCL over NVLink.
       it.each([
-        [1, 4, 'on'],
-        [0, 4, 'auto'],
-        [1, 8, 'auto'],
-        [0, 8, 'on'],
-      ])('ZeRO %i with batch %i: the figures of one, and the same bits again, --overlap %s', (zero, batch, again) => {
-        const given = [...long, '--gpus', '2', '--zero', String(zero), '--batch', String(batch)];
-        const out = `two-${dtype}-${zero}-${batch}`;
-        const { stdout } = run(...given, '--val-steps', String(8 / batch), '--out', out);
-        console.log(stdout.split('\n')[0]);
-        const [alone, together] = [series(`one-${dtype}`), series(out)];
-        const worst = { train: furthest(alone.train, together.train), norm: furthest(alone.norm, together.norm) };
-        console.log(`${out}: loss within ${worst.train.toExponential(1)}, norm ${worst.norm.toExponential(1)}`);
-        expect(worst.train).toBeLessThan(within[dtype]!.train);
-        expect(worst.norm).toBeLessThan(within[dtype]!.norm);
-        expect(Math.abs(together.val[0]![1] - alone.val[0]![1])).toBeLessThan(1e-6);
-        run(...given, '--val-steps', String(8 / batch), '--overlap', again, '--out', `${out}-again`);
-        expect(figuresOf(place.path(`${out}-again`))).toEqual(figuresOf(place.path(out)));
-        const files = (name: string) => resolveCheckpoint(place.path(name)).manifest.files;
-        expect(files(`${out}-again`)).toEqual(files(out));
-      });
+        ['copies', 1, 4, 'off'],
+        ['copies', 1, 8, 'off'],
+        ['copies', 0, 8, 'on'],
+        ['NCCL', 0, 4, 'auto'],
+        ['NCCL', 1, 8, 'on'],
+      ] as const)(
+        '%s, ZeRO %i with batch %i: the figures of one, and the same bits again, --overlap %s',
+        (carrier, zero, batch, again) => {
+          const sizes = ['--zero', String(zero), '--batch', String(batch), '--val-steps', String(8 / batch)];
+          const given = [...long, '--gpus', '2', ...sizes];
+          const out = `two-${dtype}-${carrier}-${zero}-${batch}`;
+          const { stdout } = runOver(carrier, ...given, '--out', out);
+          expect(stdout).toContain(`2 ranks on this machine; ${wayOf[carrier]} at `);
+          console.log(stdout.split('\n')[0]);
+          const [alone, together] = [series(`one-${dtype}`), series(out)];
+          const worst = { train: furthest(alone.train, together.train), norm: furthest(alone.norm, together.norm) };
+          console.log(`${out}: loss within ${worst.train.toExponential(1)}, norm ${worst.norm.toExponential(1)}`);
+          expect(worst.train).toBeLessThan(within[dtype]!.train);
+          expect(worst.norm).toBeLessThan(within[dtype]!.norm);
+          expect(Math.abs(together.val[0]![1] - alone.val[0]![1])).toBeLessThan(1e-6);
+          runOver(carrier, ...given, '--overlap', again, '--out', `${out}-again`);
+          expect(figuresOf(place.path(`${out}-again`))).toEqual(figuresOf(place.path(out)));
+          const files = (name: string) => resolveCheckpoint(place.path(name)).manifest.files;
+          expect(files(`${out}-again`)).toEqual(files(out));
+        },
+      );
 
       it('a run that is stopped and resumed on two is one that went through, bit for bit, saves beside it or not', () => {
         const given = [...long, '--gpus', '2', '--val-every', '0'];
@@ -98,40 +113,42 @@ else {
       });
     });
 
-    it.each(['SIGKILL', 'SIGSTOP'] as const)(
-      'a rank that gets %s ends the job within 30 s, by name',
-      async (signal) => {
-        const out = `lost-${signal}`;
-        const processes = [0, 1].map((rank) =>
-          spawn(
-            process.execPath,
-            [...command, 'train', ...options, '--steps', '1000000', '--val-every', '0', '--out', out],
-            {
-              cwd: place.folder,
-              env: {
-                ...process.env,
-                ...{ RANK: String(rank), WORLD_SIZE: '2', LOCAL_RANK: String(rank), LOCAL_WORLD_SIZE: '2' },
-                ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(20_000 + (process.pid % 10_000)) },
-              },
+    it.each([
+      ['SIGKILL', 'copies'],
+      ['SIGKILL', 'NCCL'],
+      ['SIGSTOP', 'copies'],
+    ] as const)('a rank that gets %s ends the job within 30 s, by name: %s', async (signal, carrier) => {
+      const out = `lost-${signal}-${carrier}`;
+      const processes = [0, 1].map((rank) =>
+        spawn(
+          process.execPath,
+          [...command, 'train', ...options, '--steps', '1000000', '--val-every', '0', '--out', out],
+          {
+            cwd: place.folder,
+            env: {
+              ...process.env,
+              ...carriers[carrier],
+              ...{ RANK: String(rank), WORLD_SIZE: '2', LOCAL_RANK: String(rank), LOCAL_WORLD_SIZE: '2' },
+              ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: String(20_000 + (process.pid % 10_000)) },
             },
-          ),
-        );
-        onTestFinished(() => processes.forEach((child) => void child.kill('SIGKILL')));
-        let said = '';
-        processes[0]!.stdout.resume();
-        processes[0]!.stderr.setEncoding('utf8').on('data', (text: string) => {
-          said += text;
-        });
-        const path = logPath(place.path(out));
-        while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 20) await setTimeout(50);
-        processes[1]!.kill(signal);
-        const begun = performance.now();
-        if (processes[0]!.exitCode === null) await once(processes[0]!, 'close');
-        expect(performance.now() - begun).toBeLessThan(30_000);
-        expect(processes[0]!.exitCode, said).toBe(1);
-        expect(said).toContain(`rank 1 on ${hostname()} ${signal === 'SIGKILL' ? 'is gone' : 'gave no sign of life'}`);
-      },
-    );
+          },
+        ),
+      );
+      onTestFinished(() => processes.forEach((child) => void child.kill('SIGKILL')));
+      let said = '';
+      processes[0]!.stdout.resume();
+      processes[0]!.stderr.setEncoding('utf8').on('data', (text: string) => {
+        said += text;
+      });
+      const path = logPath(place.path(out));
+      while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 20) await setTimeout(50);
+      processes[1]!.kill(signal);
+      const begun = performance.now();
+      if (processes[0]!.exitCode === null) await once(processes[0]!, 'close');
+      expect(performance.now() - begun).toBeLessThan(30_000);
+      expect(processes[0]!.exitCode, said).toBe(1);
+      expect(said).toContain(`rank 1 on ${hostname()} ${signal === 'SIGKILL' ? 'is gone' : 'gave no sign of life'}`);
+    });
 
     it.skipIf(!hasTorch)('torchrun starts it (needs python3 with torch)', () => {
       const program = [

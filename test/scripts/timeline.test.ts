@@ -70,6 +70,7 @@ it.each([
   ['void gpt2::adamw::cast_kernel(__nv_bfloat16*, float const*, long)', 132, 'model'],
   [norm, 1, 'model'],
   ['memset', 0, 'copies'],
+  ['peer copy', 0, 'peer copies'],
 ])('%s is of its kind', (name, blocks, kind) => {
   expect(kindOf({ name, blocks })).toBe(kind);
 });

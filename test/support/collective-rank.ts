@@ -1,26 +1,28 @@
-// One rank of test/ops/collectives.test.ts, in a process of its own: issues what it is told and answers with what it has then.
+// One rank of collectives.ts, in a process of its own: issues what it is told and answers with what it has then.
 
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import { allocateTensor } from '../../src/native/buffer.ts';
-import { Communicator, communicatorId } from '../../src/native/communicator.ts';
+import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
+import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
-import { allGather, allReduce, joinCollectives, reduceScatter } from '../../src/ops/collectives.ts';
+import type { LibraryKind } from '../../src/native/library.ts';
+import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../src/ops/collectives.ts';
 import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
-import { Random } from './tensors.ts';
+import { startOf } from './collectives-start.ts';
 
 export interface RankTask {
   readonly rank: number;
   readonly ranks: number;
-  readonly op: 'all_reduce' | 'reduce_scatter' | 'all_gather' | 'norm' | 'hang' | 'die';
+  readonly op: 'all_reduce' | 'reduce_scatter' | 'all_gather' | 'norm' | 'large' | 'hang' | 'die';
   /** Elements of a part. */
   readonly count: number;
   readonly timeoutMilliseconds: number;
+  readonly kind: LibraryKind;
+  readonly isOneMachine: boolean;
+  /** As rank 0 answered when it was told its task without it. */
+  readonly id?: number[];
 }
 
-/** The numbers that a rank starts with. */
-export const startOf = (rank: number, count: number): Float32Array => new Random(rank + 1).normals(count, 10 ** rank);
-
-process.on('message', (task: RankTask & { id?: number[] }) => {
+process.on('message', (task: RankTask) => {
   try {
     run(task);
   } catch (error) {
@@ -30,30 +32,65 @@ process.on('message', (task: RankTask & { id?: number[] }) => {
 
 let device: Device | undefined;
 
-function run({ rank, ranks, op, count, timeoutMilliseconds, id }: RankTask & { id?: number[] }): void {
-  device ??= Device.open({ kind: 'cpu', threads: 1 });
+function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMachine, id }: RankTask): void {
+  device ??= Device.open({ kind, index: kind === 'cuda' ? rank : 0, threads: 1 });
   if (id === undefined) {
-    process.send!({ id: [...communicatorId(device)] });
+    process.send!({ id: [...communicatorId(device, isOneMachine)] });
     return;
   }
   const given = { id: Uint8Array.from(id), rank, ranks, timeoutMilliseconds };
   const communicator = new Communicator(device, given);
+  const { parts } = communicator;
   const tensor = (name: string, size: number) => allocateTensor(device!, name, 'fp32', [size]);
-  const [whole, part] = [tensor('whole', ranks * count), tensor('part', count)];
+  const shared = (name: string, shape: number[]) => allocateShared(communicator, name, 'fp32', shape);
+  const [whole, part] = [shared('whole', [ranks * count]), tensor('part', count)];
   whole.write(startOf(rank, ranks * count));
   part.write(startOf(rank, count));
+  const send = (...tensors: Tensor[]) => {
+    joinCollectives(communicator);
+    process.send!({ values: tensors.flatMap((each) => [...(each.read() as Float32Array)]) });
+  };
   if (op === 'hang') for (;;);
   if (op === 'die') process.kill(process.pid, 'SIGKILL');
-  if (op === 'all_reduce') allReduce(communicator, whole);
-  if (op === 'reduce_scatter') reduceScatter(communicator, { out: whole.view([count], rank * count), input: whole });
-  if (op === 'all_gather') allGather(communicator, { out: whole, input: part });
+  if (op === 'all_reduce') {
+    allReduce(communicator, whole);
+    send(whole);
+  }
+  if (op === 'reduce_scatter') {
+    const rows = shared('rows', [parts, count + 32]);
+    reduceScatter(communicator, { out: rows, start: 5, input: whole });
+    send(rows);
+  }
+  if (op === 'all_gather') {
+    allGather(communicator, { out: whole, input: part });
+    send(whole);
+  }
+  if (op === 'large') {
+    // More than is summed in one go, with others in a group before and behind.
+    const values = Float32Array.from({ length: 5_000_000 }, (_, index) => (index % 1000) + rank);
+    const large = tensor('large', values.length);
+    large.write(values);
+    const rows = shared('rows', [parts, count]);
+    groupCollectives(communicator, () => {
+      allReduce(communicator, part);
+      allReduce(communicator, large);
+      reduceScatter(communicator, { out: rows, start: 0, input: whole });
+    });
+    joinCollectives(communicator);
+    const sum = (index: number) => ranks * (index % 1000) + (ranks * (ranks - 1)) / 2;
+    const wrong = (large.read() as Float32Array).filter((value, index) => value !== sum(index));
+    process.send!({ values: [wrong.length] });
+  }
   if (op === 'norm') {
     device.reserveWorkspace(globalNormScratch(device, { matrixCount: count, vectorCount: count }));
     const step = tensor('step', GPT2_STEP.GPT2_STEP_SIZE);
-    globalNorm(device, { step, matrices: part, vectors: tensor('vectors', count), maxNorm: 1, communicator });
-    process.send!({ values: [(step.read() as Float32Array)[GPT2_STEP.GPT2_STEP_NORM]] });
-    return;
+    const rows = allocateTensor(device, 'rows', 'fp32', [ranks, 32 * Math.ceil(count / 32)]);
+    for (let row = 0; row < ranks; row++) rows.write(startOf(rank + row, count), (row * rows.count) / ranks);
+    const vectors = tensor('vectors', count);
+    globalNorm(device, { step, matrices: part, vectors, maxNorm: 1, communicator });
+    const norm = () => (step.read() as Float32Array)[GPT2_STEP.GPT2_STEP_NORM]!;
+    const values = [norm()];
+    globalNorm(device, { step, matrices: rows, vectors, maxNorm: 1, communicator });
+    process.send!({ values: [...values, norm(), ...(rows.view([count]).read() as Float32Array)] });
   }
-  joinCollectives(communicator);
-  process.send!({ values: [...(whole.read() as Float32Array)] });
 }

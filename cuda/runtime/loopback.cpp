@@ -1,0 +1,223 @@
+// See loopback.h.
+#include "loopback.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <new>
+
+namespace gpt2 {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The first message of a rank.
+struct Hello {
+  unsigned char secret[32];
+  int32_t rank;
+  int32_t ranks;
+};
+
+// Ranks that wait for rank 0 give it the time to find out whom it waits for itself.
+constexpr int patience_for_root = 5000;
+
+sockaddr_in loopback(uint16_t port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = port;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+void prepare(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  fcntl(socket, F_SETFD, FD_CLOEXEC);
+}
+
+int system_failure(gpt2_context &context, const char *function, const char *what) {
+  return fail(&context, GPT2_RANK_ERROR, function, std::string(what) + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
+  char *at = static_cast<char *>(data);
+  while (bytes > 0) {
+    if (const int status = wait(receives ? POLLIN : POLLOUT)) return status;
+    const ssize_t moved = receives ? recv(socket_, at, bytes, MSG_DONTWAIT)
+                                   : ::send(socket_, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (moved < 0) return refuse(std::string("is gone: ") + std::strerror(errno));
+    if (moved == 0) return refuse("is gone: its connection is closed");
+    at += moved;
+    bytes -= static_cast<size_t>(moved);
+  }
+  return GPT2_OK;
+}
+
+int Loopback::Connection::wait(short direction) {
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd entry{socket_, direction, 0};
+    const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
+    if (ready > 0) return GPT2_OK;
+    if (ready == 0) return refuse("has not answered for " + std::to_string(timeout_ / 1000) + " s");
+    if (errno != EINTR) return refuse(std::string("cannot be waited for: ") + std::strerror(errno));
+  }
+}
+
+int Loopback::Connection::refuse(const std::string &what) {
+  return fail(&context_, GPT2_RANK_ERROR, function_, "rank " + std::to_string(rank_) + " " + what);
+}
+
+Loopback::Loopback(int rank, int ranks, int timeout) : rank_(rank), ranks_(ranks), timeout_(timeout) {
+  sockets_.assign(static_cast<size_t>(rank == 0 ? ranks : 1), -1);
+}
+
+Loopback::~Loopback() {
+  for (const int socket : sockets_) {
+    if (socket >= 0) close(socket);
+  }
+}
+
+Loopback::Connection Loopback::to(gpt2_context &context, int rank, const char *function) {
+  const int patience = rank_ == 0 ? 0 : patience_for_root;
+  return {context, function, sockets_[rank_ == 0 ? rank : 0], rank, timeout_ + patience};
+}
+
+int Loopback::open(gpt2_context &context, Id &id, const char *function) {
+  int &listener = context.listener;
+  if (listener >= 0) close(listener);
+  listener = socket(AF_INET, SOCK_STREAM, 0);
+  if (listener < 0) return system_failure(context, function, "cannot make a socket");
+  prepare(listener);
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  if (bind(listener, reinterpret_cast<sockaddr *>(&address), size) != 0 || listen(listener, 64) != 0 ||
+      getsockname(listener, reinterpret_cast<sockaddr *>(&address), &size) != 0) {
+    return system_failure(context, function, "cannot listen on the loopback");
+  }
+  id.port = address.sin_port;
+  if (getrandom(id.secret, sizeof id.secret, 0) != sizeof id.secret) {
+    return system_failure(context, function, "cannot draw a secret");
+  }
+  return GPT2_OK;
+}
+
+int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, const Id &id, int rank, int ranks,
+                   int timeout_milliseconds, const char *function) {
+  if (rank == 0 && context.listener < 0) {
+    return fail(&context, GPT2_INVALID_ARGUMENT, function, "expected gpt2_communicator_id of the same context before");
+  }
+  std::unique_ptr<Loopback> own;
+  try {
+    own.reset(new Loopback(rank, ranks, timeout_milliseconds));
+  } catch (const std::bad_alloc &) {
+    return fail(&context, GPT2_OUT_OF_MEMORY, function, "cannot allocate a communicator");
+  }
+  const int status = rank == 0 ? own->accept_ranks(context, id, function) : own->connect_to_root(context, id, function);
+  if (status == GPT2_OK) joined = std::move(own);
+  return status;
+}
+
+// Takes every other rank's connection; one that does not know the secret is nobody's.
+int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *function) {
+  const int listener = context.listener;
+  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
+  for (int missing = ranks_ - 1; missing > 0;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd entry{listener, POLLIN, 0};
+    const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return system_failure(context, function, "cannot wait for ranks");
+    if (ready == 0) {
+      const auto absent = std::find(sockets_.begin() + 1, sockets_.end(), -1) - sockets_.begin();
+      return fail(
+          &context, GPT2_RANK_ERROR, function,
+          "rank " + std::to_string(absent) + " did not come within " + std::to_string(timeout_ / 1000) + " s");
+    }
+    const int socket = accept(listener, nullptr, nullptr);
+    if (socket < 0) continue;
+    prepare(socket);
+    Hello hello{};
+    const bool is_one = Connection(context, function, socket, -1, 1000).receive(&hello, sizeof hello) == GPT2_OK &&
+                        std::memcmp(hello.secret, id.secret, sizeof id.secret) == 0 && hello.ranks == ranks_ &&
+                        hello.rank > 0 && hello.rank < ranks_ && sockets_[hello.rank] < 0;
+    if (!is_one) {
+      close(socket);
+      continue;
+    }
+    sockets_[hello.rank] = socket;
+    missing--;
+  }
+  return GPT2_OK;
+}
+
+int Loopback::connect_to_root(gpt2_context &context, const Id &id, const char *function) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (socket < 0) return system_failure(context, function, "cannot make a socket");
+  sockets_[0] = socket;
+  prepare(socket);
+  const sockaddr_in address = loopback(id.port);
+  if (connect(socket, reinterpret_cast<const sockaddr *>(&address), sizeof address) != 0) {
+    return system_failure(context, function, "cannot connect to rank 0");
+  }
+  Hello hello{};
+  std::memcpy(hello.secret, id.secret, sizeof id.secret);
+  hello.rank = rank_;
+  hello.ranks = ranks_;
+  return to(context, 0, function).send(&hello, sizeof hello);
+}
+
+void Loopback::abandon() const {
+  for (const int socket : sockets_) {
+    if (socket >= 0) shutdown(socket, SHUT_RDWR);
+  }
+}
+
+int Loopback::tell(gpt2_context &context, const void *own, void *all, size_t bytes, const char *function) {
+  // Ranks that have come apart find out.
+  struct Head {
+    uint64_t bytes;
+    uint64_t told;
+  };
+  const Head head{bytes, told_++};
+  char *rows = static_cast<char *>(all);
+  if (rank_ != 0) {
+    Connection root = to(context, 0, function);
+    if (const int status = root.send(&head, sizeof head)) return status;
+    if (const int status = root.send(own, bytes)) return status;
+    return root.receive(rows, bytes * ranks_);
+  }
+  if (all != own) std::memcpy(rows, own, bytes);
+  for (int rank = 1; rank < ranks_; rank++) {
+    Connection connection = to(context, rank, function);
+    Head other{};
+    if (const int status = connection.receive(&other, sizeof other)) return status;
+    if (other.bytes != head.bytes || other.told != head.told) {
+      return fail(&context, GPT2_RANK_ERROR, function,
+                  "rank " + std::to_string(rank) + " is somewhere else: it tells " + std::to_string(other.bytes) +
+                      " bytes as number " + std::to_string(other.told) + ", rank 0 " + std::to_string(head.bytes) +
+                      " as number " + std::to_string(head.told));
+    }
+    if (const int status = connection.receive(rows + rank * bytes, bytes)) return status;
+  }
+  for (int rank = 1; rank < ranks_; rank++) {
+    if (const int status = to(context, rank, function).send(rows, bytes * ranks_)) return status;
+  }
+  return GPT2_OK;
+}
+
+}  // namespace gpt2
