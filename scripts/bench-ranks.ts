@@ -1,6 +1,7 @@
-// Tokens per second of each GPU alone and of all together, and how near together they come to as many times the slowest, which
-// sets the pace of all. Runs alternate, each a process of its own, on the data at hand. Median of the steps behind the first
-// ten; a batch below 64 takes as many more steps.
+// Tokens per second of each GPU alone, of each for itself beside the others, and of all together, and how near together they come
+// to as many times the slowest, which sets the pace of all. Beside each other GPUs may be slower than alone: they share a
+// machine's power and air. Runs alternate, each a process of its own, on the data at hand. Median of the steps behind the
+// first ten, of the best round; a batch below 64 takes as many more steps.
 //   node --import tsx scripts/bench-ranks.ts [--gpus 2] [--model d12] [--batches 64,8] [--zero 1] [--overlaps auto] [--rounds 2]
 //     [--steps 60] [--data data/tinyshakespeare] [--out FILE.json]
 import { spawn } from 'node:child_process';
@@ -73,7 +74,7 @@ async function measure(gpus: readonly number[], batch: number, overlap: string):
           said
             .join('')
             .split('\n')
-            .find((line) => line.includes('all-reduce')) ?? '',
+            .find((line) => line.includes(' GB/s')) ?? '',
       };
     }
   } finally {
@@ -91,10 +92,13 @@ const zero = Number(flags.zero);
 const results: unknown[] = [];
 for (const batch of flags.batches.split(',').map(Number)) {
   const alone: number[][] = all.map(() => []);
+  const beside: number[][] = all.map(() => []);
   const together: number[][] = overlaps.map(() => []);
   let said = '';
   for (let round = 0; round < Number(flags.rounds); round++) {
     for (const gpu of all) alone[gpu]!.push((await measure([gpu], batch, 'auto')).ms);
+    const times = await Promise.all(all.map((gpu) => measure([gpu], batch, 'auto')));
+    for (const gpu of all) beside[gpu]!.push(times[gpu]!.ms);
     for (const [index, overlap] of overlaps.entries()) {
       const measured = await measure(all, batch, overlap);
       together[index]!.push(measured.ms);
@@ -108,12 +112,15 @@ for (const batch of flags.batches.split(',').map(Number)) {
     console.log(`  ${who}  ${Math.round(tokens).toLocaleString('en-US')} tokens/s   ${each} ms a step`);
     return tokens;
   };
-  const slowest = Math.min(...alone.map((times, gpu) => tell(`GPU ${gpu}`, times, 1)));
+  const slowest = Math.min(...alone.map((times, gpu) => tell(`GPU ${gpu} alone`, times, 1)));
+  const slowestBeside = Math.min(...beside.map((times, gpu) => tell(`GPU ${gpu} beside the others`, times, 1)));
   for (const [index, overlap] of overlaps.entries()) {
     const rate = tell(`all ${all.length}, --overlap ${overlap}`, together[index]!, all.length);
-    const efficiency = rate / (all.length * slowest);
-    console.log(`  efficiency ${(100 * efficiency).toFixed(1)}%`);
-    results.push({ model, batch, zero, overlap, alone, together: together[index], efficiency, said });
+    const [efficiency, efficiencyBeside] = [slowest, slowestBeside].map((one) => rate / (all.length * one));
+    const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
+    console.log(`  ${percent(efficiency!)} of the slowest alone, ${percent(efficiencyBeside!)} beside the others`);
+    const times = { alone, beside, together: together[index] };
+    results.push({ model, batch, zero, overlap, ...times, efficiency, efficiencyBeside, said });
   }
 }
 if (flags.out) writeFileSync(flags.out, `${JSON.stringify(results, null, 2)}\n`);

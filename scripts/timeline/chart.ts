@@ -24,6 +24,7 @@ const attention: Sort = { label: 'attention', lane: 'model', color: '#66ccee' };
 const rest: Sort = { label: 'rest of the model', lane: 'model', color: '#999999' };
 const sortOfKind: Readonly<Record<Exclude<Kind, 'model' | 'copies'>, Sort>> = {
   AdamW: { label: 'AdamW', lane: 'AdamW', color: '#228833' },
+  'peer copies': { label: 'copies between GPUs', lane: 'collectives', color: '#ee6677' },
   'reduce-scatter': { label: 'reduce-scatter', lane: 'collectives', color: '#ee6677' },
   'all-gather': { label: 'all-gather', lane: 'collectives', color: '#ccbb44' },
   'all-reduce': { label: 'all-reduce', lane: 'collectives', color: '#aa3377' },

@@ -112,6 +112,11 @@ void write_record(const CUpti_Activity *record) {
       write_line(own->start, own->end, own->streamId, own->graphNodeId, 0, "memcpy");
       break;
     }
+    case CUPTI_ACTIVITY_KIND_MEMCPY2: {
+      const auto *own = reinterpret_cast<const CUpti_ActivityMemcpyPtoP4 *>(record);
+      write_line(own->start, own->end, own->streamId, own->graphNodeId, 0, "peer copy");
+      break;
+    }
     case CUPTI_ACTIVITY_KIND_MEMSET: {
       const auto *own = reinterpret_cast<const CUpti_ActivityMemset4 *>(record);
       write_line(own->start, own->end, own->streamId, own->graphNodeId, 0, "memset");
@@ -162,7 +167,8 @@ extern "C" int InitializeInjection(void) {
   is_recording = true;
   if (!succeeded(cuptiActivityRegisterCallbacks(give_buffer, take_buffer), "cuptiActivityRegisterCallbacks")) return 1;
   for (const CUpti_ActivityKind kind :
-       {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET}) {
+       {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMCPY2,
+        CUPTI_ACTIVITY_KIND_MEMSET}) {
     succeeded(cuptiActivityEnable(kind), "cuptiActivityEnable");
   }
   succeeded(cuptiActivityFlushPeriod(flush_milliseconds), "cuptiActivityFlushPeriod");

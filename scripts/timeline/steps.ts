@@ -43,7 +43,7 @@ export function parseTimelines(texts: readonly string[]): Timeline[] {
   }));
 }
 
-export const collectives = ['reduce-scatter', 'all-gather', 'all-reduce', 'other NCCL'] as const;
+export const collectives = ['peer copies', 'reduce-scatter', 'all-gather', 'all-reduce', 'other NCCL'] as const;
 /** In the order in which they are told. */
 export const kinds = ['model', 'AdamW', ...collectives, 'copies'] as const;
 export type Kind = (typeof kinds)[number];
@@ -55,6 +55,7 @@ export function kindOf({ name, blocks }: Pick<Kernel, 'name' | 'blocks'>): Kind 
     return name.includes('AllReduce') ? 'all-reduce' : 'other NCCL';
   }
   if (/::adamw_kernel\b/.test(name)) return 'AdamW';
+  if (name === 'peer copy') return 'peer copies';
   return blocks === 0 ? 'copies' : 'model';
 }
 
