@@ -170,7 +170,7 @@ function table(all: Measured): string {
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, driver counts ${formatBytes(memory.used)} (${percent(unplanned, memory.plannedTotal)} more); before: ${formatBytes(memory.before)}`,
+    `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${percent(unplanned, memory.plannedTotal)} more); before: ${formatBytes(memory.before)}`,
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(22)}${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');

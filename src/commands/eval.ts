@@ -21,10 +21,12 @@ import {
   type Role,
   readDataset,
   readHellaswag,
+  refuseAccidentalCpu,
   refuseOtherVocabulary,
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  selectKind,
   stopWithLauncher,
   threadsOf,
   type Weights,
@@ -106,7 +108,9 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
     await evaluateModel(flags);
     return;
   }
-  const code = await launchRanks(flags.gpus!);
+  const { gpus: count = 1, device } = flags;
+  refuseAccidentalCpu({ ranks: count, device }, selectKind(device ?? 'auto'));
+  const code = await launchRanks(count);
   if (code !== 0) throw new ToldError(code);
 }
 

@@ -17,13 +17,13 @@ interface Flags {
 const help = `
 Data sets:
 ${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`).join('\n')}
-  hellaswag        HellaSwag's questions, for eval and for train --hellaswag-every
+  hellaswag        HellaSwag's questions, for eval and for train --hellaswag-every, from the published file
 
 Examples:
   npm run prepro tinyshakespeare                            download, check, encode
   npm run prepro tinyshakespeare -- --from input.txt        from a file of yours
   npm run prepro own-source                                 no network needed
-  npm run prepro hellaswag -- --from hellaswag_val.jsonl    from the published file
+  npm run prepro hellaswag -- --from hellaswag_val.jsonl    which you have downloaded
   npm run prepro text book.txt notes/                       text of yours (npm run prepro text -- --help)
 
 The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt, tinystories/*.txt,

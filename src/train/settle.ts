@@ -7,8 +7,8 @@ import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights 
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
-import type { LibraryKind } from '../native/library.ts';
 import { selectDevice, selectKind } from '../native/select-device.ts';
+import { refuseAccidentalCpu } from '../ranks/accidental-cpu.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
 import { configPath } from '../runs/paths.ts';
 import { findShards, readDataset } from '../shards/find.ts';
@@ -64,7 +64,9 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
       ...{ T, rows, recompute: merged.recompute, samples, maxMemory, shares },
     });
     options = checkOptions({ ...merged, ...choice }, target.kind, longest);
-    notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here`);
+    // What a step is depends on the memory at hand then.
+    const step = rows === undefined ? `; a step has ${options.totalBatch} tokens, as --total-batch does not say` : '';
+    notice(`--batch auto is --batch ${options.batch} --recompute ${options.recompute} here${step}`);
   }
   const accumulates = options.accumulation > 1;
   return {
@@ -99,14 +101,6 @@ const ranksOfRun = (out: string | undefined): number =>
 /** Options with those of --config beneath them. */
 export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
   config === undefined ? given : { ...readOptionsFile(config), ...given };
-
-/** Ranks of the CPU library are for tests: nobody wants them for lack of GPUs. */
-function refuseAccidentalCpu({ ranks, device }: SettledOptions, kind: LibraryKind): void {
-  if (ranks === 1 || kind === 'cuda' || device === 'cpu') return;
-  throw new UsageError(
-    `--gpus ${ranks}, but training would run on the CPU here: \`npm run gpt2 -- doctor\` says why; --device cpu tries ranks without GPUs`,
-  );
-}
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };

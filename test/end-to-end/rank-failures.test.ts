@@ -264,7 +264,10 @@ describe('train --gpus', () => {
     const anywhere = [...tinyRanks.slice(0, device), ...tinyRanks.slice(device + 2)];
     const without = place.run(['train', ...anywhere, '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
     expect(without.code).toBe(2);
-    expect(without.stderr).toContain('--gpus 2, but training would run on the CPU here');
+    expect(without.stderr).toContain('--gpus 2, but they would run on the CPU here');
+    const evaluation = place.run(['eval', '--model', 'none', '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
+    expect(evaluation.code).toBe(2);
+    expect(evaluation.stderr).toContain('--gpus 2, but they would run on the CPU here');
   });
 });
 
