@@ -38,6 +38,8 @@ class Peers {
   // Maps `memory` [bytes], of the same size at every rank, into the others. All ranks call these in the same order.
   int share(gpt2_context &, void *memory, int64_t bytes, const char *function);
   int unshare(gpt2_context &, void *memory, const char *function);
+  // Ends what is under way in both streams without its result, though it may be waiting for a rank that is gone.
+  void abandon(cudaStream_t, cudaStream_t) const;
 
   // The collectives, in the order of `stream`: what is issued between begin and end of a group begins together, behind
   // what the stream holds at its end. Sizes in bytes; `out` is shared.
@@ -48,8 +50,6 @@ class Peers {
   int gather(gpt2_context &, cudaStream_t stream, void *out, const void *in, int64_t bytes, const char *function);
   // values [count] = the sum of every rank's, which need not be shared.
   int reduce(gpt2_context &, cudaStream_t stream, void *values, int64_t count, Number, const char *function);
-  // Ends what is under way in both streams without its result, though it may be waiting for a rank that is gone.
-  void abandon(cudaStream_t, cudaStream_t) const;
   void begin_group() { is_group_ = true; }
   int end_group(gpt2_context &, cudaStream_t stream, const char *function);
 
