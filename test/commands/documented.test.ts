@@ -144,6 +144,7 @@ function furnish(place: Workplace): void {
     'input.txt': text.repeat(40),
     'book.txt': text.repeat(20),
     'corpus.txt': text,
+    'story.txt': text,
     'notes/a.txt': text,
     'notes/b.txt': text.repeat(4),
     'дневник.txt': text.repeat(4),
