@@ -397,8 +397,8 @@ GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int
  * what goes between them where each reaches the others' memory; on several machines, where one does not, and with
  * GPT2_PEER_COPIES=0 NCCL does (libnccl.so.2, or what GPT2_NCCL_LIB names), which is opened there alone.
  *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
- *   timeout_milliseconds  how long to wait for a rank wherever this section waits for ranks on the host; NCCL joins within two
- *                         minutes */
+ *   timeout_milliseconds  how long rank 0 waits for another wherever this section waits on the host; the others wait five
+ *                         seconds longer for rank 0, and for NCCL to join two minutes */
 GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);

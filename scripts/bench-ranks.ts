@@ -94,7 +94,7 @@ for (const batch of flags.batches.split(',').map(Number)) {
   const alone: number[][] = all.map(() => []);
   const beside: number[][] = all.map(() => []);
   const together: number[][] = overlaps.map(() => []);
-  let said = '';
+  const said: string[] = overlaps.map(() => '');
   for (let round = 0; round < Number(flags.rounds); round++) {
     for (const gpu of all) alone[gpu]!.push((await measure([gpu], batch, 'auto')).ms);
     const times = await Promise.all(all.map((gpu) => measure([gpu], batch, 'auto')));
@@ -102,10 +102,10 @@ for (const batch of flags.batches.split(',').map(Number)) {
     for (const [index, overlap] of overlaps.entries()) {
       const measured = await measure(all, batch, overlap);
       together[index]!.push(measured.ms);
-      said = measured.said || said;
+      said[index] = measured.said || said[index]!;
     }
   }
-  console.log(`${model} batch ${batch} a GPU, ZeRO ${zero}: ${said}`);
+  console.log(`${model} batch ${batch} a GPU, ZeRO ${zero}`);
   const tell = (who: string, times: readonly number[], gpus: number): number => {
     const tokens = (gpus * batch * 1024 * 1000) / Math.min(...times);
     const each = times.map((ms) => ms.toFixed(2)).join(', ');
@@ -118,9 +118,10 @@ for (const batch of flags.batches.split(',').map(Number)) {
     const rate = tell(`all ${all.length}, --overlap ${overlap}`, together[index]!, all.length);
     const [efficiency, efficiencyBeside] = [slowest, slowestBeside].map((one) => rate / (all.length * one));
     const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
+    console.log(`  ${said[index]}`);
     console.log(`  ${percent(efficiency!)} of the slowest alone, ${percent(efficiencyBeside!)} beside the others`);
     const times = { alone, beside, together: together[index] };
-    results.push({ model, batch, zero, overlap, ...times, efficiency, efficiencyBeside, said });
+    results.push({ model, batch, zero, overlap, ...times, efficiency, efficiencyBeside, said: said[index] });
   }
 }
 if (flags.out) writeFileSync(flags.out, `${JSON.stringify(results, null, 2)}\n`);

@@ -42,11 +42,11 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
 export { selectDevice, selectKind } from './native/select-device.ts';
-export { refuseAccidentalCpu } from './ranks/accidental-cpu.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { type Place, placeFromEnvironment, threadsOf } from './ranks/place.ts';
 export { Ranks } from './ranks/ranks.ts';
+export { refuseAccidentalCpu, refuseAutoBatch } from './ranks/refuse.ts';
 export {
   type Compared,
   describeComparison,

@@ -43,7 +43,11 @@ int64_t size_of(Number number) {
 int Peers::create(gpt2_context &context, std::unique_ptr<Peers> &peers, std::unique_ptr<Loopback> &loopback,
                   std::string &why, const char *function) {
   auto own = std::unique_ptr<Peers>(new Peers(std::move(loopback)));
-  if (const int status = own->open(context, why, function)) return status;
+  if (const int status = own->open(context, why, function)) {
+    // The others do not wait for what this rank has not got to.
+    own->loopback_->abandon();
+    return status;
+  }
   if (why.empty()) {
     peers = std::move(own);
   } else {
@@ -58,11 +62,14 @@ int Peers::open(gpt2_context &context, std::string &why, const char *function) {
   GPT2_TRY(context, function, cudaGetDeviceProperties(&gpu, cuda(context).device));
   std::vector<cudaUUID_t> gpus(static_cast<size_t>(ranks_));
   if (const int status = loopback_->tell(context, &gpu.uuid, gpus.data(), sizeof gpu.uuid, function)) return status;
-  for (int rank = 0; rank < ranks_; rank++) {
-    if (rank == rank_ || std::memcmp(&gpus[rank], &gpu.uuid, sizeof gpu.uuid) != 0) continue;
-    return fail(&context, GPT2_RANK_ERROR, function,
-                "ranks " + std::to_string(std::min(rank, rank_)) + " and " + std::to_string(std::max(rank, rank_)) +
-                    " have the same GPU; each needs one of its own");
+  // Every rank finds the same two.
+  for (int second = 1; second < ranks_; second++) {
+    for (int first = 0; first < second; first++) {
+      if (std::memcmp(&gpus[first], &gpus[second], sizeof gpu.uuid) != 0) continue;
+      return fail(&context, GPT2_RANK_ERROR, function,
+                  "ranks " + std::to_string(first) + " and " + std::to_string(second) +
+                      " have the same GPU; each needs one of its own");
+    }
   }
   batch_memory_operations_ = driver_function<decltype(&cuStreamBatchMemOp)>("cuStreamBatchMemOp");
   if (is_refused()) why = "GPT2_PEER_COPIES is 0";

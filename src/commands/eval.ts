@@ -22,6 +22,7 @@ import {
   readDataset,
   readHellaswag,
   refuseAccidentalCpu,
+  refuseAutoBatch,
   refuseOtherVocabulary,
   resolveWeights,
   scoreHellaswag,
@@ -99,17 +100,19 @@ export function evalCommand(): Command {
 /** Here, or in as many processes as are to share it. */
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
+  const { device, batch } = flags;
+  const count = place?.ranks ?? flags.gpus ?? 1;
+  refuseAccidentalCpu({ ranks: count, device }, selectKind(device ?? 'auto'));
+  refuseAutoBatch(batch, count);
   if (place) {
     stopWithLauncher();
     await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks));
     return;
   }
-  if ((flags.gpus ?? 1) === 1) {
+  if (count === 1) {
     await evaluateModel(flags);
     return;
   }
-  const { gpus: count = 1, device } = flags;
-  refuseAccidentalCpu({ ranks: count, device }, selectKind(device ?? 'auto'));
   const code = await launchRanks(count);
   if (code !== 0) throw new ToldError(code);
 }
@@ -140,7 +143,6 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
   using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
   const { maxMemory } = flags;
   const asked = flags.batch ?? size(configuration.batch) ?? 4;
-  if (asked === 'auto' && ranks) throw new UsageError('--batch auto is for one GPU; give --batch a number with --gpus');
   const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
   if (asked === 'auto') notice(`--batch auto is --batch ${batch} here`);
   checkInferenceMemory(device, config, { B: batch, T: sequence, maxMemory });

@@ -322,8 +322,8 @@ export interface Bindings {
    * what goes between them where each reaches the others' memory; on several machines, where one does not, and with
    * GPT2_PEER_COPIES=0 NCCL does (libnccl.so.2, or what GPT2_NCCL_LIB names), which is opened there alone.
    *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
-   *   timeout_milliseconds  how long to wait for a rank wherever this section waits for ranks on the host; NCCL joins within two
-   *                         minutes
+   *   timeout_milliseconds  how long rank 0 waits for another wherever this section waits on the host; the others wait five
+   *                         seconds longer for rank 0, and for NCCL to join two minutes
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**

@@ -16,6 +16,7 @@ export class DeviceBuffer {
   readonly name: string;
   readonly #onClose: () => void;
   #pointer: Pointer | undefined;
+  #isLeft = false;
 
   /** Use `Device.allocate`. */
   constructor(device: Device, bytes: number, name: string, onClose: () => void) {
@@ -33,11 +34,16 @@ export class DeviceBuffer {
     return this.#pointer;
   }
 
+  /** Has `close()` leave the memory to the end of the process: another process may still write to it. */
+  leave(): void {
+    this.#isLeft = true;
+  }
+
   close(): void {
     if (this.#pointer === undefined) return;
     const memory = this.#pointer;
     this.#pointer = undefined;
-    this.device.call('free', { memory });
+    if (!this.#isLeft) this.device.call('free', { memory });
     this.#onClose();
   }
 

@@ -48,6 +48,7 @@ export class Communicator {
   readonly rank: number;
   readonly ranks: number;
   readonly description: CommunicatorDescription;
+  readonly #shared = new Set<DeviceBuffer>();
   #handle: Pointer | undefined;
 
   /** Returns when all ranks are there; closes with its device. @throws NativeError if one does not come */
@@ -79,14 +80,17 @@ export class Communicator {
    * ranks call it, before anything with a collective is recorded, and `unshare` before they close the memory while the
    * communicator is open.
    */
-  share({ pointer, bytes }: DeviceBuffer): void {
-    this.device.call('communicatorShare', { communicator: this.handle, memory: pointer, bytes });
+  share(buffer: DeviceBuffer): void {
+    const { pointer: memory, bytes } = buffer;
+    this.device.call('communicatorShare', { communicator: this.handle, memory, bytes });
+    this.#shared.add(buffer);
     // Nobody may free what another has mapped: it closes before.
     this.device.own(this);
   }
 
-  unshare({ pointer }: DeviceBuffer): void {
-    this.device.call('communicatorUnshare', { communicator: this.handle, memory: pointer });
+  unshare(buffer: DeviceBuffer): void {
+    this.device.call('communicatorUnshare', { communicator: this.handle, memory: buffer.pointer });
+    this.#shared.delete(buffer);
   }
 
   /** @throws NativeError if a collective that is under way on the device has failed */
@@ -102,6 +106,8 @@ export class Communicator {
 
   /** Closes it though collectives may be waiting for a rank that is gone: they end without a result. Throws nothing. */
   abandon(): void {
+    // One that has not heard of it may still write there.
+    for (const buffer of this.#shared) buffer.leave();
     try {
       this.#destroy(1);
     } catch (error) {

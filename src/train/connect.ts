@@ -37,7 +37,7 @@ export async function connectDevices(
   const id = await ranks.fromRoot(ranks.isRoot ? [...communicatorId(device, machines === 1)] : []);
   const isCuda = device.description.library === 'cuda';
   // Less long than a silent rank is waited for, so that the rank is named.
-  const timeoutMilliseconds = ranks.place.silenceSeconds * 750;
+  const timeoutMilliseconds = Math.min(ranks.place.silenceSeconds * 750, 1e9);
   const { rank, count } = ranks;
   const communicator = new Communicator(device, { id: Uint8Array.from(id), rank, ranks: count, timeoutMilliseconds });
   ranks.failed.catch(({ message }: Error) => {

@@ -8,8 +8,8 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice, selectKind } from '../native/select-device.ts';
-import { refuseAccidentalCpu } from '../ranks/accidental-cpu.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
+import { refuseAccidentalCpu, refuseAutoBatch } from '../ranks/refuse.ts';
 import { configPath } from '../runs/paths.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -54,8 +54,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   }
   const deviceOptions = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   if (merged.batch === 'auto') {
-    // Each would choose by what its own GPU has free.
-    if (options.ranks > 1) throw new UsageError('--batch auto is for one GPU; give --batch a number with --gpus');
+    refuseAutoBatch(merged.batch, options.ranks);
     const { sequence: T, totalBatch, maxMemory, ranks } = options;
     const rows = merged.totalBatch === undefined ? undefined : totalBatch / T / ranks;
     const samples = takesSamples(options.sampleEvery, config);
@@ -90,6 +89,7 @@ export function wantedRanks(given: TrainOptions): number {
   if (ranks > 1 && !resume) {
     const kind = selectKind(given.device ?? 'auto');
     refuseAccidentalCpu(checkOptions({ ...given, ranks }, kind), kind);
+    refuseAutoBatch(given.batch, ranks);
   }
   return ranks;
 }

@@ -265,6 +265,9 @@ describe('train --gpus', () => {
     const without = place.run(['train', ...anywhere, '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
     expect(without.code).toBe(2);
     expect(without.stderr).toContain('--gpus 2, but they would run on the CPU here');
+    const auto = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', 'auto']);
+    expect(auto.code).toBe(2);
+    expect(auto.stderr).toBe('--batch auto is for one GPU; give --batch a number with --gpus\n');
     const evaluation = place.run(['eval', '--model', 'none', '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
     expect(evaluation.code).toBe(2);
     expect(evaluation.stderr).toContain('--gpus 2, but they would run on the CPU here');

@@ -1,5 +1,5 @@
 // Collectives of the CUDA library on two GPUs: to the bit what the order of ranks gives, by copy engines, over NCCL where those are
-// refused, and over NCCL as between machines.
+// refused, and over NCCL as between machines (GPT2_NCCL_LIB names it where it is not installed).
 import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import type { RankTask } from '../support/collective-rank.ts';

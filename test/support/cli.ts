@@ -27,7 +27,10 @@ export class Workplace {
     return join(this.folder, ...names);
   }
 
-  /** Runs `gpt2 ...args` in the folder, with `input` on its standard input, for so many milliseconds at most. */
+  /**
+   * Runs `gpt2 ...args` in the folder, with `input` on its standard input, for so many milliseconds at most: then it is killed,
+   * and ranks that it has started find out.
+   */
   run(args: readonly string[], env: Record<string, string> = {}, input = '', timeout?: number): Finished {
     const { status, stdout, stderr } = spawnSync(process.execPath, [...command, ...args], {
       cwd: this.folder,
@@ -35,6 +38,7 @@ export class Workplace {
       input,
       maxBuffer: 1 << 28,
       timeout,
+      killSignal: 'SIGKILL',
       env: { ...process.env, NO_COLOR: '1', ...env },
     });
     return { code: status, stdout, stderr };

@@ -1,3 +1,4 @@
+// What several ranks cannot be asked for, said before any of them is started.
 import { UsageError } from '../errors.ts';
 import type { LibraryKind } from '../native/library.ts';
 
@@ -14,4 +15,10 @@ export function refuseAccidentalCpu(
   throw new UsageError(
     `--gpus ${ranks}, but they would run on the CPU here: \`npm run gpt2 -- doctor\` says why; --device cpu tries ranks without GPUs`,
   );
+}
+
+/** Each would choose by what its own GPU has free. @throws UsageError */
+export function refuseAutoBatch(batch: number | 'auto' | undefined, ranks: number): void {
+  if (batch !== 'auto' || ranks === 1) return;
+  throw new UsageError('--batch auto is for one GPU; give --batch a number with --gpus');
 }
