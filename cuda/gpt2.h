@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 9
+#define GPT2_ABI_VERSION 10
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -408,9 +408,13 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
  * within a second, and graphs are freed after. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
-/* What was joined, as JSON: {"carrier":"copies"|"nccl"|"loopback","parts":n,"reason":text}: the GPUs' copy engines, NCCL, or
- * the CPU library; the rows P that gpt2_reduce_scatter gives, R or where NCCL adds 1; and why NCCL carries where copy engines
- * might, else "". Belongs to the communicator. */
+/* What was joined, as JSON:
+ *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
+ *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 where NCCL adds
+ *   "ordering"  how a rank that was signalled is sure to see the copies before the signal: "flushed" (the wait flushes remote
+ *               writes) or "nvlink" (it keeps their order); "" where no copy engines are used
+ *   "reason"    why NCCL carries where copy engines might, else ""
+ * Belongs to the communicator. */
 GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
 
 /* Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; nothing where

@@ -74,6 +74,7 @@ int Peers::open(gpt2_context &context, std::string &why, const char *function) {
   batch_memory_operations_ = driver_function<decltype(&cuStreamBatchMemOp)>("cuStreamBatchMemOp");
   if (is_refused()) why = "GPT2_PEER_COPIES is 0";
   if (!batch_memory_operations_) why = "the driver has no cuStreamBatchMemOp";
+  if (const int status = choose_ordering(context, gpus, why, function)) return status;
   if (const int status = agree(context, why, function)) return status;
   if (!why.empty()) return GPT2_OK;
   copies_.resize(static_cast<size_t>(ranks_));
@@ -84,6 +85,40 @@ int Peers::open(gpt2_context &context, std::string &why, const char *function) {
   if (const int status = allocate(context, granule, flags_, why, function)) return status;
   if (!why.empty()) return GPT2_OK;
   return allocate(context, row_bytes * ranks_, sums_, why, function);
+}
+
+int Peers::choose_ordering(gpt2_context &context, const std::vector<cudaUUID_t> &gpus, std::string &why,
+                           const char *function) {
+  const int device = cuda(context).device;
+  int can_flush = 0, devices = 0;
+  GPT2_TRY(context, function, cudaDeviceGetAttribute(&can_flush, cudaDevAttrCanFlushRemoteWrites, device));
+  if (can_flush) {
+    ordering_ = "flushed";
+    wait_flags_ |= CU_STREAM_WAIT_VALUE_FLUSH;
+    return GPT2_OK;
+  }
+  GPT2_TRY(context, function, cudaGetDeviceCount(&devices));
+  std::vector<bool> has_nvlink(gpus.size(), false);
+  for (int other = 0; other < devices; other++) {
+    cudaDeviceProp gpu;
+    // Atomics in another GPU's memory need NVLink; a GPU's link to itself is not asked for.
+    int has_atomics = other == device;
+    GPT2_TRY(context, function, cudaGetDeviceProperties(&gpu, other));
+    if (other != device) {
+      GPT2_TRY(context, function,
+               cudaDeviceGetP2PAttribute(&has_atomics, cudaDevP2PAttrNativeAtomicSupported, device, other));
+    }
+    for (size_t rank = 0; rank < gpus.size(); rank++) {
+      if (std::memcmp(&gpus[rank], &gpu.uuid, sizeof gpu.uuid) == 0) has_nvlink[rank] = has_atomics;
+    }
+  }
+  const auto without = std::find(has_nvlink.begin(), has_nvlink.end(), false);
+  if (without != has_nvlink.end()) {
+    why = "the GPU cannot flush remote writes, and has no NVLink that it can see to rank " +
+          std::to_string(without - has_nvlink.begin()) + "'s";
+  }
+  ordering_ = "nvlink";
+  return GPT2_OK;
 }
 
 Peers::~Peers() {
@@ -276,9 +311,9 @@ int Peers::issue(gpt2_context &context, cudaStream_t stream, const char *functio
 }
 
 // A word is set by another rank and taken back by its own. Between two signs of one kind lies one of the other kind, from
-// everyone, so that no word is set again before it was taken back. A stream's write comes after all that is before it, in
-// the sight of every GPU: copies to another's memory are acknowledged by it before the word is sent, so that the wait needs no
-// flush of its own.
+// everyone, so that no word is set again before it was taken back. A word is sent after the copies before it, but a GPU may
+// reorder the remote writes that it receives: the wait flushes them where the GPU can, and NVLink keeps their order
+// (choose_ordering).
 int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
   std::vector<CUstreamBatchMemOpParams> operations;
   const auto word = [&](char *flags, int rank) {
@@ -299,7 +334,7 @@ int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const cha
     operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
     operation.waitValue.address = own;
     operation.waitValue.value = 1;
-    operation.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    operation.waitValue.flags = wait_flags_;
     operations.push_back(operation);
     write(own, 0);
   }

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 9;
+export const abiVersion = 10;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -333,9 +333,13 @@ export interface Bindings {
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
-   * What was joined, as JSON: {"carrier":"copies"|"nccl"|"loopback","parts":n,"reason":text}: the GPUs' copy engines, NCCL, or
-   * the CPU library; the rows P that gpt2_reduce_scatter gives, R or where NCCL adds 1; and why NCCL carries where copy engines
-   * might, else "". Belongs to the communicator.
+   * What was joined, as JSON:
+   *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
+   *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 where NCCL adds
+   *   "ordering"  how a rank that was signalled is sure to see the copies before the signal: "flushed" (the wait flushes remote
+   *               writes) or "nvlink" (it keeps their order); "" where no copy engines are used
+   *   "reason"    why NCCL carries where copy engines might, else ""
+   * Belongs to the communicator.
    */
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**

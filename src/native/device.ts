@@ -40,6 +40,8 @@ export interface CommunicatorDescription {
   readonly carrier: 'copies' | 'nccl' | 'loopback';
   /** Rows of what `reduceScatter` gives: each rank's part, or 1, the sum. */
   readonly parts: number;
+  /** How copies are sure to be seen before the signal after them; "" where no copy engines are used. */
+  readonly ordering: 'flushed' | 'nvlink' | '';
   /** Why NCCL carries where copy engines might; else "". */
   readonly reason: string;
 }

@@ -15,6 +15,7 @@ const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 const rounds = 20;
 const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'loopback' };
+const orderingNames = { flushed: ', flushed', nvlink: ' over NVLink', '': '' };
 
 /**
  * GB/s from which on NCCL sums gradients behind the backward pass unless told otherwise: two GPUs over NVLink make about 260,
@@ -45,12 +46,12 @@ export async function connectDevices(
     communicator.abandon();
   });
   try {
-    const { carrier, reason } = communicator.description;
+    const { carrier, ordering, reason } = communicator.description;
     const rate = await ranks.fromRoot(await selfTest(communicator, isCuda ? 1 << 26 : 1 << 16));
     const settled = overlap === 'auto' ? (carrier === 'copies' || rate < fastRate ? 'on' : 'off') : overlap;
     const where = machines === 1 ? 'this machine' : `${machines} machines`;
     const why = reason === '' ? '' : ` (${reason})`;
-    const way = `${carrierNames[carrier]}${why} at ${rate.toPrecision(3)} GB/s`;
+    const way = `${carrierNames[carrier]}${orderingNames[ordering]}${why} at ${rate.toPrecision(3)} GB/s`;
     notice(`${count} ranks on ${where}; ${way}, --overlap ${settled}`);
     ranks.watch(() => communicator.check());
     return { communicator, overlap: settled };
