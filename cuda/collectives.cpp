@@ -13,7 +13,6 @@
 #include <cstring>
 #include <future>
 #include <memory>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -161,7 +160,7 @@ int type_of(int dtype) { return dtype == GPT2_BF16 ? nccl::kBfloat16 : nccl::kFl
 
 }  // namespace
 
-int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) {
+int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) try {
   Check check(context, __func__);
   if (check.tensors({{"id", id}}).failed()) return check.status();
   Id made{};
@@ -179,18 +178,19 @@ int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine
   std::memset(id, 0, GPT2_COMMUNICATOR_ID_SIZE);
   std::memcpy(id, &made, sizeof made);
   return GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
-                             int32_t ranks, int32_t timeout_milliseconds) {
+                             int32_t ranks, int32_t timeout_milliseconds) try {
   Check check(context, __func__);
   check.tensors({{"communicator", communicator}, {"id", id}})
       .that(ranks >= 2 && rank >= 0 && rank < ranks,
             "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks))
       .sizes({{"timeout_milliseconds", timeout_milliseconds}});
   if (check.failed()) return check.status();
-  auto own = std::unique_ptr<gpt2_communicator>(new (std::nothrow) gpt2_communicator);
-  if (!own) return fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate a communicator");
+  auto own = std::make_unique<gpt2_communicator>();
   cuda(*context);
   // First: what fails later fails at every rank.
   int least = 0, greatest = 0;
@@ -217,14 +217,17 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   }
   // CUDA's words for errors need no escapes.
   own->description = std::string("{\"carrier\":\"") + (own->peers ? "copies" : "nccl") +
-                     "\",\"parts\":" + std::to_string(own->peers ? ranks : 1) + ",\"reason\":\"" + why + "\"}";
+                     "\",\"parts\":" + std::to_string(own->peers ? ranks : 1) + ",\"ordering\":\"" +
+                     (own->peers ? own->peers->ordering() : "") + "\",\"reason\":\"" + why + "\"}";
   *communicator = own.release();
   return GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 const char *gpt2_communicator_description(gpt2_communicator *communicator) { return communicator->description.c_str(); }
 
-int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory, int64_t bytes) {
+int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory, int64_t bytes) try {
   Check check(context, __func__);
   check.handles({{"communicator", communicator}})
       .tensors({{"memory", memory}})
@@ -233,17 +236,21 @@ int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicat
   if (check.failed()) return check.status();
   cuda(*context);
   return communicator->peers ? communicator->peers->share(*context, memory, bytes, __func__) : GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
-int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory) {
+int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory) try {
   Check check(context, __func__);
   check.handles({{"communicator", communicator}}).tensors({{"memory", memory}});
   if (check.failed()) return check.status();
   cuda(*context);
   return communicator->peers ? communicator->peers->unshare(*context, memory, __func__) : GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
-int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) {
+int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) try {
   Check check(context, __func__);
   if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   std::unique_ptr<gpt2_communicator> own(communicator);
@@ -259,12 +266,16 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
     return GPT2_OK;
   }
   if (own->peers) {
+    // Recorded collectives are replayed in the context's stream.
     GPT2_TRY(*context, __func__, cudaStreamSynchronize(own->stream));
+    GPT2_TRY(*context, __func__, cudaStreamSynchronize(cuda(*context).stream));
     return GPT2_OK;
   }
   const int result = own->library.comm_destroy(own->joined);
   own->joined = nullptr;
   return nccl_report(*context, *own, result, __func__);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator) {
@@ -303,12 +314,14 @@ int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *commu
   return nccl_report(*context, *communicator, communicator->library.group_start(), __func__);
 }
 
-int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) {
+int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) try {
   Check check(context, __func__);
   if (check.handles({{"communicator", communicator}}).failed()) return check.status();
   cuda(*context);
   if (communicator->peers) return communicator->peers->end_group(*context, communicator->stream, __func__);
   return nccl_report(*context, *communicator, communicator->library.group_end(), __func__);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 namespace gpt2::ops {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -89,7 +88,7 @@ int refuse_bf16(gpt2_context &context, const char *function) {
 
 }  // namespace
 
-int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) {
+int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) try {
   Check check(context, __func__);
   if (check.tensors({{"id", id}}).failed()) return check.status();
   if (!is_one_machine) {
@@ -100,10 +99,12 @@ int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine
   std::memset(id, 0, GPT2_COMMUNICATOR_ID_SIZE);
   std::memcpy(id, &made, sizeof made);
   return GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
-                             int32_t ranks, int32_t timeout_milliseconds) {
+                             int32_t ranks, int32_t timeout_milliseconds) try {
   Check check(context, __func__);
   check.tensors({{"communicator", communicator}, {"id", id}})
       .that(ranks >= 2 && rank >= 0 && rank < ranks,
@@ -112,21 +113,18 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   if (check.failed()) return check.status();
   Loopback::Id known{};
   std::memcpy(&known, id, sizeof known);
-  std::unique_ptr<gpt2_communicator> own;
-  try {
-    own = std::make_unique<gpt2_communicator>();
-    own->rank = rank;
-    own->ranks = ranks;
-    own->chunk.resize(static_cast<size_t>(rank == 0 ? ranks : 1) * chunk_size);
-    own->parts.resize(ranks);
-    own->description = "{\"carrier\":\"loopback\",\"parts\":" + std::to_string(ranks) + ",\"reason\":\"\"}";
-  } catch (const std::bad_alloc &) {
-    return fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate a communicator");
-  }
+  auto own = std::make_unique<gpt2_communicator>();
+  own->rank = rank;
+  own->ranks = ranks;
+  own->chunk.resize(static_cast<size_t>(rank == 0 ? ranks : 1) * chunk_size);
+  own->parts.resize(ranks);
+  own->description = "{\"carrier\":\"loopback\",\"parts\":" + std::to_string(ranks) + ",\"ordering\":\"\",\"reason\":\"\"}";
   const int status =
       Loopback::join(*context, own->loopback, known, rank, ranks, timeout_milliseconds, __func__);
   if (status == GPT2_OK) *communicator = own.release();
   return status;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_communicator_destroy(gpt2_context *, gpt2_communicator *communicator, int32_t) {

@@ -383,30 +383,36 @@ Check collective_check(gpt2_context *context, const char *function, gpt2_communi
 
 }  // namespace
 
-int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count, int32_t dtype) {
+int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count, int32_t dtype) try {
   const Check check = collective_check(context, __func__, communicator, count, dtype, {{"data", data}});
   if (check.failed()) return check.status();
   return ops::all_reduce(*context, data, *communicator, count, dtype);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
-                        int64_t count, int64_t stride, int32_t dtype) {
+                        int64_t count, int64_t stride, int32_t dtype) try {
   Check check = collective_check(context, __func__, communicator, count, dtype, {{"out", out}, {"in", in}});
   check.that(stride >= count, "a stride of at least count, got " + std::to_string(stride));
   if (check.failed()) return check.status();
   return ops::reduce_scatter(*context, out, in, *communicator, count, stride, dtype);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator, int64_t count,
-                    int32_t dtype) {
+                    int32_t dtype) try {
   const Check check = collective_check(context, __func__, communicator, count, dtype, {{"out", out}, {"in", in}});
   if (check.failed()) return check.status();
   return ops::all_gather(*context, out, in, *communicator, count, dtype);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }
 
 int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
                               gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count,
-                              int32_t parts, float max_norm) {
+                              int32_t parts, float max_norm) try {
   Check check(context, __func__);
   check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}, {"parts", parts}})
       .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
@@ -417,4 +423,6 @@ int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices
   if (check.failed()) return check.status();
   return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count,
                                    parts, max_norm);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
 }

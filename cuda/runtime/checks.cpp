@@ -1,11 +1,30 @@
 // Argument checks of the exported functions; see checks.h.
 #include "checks.h"
 
+#include <exception>
+#include <new>
+
 namespace gpt2 {
 
 int fail(gpt2_context *context, int status, const char *function, const std::string &text) {
   context->error = std::string(function) + ": " + text;
   return status;
+}
+
+int thrown(gpt2_context *context, const char *function) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::bad_alloc &) {
+      return fail(context, GPT2_OUT_OF_MEMORY, function, "out of host memory");
+    } catch (const std::exception &error) {
+      // A thread that could not be started.
+      return fail(context, GPT2_DEVICE_ERROR, function, error.what());
+    }
+  } catch (...) {
+    // No memory for the text either.
+    return GPT2_OUT_OF_MEMORY;
+  }
 }
 
 void Check::refuse(const std::string &text) {

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <new>
 
 namespace gpt2 {
 
@@ -121,12 +120,7 @@ int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, con
   if (rank == 0 && context.listener < 0) {
     return fail(&context, GPT2_INVALID_ARGUMENT, function, "expected gpt2_communicator_id of the same context before");
   }
-  std::unique_ptr<Loopback> own;
-  try {
-    own.reset(new Loopback(rank, ranks, timeout_milliseconds));
-  } catch (const std::bad_alloc &) {
-    return fail(&context, GPT2_OUT_OF_MEMORY, function, "cannot allocate a communicator");
-  }
+  auto own = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
   const int status = rank == 0 ? own->accept_ranks(context, id, function) : own->connect_to_root(context, id, function);
   if (status == GPT2_OK) joined = std::move(own);
   return status;

@@ -7,7 +7,7 @@
 
 #include "../gpt2.h"
 
-int gpt2_end_later(const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code) {
+int gpt2_end_later(const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code) try {
   if (!text || bytes < 0) return GPT2_INVALID_ARGUMENT;
   std::thread([line = std::string(static_cast<const char *>(text), static_cast<size_t>(bytes)) + "\n", milliseconds,
                exit_code] {
@@ -17,4 +17,6 @@ int gpt2_end_later(const void *text, int64_t bytes, int32_t milliseconds, int32_
     _exit(exit_code);
   }).detach();
   return GPT2_OK;
+} catch (...) {
+  return GPT2_OUT_OF_MEMORY;  // for the text, or for a thread
 }
