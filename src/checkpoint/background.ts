@@ -78,14 +78,19 @@ export class BackgroundWriter {
   /**
    * Writes the state after all that was issued so far. Returns at once, and what is issued from now on may change the state;
    * unless `inPlace`, for which nothing may until it is written: the CPU's memory is then read where it is. One at a time.
-   * @throws NativeError as `prepare`; WriterError, by the promise
+   * @throws NativeError as `prepare`; by the promise, if another rank ended before it gave its part: nothing is written then.
+   *   WriterError, by the promise
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
     const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharing;
     const addresses = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
-    return device.reached(this.#event).then(() => this.#ask({ head, config, addresses, keeping }));
+    return device.reached(this.#event).then(() => {
+      // What abandoned collectives gathered is no state of any step.
+      this.#model.sharing?.communicator.check();
+      return this.#ask({ head, config, addresses, keeping });
+    });
   }
 
   /** Gives rank 0, which writes it, this rank's part of the state. */

@@ -4,11 +4,15 @@ import { createHash } from 'node:crypto';
 import type { Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 
-/** sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. */
-export function weightsHash({ config, masters }: Model): string {
+/**
+ * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. Of several ranks all
+ * take it at the same time.
+ * @throws NativeError if another rank ends meanwhile
+ */
+export async function weightsHash({ config, masters }: Model): Promise<string> {
   const hash = createHash('sha256');
   for (const parameter of parameterTable(config)) {
-    hash.update(new Uint8Array(masters.read(parameter).buffer));
+    hash.update(new Uint8Array((await masters.readWhole(parameter)).buffer));
   }
   return hash.digest('hex');
 }

@@ -157,7 +157,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
       codePath,
       role: flags.role,
       steps: flags.steps,
-      weights: weightsHash(model),
+      weights: await weightsHash(model),
     });
   }
   const on = `${ranks ? `${ranks.count} x ` : ''}${device.description.library} ${device.description.codePath} ${dtype}`;

@@ -91,7 +91,8 @@ export class Progress {
         // The first line of a resumed run's log names where it comes from.
         this.line(`${event.step === this.#resumedFrom ? 'going on from' : 'saved'} ${event.path}`);
         break;
-      // The error that ends the run says it.
+      // A notice, or the error that ends the run, says it.
+      case 'notSaved':
       case 'nonFinite':
         break;
       case 'done':

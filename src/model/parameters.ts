@@ -172,8 +172,14 @@ export interface ParameterCopy {
   get(name: string): Tensor;
   /** Fills a parameter's real rows; padding rows become zero. */
   write(parameter: Parameter, values: Float32Array): void;
-  /** A parameter's real rows. Of a copy that is spread, all ranks read the same at the same time. */
+  /** A parameter's real rows. A copy that is spread over ranks has no `read`, only `readWhole`. */
   read(parameter: Parameter): Float32Array;
+  /**
+   * The same of any copy, without blocking the event loop while it waits for other ranks; all of them read the same at the
+   * same time.
+   * @throws NativeError if another rank ended before it gave its part
+   */
+  readWhole(parameter: Parameter): Promise<Float32Array>;
   /**
    * The whole copy, as an arena without shares lays it out. A part is there until the next is asked for, behind what was
    * issued before that.
@@ -233,6 +239,10 @@ export class ParameterArena implements ParameterCopy {
 
   read(parameter: Parameter): Float32Array {
     return this.get(parameter.name).readInto(new Float32Array(realCount(parameter)));
+  }
+
+  async readWhole(parameter: Parameter): Promise<Float32Array> {
+    return this.read(parameter);
   }
 
   *parts(): Generator<ArenaPart> {

@@ -100,13 +100,21 @@ export class ParameterShards implements ParameterCopy {
     if (from < to) this.matrices.write(values.subarray(from - start, to - start), inParts + from - inWhole);
   }
 
-  read(parameter: Parameter): Float32Array {
+  read({ name }: Parameter): Float32Array {
+    return this.get(name).readInto(new Float32Array());
+  }
+
+  async readWhole(parameter: Parameter): Promise<Float32Array> {
     const { name, kind } = parameter;
     const start = this.#sharing.layout.starts.get(name)!;
     const values = new Float32Array(realCount(parameter));
     if (kind === 'vector') return this.vectors.readInto(values, start);
     const bucket = this.#bucketOf(name);
-    return this.#sharing.gather(this.matrices, bucket).readInto(values, start - bucket.start);
+    const whole = this.#sharing.gather(this.matrices, bucket);
+    // A copy to the host blocks the event loop, and with it what hears of a rank that is gone.
+    await whole.device.finished();
+    this.#sharing.communicator.check();
+    return whole.readInto(values, start - bucket.start);
   }
 
   *parts(): Generator<ArenaPart> {

@@ -1,6 +1,6 @@
 // What joins the ranks of a job: processes that train together, each with a device of its own. The ops over it are in
 // src/ops/collectives.ts; who the ranks are and how they find each other is left to src/ranks.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from './buffer.ts';
 import type { CommunicatorDescription, Device } from './device.ts';
@@ -69,9 +69,15 @@ export class Communicator {
     return this.description.parts;
   }
 
-  /** For the ops. @throws Gpt2Error after close */
+  /** For the ops. @throws NativeError after close */
   get handle(): Pointer {
-    if (this.#handle === undefined) throw new Gpt2Error('the ranks have parted: their communicator is closed');
+    if (this.#handle === undefined) {
+      throw new NativeError(
+        'gpt2_communicator',
+        'GPT2_RANK_ERROR',
+        'the ranks have parted: their communicator is closed',
+      );
+    }
     return this.#handle;
   }
 
@@ -93,7 +99,10 @@ export class Communicator {
     this.#shared.delete(buffer);
   }
 
-  /** @throws NativeError if a collective that is under way on the device has failed */
+  /**
+   * After `device.reached`, tells whether what the collectives before gave may be used: abandoned ones end without a result.
+   * @throws NativeError if a collective has failed, or the communicator was abandoned or closed
+   */
   check(): void {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }

@@ -95,6 +95,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     heldMs: number.optional(),
     waitedMs: number.optional(),
   }),
+  // Why there is no checkpoint though one was due.
+  z.looseObject({ event: z.literal('notSaved'), step, reason: z.string() }),
   // What stopped a run: see train/trouble.ts.
   z.looseObject({
     event: z.literal('nonFinite'),

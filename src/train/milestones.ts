@@ -81,9 +81,15 @@ export async function sampleText(
 }
 
 /** The event that closes a finished run. `skipped`: updates that --skip-spikes left out. */
-export function doneEvent(
+export async function doneEvent(
   { steps, model }: Run,
   { seconds, skipped }: { seconds: number; skipped: number | undefined },
-): RunEvent {
-  return { event: 'done', steps, seconds, weights: weightsHash(model), ...(skipped === undefined ? {} : { skipped }) };
+): Promise<RunEvent> {
+  return {
+    event: 'done',
+    steps,
+    seconds,
+    weights: await weightsHash(model),
+    ...(skipped === undefined ? {} : { skipped }),
+  };
 }

@@ -57,8 +57,8 @@ export class Saving {
         this.#writing = undefined;
         this.#tell(step, written, { due, heldMs, waitedMs: before && waitedMs });
       },
-      (error) => {
-        if (!isOfDisk(error)) throw error;
+      (error: Error) => {
+        if (!isOfDisk(error)) throw this.#noted(step, error);
         this.#writing = undefined;
         this.#notSaved(step, error);
       },
@@ -77,7 +77,12 @@ export class Saving {
     if (!refusal && !this.#gives()) {
       const result = this.#write(step, position, { inPlace: true });
       const done = result
-        .then((written) => this.#tell(step, written, { due }))
+        .then(
+          (written) => this.#tell(step, written, { due }),
+          (error: Error) => {
+            throw this.#noted(step, error);
+          },
+        )
         .finally(() => {
           this.#writing = undefined;
         });
@@ -117,8 +122,15 @@ export class Saving {
     return this.#run.ranks === undefined || this.#run.ranks.isRoot;
   }
 
-  #notSaved(step: number, { message }: Gpt2Error): void {
-    this.#hooks.notice(`step ${step} was not saved, training goes on: ${message}`);
+  #notSaved(step: number, error: Gpt2Error): void {
+    this.#noted(step, error);
+    this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
+  }
+
+  /** Notes in the log why there is no checkpoint, and gives the error back. */
+  #noted<E extends Error>(step: number, error: E): E {
+    this.#hooks.log({ event: 'notSaved', step, reason: error.message });
+    return error;
   }
 
   /** Whether this rank gives its part to another, which saves. */

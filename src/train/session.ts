@@ -152,7 +152,8 @@ export class Session {
     }
 
     const seconds = (performance.now() - started) / 1000;
-    if (this.#step === steps) this.#log(doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
+    if (this.#step === steps)
+      this.#log(await doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
     else this.#hooks.onNotice?.(`${this.#saidToBeSaved}, as --stop-after says; continue with --out ${out} --resume`);
     return { out, steps: this.#step };
   }

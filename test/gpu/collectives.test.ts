@@ -1,15 +1,13 @@
 // Collectives of the CUDA library on two GPUs: to the bit what the order of ranks gives, by copy engines, over NCCL where those are
 // refused, and over NCCL as between machines (GPT2_NCCL_LIB names it where it is not installed).
-import { spawnSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
 import type { RankTask } from '../support/collective-rank.ts';
-import { summed, together } from '../support/collectives.ts';
+import { gpuCount, summed, together } from '../support/collectives.ts';
 import { startOf } from '../support/collectives-start.ts';
 
-const gpus = (spawnSync('nvidia-smi', ['-L'], { encoding: 'utf8' }).stdout ?? '').match(/^GPU \d/gm)?.length ?? 0;
 const ranks = 2;
 
-describe.skipIf(gpus < ranks)('collectives on two GPUs', () => {
+describe.skipIf(gpuCount < ranks)('collectives on two GPUs', () => {
   it.each([
     // Copy engines need no NCCL.
     ['copies', ranks, { isOneMachine: true, env: { GPT2_NCCL_LIB: '/nowhere/libnccl.so.2' } }],
@@ -50,6 +48,13 @@ describe.skipIf(gpus < ranks)('collectives on two GPUs', () => {
     },
     120_000,
   );
+
+  it('each of 100,000 rounds finds what the round before has written', async () => {
+    for (const { error, values } of await together(['rounds', 'rounds'], 100, { kind: 'cuda' })) {
+      expect(error).toBeUndefined();
+      expect(values![0]).toBe(0);
+    }
+  });
 
   it('says what is missing where neither reaches the other', async () => {
     const env = { GPT2_PEER_COPIES: '0', GPT2_NCCL_LIB: '/nowhere/libnccl.so.2' };

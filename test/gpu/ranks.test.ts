@@ -11,9 +11,9 @@ import type { Dtype } from '../../src/native/device.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import { readRun, type Series } from '../../src/runs/reader.ts';
 import { command, Workplace } from '../support/cli.ts';
+import { gpuCount } from '../support/collectives.ts';
 import { figuresOf } from '../support/figures.ts';
 
-const gpus = (spawnSync('nvidia-smi', ['-L'], { encoding: 'utf8' }).stdout ?? '').match(/^GPU \d/gm)?.length ?? 0;
 const hasTorch = spawnSync('python3', ['-c', 'import torch']).status === 0;
 
 /**
@@ -36,7 +36,7 @@ const carriers = {
 const wayOf = { copies: 'copies between GPUs', NCCL: 'NCCL (GPT2_PEER_COPIES is 0)' };
 
 const title = 'ranks on two GPUs';
-if (gpus < 2) describe(title, () => it.skip(`there are ${gpus} GPUs`, () => {}));
+if (gpuCount < 2) describe(title, () => it.skip(`there are ${gpuCount} GPUs`, () => {}));
 else {
   describe(title, () => {
     let place: Workplace;

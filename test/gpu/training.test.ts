@@ -46,7 +46,7 @@ async function trained(options: Partial<DeviceOptions>, steps: number, accumulat
     before = begun;
   }
   await before!.finished();
-  hash.update(weightsHash(trainer.model));
+  hash.update(await weightsHash(trainer.model));
   for (const arena of [trainer.m, trainer.v]) hash.update(floats(arena.matrices)).update(floats(arena.vectors));
   return hash.digest('hex');
 }

@@ -32,7 +32,7 @@ describeBackends(
         const planned = trainingPlan(device, config, { B, T, rows: B * accumulation, recompute });
         expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(device.allocated));
         const { activations } = Object.fromEntries(planned) as { activations: number };
-        return { steps, weights: weightsHash(model), activations };
+        return { steps, weights: await weightsHash(model), activations };
       };
       const [none, gelu, block] = [await trained('none'), await trained('gelu'), await trained('block')];
       for (const other of [gelu, block]) {

@@ -52,6 +52,10 @@ describe('collectives on the CPU', () => {
     expect(other!.error).toMatch(/^gpt2_all_reduce: rank 0 is gone: /);
   });
 
+  it('a round finds what the round before has written', async () => {
+    for (const { values } of await together(['rounds', 'rounds'], 2)) expect(values![0]).toBe(0);
+  });
+
   it('a rank that hangs is named after the time to wait', async () => {
     const begun = performance.now();
     const [root] = await together(['all_reduce', 'hang'], 10, { timeoutMilliseconds: 1000 });

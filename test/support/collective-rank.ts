@@ -1,5 +1,11 @@
 // One rank of collectives.ts, in a process of its own: issues what it is told and answers with what it has then.
 
+import { BackgroundWriter } from '../../src/checkpoint/background.ts';
+import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
+import type { CheckpointHead } from '../../src/checkpoint/write.ts';
+import { createModel, fp32Copy } from '../../src/model/model.ts';
+import type { ParameterCopy } from '../../src/model/parameters.ts';
+import { Sharing } from '../../src/model/shards.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
 import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
@@ -8,12 +14,25 @@ import type { LibraryKind } from '../../src/native/library.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../src/ops/collectives.ts';
 import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
 import { startOf } from './collectives-start.ts';
+import { tinyConfig } from './tiny-model.ts';
 
 export interface RankTask {
   readonly rank: number;
   readonly ranks: number;
-  readonly op: 'all_reduce' | 'reduce_scatter' | 'all_gather' | 'norm' | 'large' | 'hang' | 'die';
-  /** Elements of a part. */
+  readonly op:
+    | 'all_reduce'
+    | 'reduce_scatter'
+    | 'all_gather'
+    | 'norm'
+    | 'large'
+    | 'rounds'
+    | 'save'
+    | 'hash'
+    | 'abandoned save'
+    | 'abandoned hash'
+    | 'hang'
+    | 'die';
+  /** Elements of a part; of 'rounds', how many thousands. */
   readonly count: number;
   readonly timeoutMilliseconds: number;
   readonly kind: LibraryKind;
@@ -23,16 +42,12 @@ export interface RankTask {
 }
 
 process.on('message', (task: RankTask) => {
-  try {
-    run(task);
-  } catch (error) {
-    process.send!({ error: (error as Error).message }, () => process.exit(1));
-  }
+  run(task).catch((error: Error) => process.send!({ error: error.message }, () => process.exit(1)));
 });
 
 let device: Device | undefined;
 
-function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMachine, id }: RankTask): void {
+async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMachine, id }: RankTask): Promise<void> {
   device ??= Device.open({ kind, index: kind === 'cuda' ? rank : 0, threads: 1 });
   if (id === undefined) {
     process.send!({ id: [...communicatorId(device, isOneMachine)] });
@@ -93,4 +108,57 @@ function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMachine, 
     globalNorm(device, { step, matrices: rows, vectors, maxNorm: 1, communicator });
     process.send!({ values: [...values, norm(), ...(rows.view([count]).read() as Float32Array)] });
   }
+  if (op === 'rounds') process.send!({ values: await rounds(communicator, 1000 * count) });
+  if (/save|hash/.test(op)) process.send!({ values: await gatherState(communicator, op) });
+}
+
+/**
+ * Exchanges small parts again and again, each round with what the last one gave: a part that a round found as it was before
+ * the copy stays wrong. Two rounds give back what there was.
+ * @returns wrong numbers at the end, microseconds a round
+ */
+async function rounds(communicator: Communicator, count: number): Promise<number[]> {
+  const { device, rank, parts } = communicator;
+  const [size, recorded] = [32, 1000];
+  const start = Float32Array.from({ length: parts * size }, (_, index) => rank * parts * size + index);
+  const given = allocateTensor(device, 'given', 'fp32', [start.length]);
+  const rows = allocateShared(communicator, 'rows', 'fp32', [parts, size]);
+  given.write(start);
+  const program = device.program(() => {
+    for (let round = 0; round < recorded; round++) {
+      reduceScatter(communicator, { out: rows, start: 0, input: given });
+      joinCollectives(communicator);
+      device.call('copyOnDevice', { destination: given.pointer, source: rows.pointer, bytes: rows.bytes });
+    }
+  });
+  const begun = performance.now();
+  for (let round = 0; round < count; round += recorded) program.run();
+  await device.finished();
+  const microseconds = ((performance.now() - begun) * 1000) / count;
+  const wrong = (given.read() as Float32Array).filter((value, index) => value !== start[index]).length;
+  return [wrong, microseconds];
+}
+
+/** Gathers what ranks share, for a checkpoint or a hash; at rank 0 the ranks may be given up before it is there. */
+async function gatherState(communicator: Communicator, op: RankTask['op']): Promise<number[]> {
+  const { device, rank } = communicator;
+  const sharing = new Sharing(communicator, tinyConfig);
+  const model = createModel(device, tinyConfig, { B: 1, T: 16, purpose: 'training' }, sharing);
+  const [m, v] = ['m', 'v'].map((name) => fp32Copy(device, tinyConfig, name, sharing)) as [
+    ParameterCopy,
+    ParameterCopy,
+  ];
+  const writer = new BackgroundWriter(model, { m, v });
+  const head = JSON.parse(process.env.CHECKPOINT_HEAD!) as CheckpointHead;
+  if (op === 'save' && rank > 0) writer.give();
+  else {
+    // Moments are spread in every dtype, master weights only in bf16.
+    const result = op.endsWith('hash')
+      ? weightsHash({ ...model, masters: m })
+      : writer.write(head, undefined, { inPlace: false });
+    if (op.startsWith('abandoned')) communicator.abandon();
+    await result;
+  }
+  await writer.close();
+  return [];
 }

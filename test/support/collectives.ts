@@ -1,9 +1,13 @@
 // Ranks as processes, each with a device of its own, that issue what they are told and answer with what they have then
 // (collective-rank.ts).
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { afterEach } from 'vitest';
 import type { LibraryKind } from '../../src/native/library.ts';
 import type { RankTask } from './collective-rank.ts';
+
+/** GPUs of this machine. */
+export const gpuCount =
+  (spawnSync('nvidia-smi', ['-L'], { encoding: 'utf8' }).stdout ?? '').match(/^GPU \d/gm)?.length ?? 0;
 
 export interface Answer {
   readonly values?: number[];

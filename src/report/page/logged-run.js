@@ -146,6 +146,8 @@ function describe(event) {
       return [`${at}  hellaswag acc ${fixed(event.acc, 4)}  acc_norm ${fixed(event.accNorm, 4)}`];
     case 'checkpoint':
       return [`saved ${event.path}`];
+    case 'notSaved':
+      return [`${at}  not saved: ${event.reason}`];
     case 'nonFinite':
       return [`${at}  not finite: ${event.finding}`];
     case 'done':

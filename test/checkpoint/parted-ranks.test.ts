@@ -1,0 +1,40 @@
+// What ranks share is gathered for a checkpoint or a hash: of ranks that part meanwhile, neither is made. Each rank is a process on
+// the CPU, and on GPUs where there are two.
+import { readdirSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import type { RankTask } from '../support/collective-rank.ts';
+import { type Circumstances, gpuCount, together } from '../support/collectives.ts';
+import { manifestFields, temporaryFolders } from './trained-model.ts';
+
+describe.each([
+  ['cpu', 2],
+  ['cuda', gpuCount],
+] as const)('ranks on %s', (kind, devices) => {
+  const temporaryFolder = temporaryFolders();
+
+  /** The folder of checkpoints after it, and what each rank answered. */
+  async function gather(ops: readonly RankTask['op'][]) {
+    const folder = temporaryFolder();
+    const head = { folder, step: 1, manifest: manifestFields };
+    const circumstances: Circumstances = { kind, env: { CHECKPOINT_HEAD: JSON.stringify(head) } };
+    return { folder, answers: await together(ops, 7, circumstances) };
+  }
+
+  it.skipIf(devices < 2)('save what all of them have given', async () => {
+    const { folder, answers } = await gather(['save', 'save']);
+    for (const { error } of answers) expect(error).toBeUndefined();
+    verifyCheckpoint(`${folder}/step-00000001`);
+  });
+
+  it.skipIf(devices < 2)('leave no checkpoint of parts that may be missing', async () => {
+    const { folder, answers } = await gather(['abandoned save', 'save']);
+    expect(answers[0]!.error).toMatch(/the ranks have parted/);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it.skipIf(devices < 2)('take no hash of parts that may be missing', async () => {
+    const { answers } = await gather(['abandoned hash', 'hash']);
+    expect(answers[0]!.error).toMatch(/the ranks have parted/);
+  });
+});
