@@ -3,18 +3,15 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 
-const module = fileURLToPath(new URL('../../src/ranks/last-resort.ts', import.meta.url));
+const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, import.meta.url));
+const program = (text: string) =>
+  spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', text], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
 const run = (then: string) =>
-  spawnSync(
-    process.execPath,
-    [
-      '--import',
-      'tsx',
-      '--input-type=module',
-      '-e',
-      `import { endLater } from '${module}'; endLater('cpu', 'rank 1 is gone', 500); ${then}`,
-    ],
-    { encoding: 'utf8', timeout: 20_000 },
+  program(
+    `import { endLater } from '${source('ranks/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', 500); ${then}`,
   );
 
 it('ends a process that is stuck', () => {
@@ -33,4 +30,14 @@ it('ends one that is stuck on its way out', () => {
   const { status, stderr } = run("process.on('exit', () => { for (;;); }); process.exit(3)");
   expect(status).toBe(1);
   expect(stderr).toBe('rank 1 is gone\n');
+});
+
+it('refuses a text for which there is no memory', () => {
+  const { status, signal, stdout } = program(`
+    import { loadLibrary } from '${source('native/library.ts')}';
+    const text = new Uint8Array(8);
+    console.log(loadLibrary('cpu').endLater({ text, bytes: 2 ** 52, milliseconds: 1, exitCode: 1 }));
+  `);
+  // GPT2_OUT_OF_MEMORY
+  expect({ status, signal, stdout }).toEqual({ status: 0, signal: null, stdout: '3\n' });
 });
