@@ -1,0 +1,20 @@
+// Ends one of two ranks inside a save some dozen times: test/end-to-end/rank-kills.ts.
+//
+//   node --import tsx scripts/kill-ranks.ts [--kills 50] [--seed 1] [--device cpu|cuda]
+import { parseArgs } from 'node:util';
+import { killRanks } from '../test/end-to-end/rank-kills.ts';
+
+const { values } = parseArgs({
+  options: {
+    ...{ kills: { type: 'string', default: '50' }, seed: { type: 'string', default: '1' } },
+    device: { type: 'string', default: 'cpu' },
+  },
+});
+const kind = values.device === 'cuda' ? 'cuda' : 'cpu';
+const report = await killRanks({ kills: Number(values.kills), seed: Number(values.seed), kind });
+const ends = Object.entries(report.ends).map(([code, count]) => `${count} with ${code}`);
+console.log(
+  `${report.kills} ranks ended inside a save, on ${kind}: ${report.whole} checkpoints whole, ${report.different} of them other than ` +
+    `those of a job left alone; the other rank ended ${ends.join(', ')}, ${report.longestSeconds.toFixed(1)} s later at most`,
+);
+process.exitCode = report.different > 0 ? 1 : 0;
