@@ -15,7 +15,7 @@ const endMilliseconds = 2500;
 const rootEndMilliseconds = 7000;
 const rounds = 20;
 const carrierNames = { copies: 'copies between GPUs', nccl: 'NCCL', loopback: 'loopback' };
-const orderingNames = { flushed: ', flushed', nvlink: ' over NVLink', '': '' };
+const orderingNames = { flushed: ', flushed,', nvlink: ' over NVLink', '': '' };
 
 /**
  * GB/s from which on NCCL sums gradients behind the backward pass unless told otherwise: two GPUs over NVLink make about 260,
