@@ -36,6 +36,7 @@ export class BackgroundWriter {
   readonly #event: Pointer;
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
+  #isClosed = false;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
 
   constructor(model: Model, { m, v }: Moments) {
@@ -129,6 +130,8 @@ export class BackgroundWriter {
 
   #thread(): Worker {
     if (this.#worker) return this.#worker;
+    // A thread made now would read memory that closes with the device.
+    if (this.#isClosed) throw new Gpt2Error('the writer of checkpoints is closed');
     const worker = startThread('./background-thread', import.meta.url);
     // It keeps the program alive only while it writes.
     worker.unref();
@@ -156,8 +159,9 @@ export class BackgroundWriter {
     }
   }
 
-  /** Ends the thread. Nothing may be being written. */
+  /** Ends the thread. Nothing may be being written, and nothing is from now on. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     await this.#worker?.terminate();
     this.#worker = undefined;
   }

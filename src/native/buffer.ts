@@ -74,7 +74,10 @@ export class PinnedBuffer {
     return this.#pointer + BigInt(offset);
   }
 
-  /** Its memory, as a whole; it must not be kept past `close()`. @throws Gpt2Error after close */
+  /**
+   * Its memory, as a whole. Node cannot detach it: ask for it at each use, and keep no view of it over an `await`.
+   * @throws Gpt2Error after close
+   */
   get memory(): ArrayBuffer {
     this.#view ??= viewMemory(this.at(0), this.bytes);
     return this.#view;
@@ -84,6 +87,7 @@ export class PinnedBuffer {
     if (this.#pointer === undefined) return;
     const memory = this.#pointer;
     this.#pointer = undefined;
+    this.#view = undefined;
     this.device.call('freePinned', { memory });
   }
 }

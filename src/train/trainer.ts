@@ -221,13 +221,14 @@ export class Trainer {
     const started = performance.now();
 
     const { first, second } = corrections(index);
-    slot.values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-    slot.values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = first;
-    slot.values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = second;
-    slot.values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
-    slot.values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
-    slot.values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
-    slot.values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
+    const { values } = slot;
+    values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
+    values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = first;
+    values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = second;
+    values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
+    values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
+    values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
+    values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
     const block = this.#step.pointer;
     const hand = (from: number, to: number) => {
       const [start, end] = [from * 4, (to + 1) * 4];
@@ -283,10 +284,6 @@ const tokensAt = 128;
 class Slot {
   readonly event: Pointer;
   readonly pinned: PinnedBuffer;
-  /** The step block's first values, up to the wish to stop. */
-  readonly values: Float32Array;
-  /** The step block's values from that on. */
-  readonly results: Float32Array;
   /** Reads the result of the step that has the slot; undefined once that is done. */
   settle: (() => Promise<unknown>) | undefined;
   readonly #device: Device;
@@ -296,9 +293,16 @@ class Slot {
     this.#device = device;
     this.event = device.createEvent();
     this.pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
-    this.values = new Float32Array(this.pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
-    const results = GPT2_STEP.GPT2_STEP_UPDATED - GPT2_STEP.GPT2_STEP_STOP + 1;
-    this.results = new Float32Array(this.pinned.memory, resultsAt, results);
+  }
+
+  /** The step block's first values, up to the wish to stop. @throws Gpt2Error once the device is closed */
+  get values(): Float32Array {
+    return new Float32Array(this.pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
+  }
+
+  /** The step block's values from that on. @throws likewise */
+  get results(): Float32Array {
+    return new Float32Array(this.pinned.memory, resultsAt, GPT2_STEP.GPT2_STEP_UPDATED - GPT2_STEP.GPT2_STEP_STOP + 1);
   }
 
   result(name: 'STOP' | 'LOSS' | 'NORM' | 'UPDATED'): number {

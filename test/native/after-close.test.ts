@@ -1,0 +1,35 @@
+// Nothing that belonged to a closed device touches memory: each use is an error, and another device is none the worse.
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { Device } from '../../src/native/device.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
+
+const script = fileURLToPath(new URL('../support/after-close.ts', import.meta.url));
+
+it.each([
+  'a step',
+  'a step after a step',
+  'steps under way',
+  'a step that is being issued',
+  'everything but a step',
+  'a step beside another device',
+])('refuses %s, and a device opened afterwards trains', async (scenario) => {
+  const { status, signal, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', script, scenario], {
+    encoding: 'utf8',
+  });
+  expect({ status, signal, stderr }).toEqual({ status: 0, signal: null, stderr: '' });
+  using device = Device.open({ kind: 'cpu', threads: 1 });
+  const { B: batch, T: sequence } = tinyFixture.batch;
+  const trainer = new Trainer(drawnModel(device), {
+    batch,
+    sequence,
+    accumulation: 1,
+    weightDecay: 0.1,
+    gradientClip: 1,
+  });
+  const wanted = [];
+  for (let index = 0; index < 3; index++) wanted.push((await trainer.step(index, 1e-3, () => recordedBatch)).loss);
+  expect(JSON.parse(stdout)).toEqual(wanted);
+});

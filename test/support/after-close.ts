@@ -1,0 +1,127 @@
+// A process of its own that uses what belongs to a closed device, as its argument says, and then trains on another device:
+// memory that was written to after it was freed ends the process, then or later. Prints the new device's loss.
+import { BackgroundWriter } from '../../src/checkpoint/background.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { KeyValueCache } from '../../src/model/key-value-cache.ts';
+import { Device } from '../../src/native/device.ts';
+import { generate } from '../../src/sample/generate.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { drawnModel, recordedBatch, tinyFixture } from './tiny-model.ts';
+
+const { B: batch, T: sequence } = tinyFixture.batch;
+
+/** The allocator keeps freed memory of these sizes, with its own lists in it, for what is allocated next. */
+const small = [1, 2, 5, 20, 100];
+/** The system takes back at once what is over 32 MiB: who then touches it is ended. */
+const large = Math.ceil(2 ** 26 / (8 * batch * sequence));
+
+function openTrainer(accumulation = 1): Trainer {
+  const model = drawnModel(Device.open({ kind: 'cpu', threads: 1 }));
+  return new Trainer(model, { batch, sequence, accumulation, weightDecay: 0.1, gradientClip: 1 });
+}
+
+const step = (trainer: Trainer, index = 0) => trainer.step(index, 1e-3, () => recordedBatch);
+
+/** It must throw a Gpt2Error that says what is closed. */
+async function refused(work: () => unknown): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof Gpt2Error && error.message.includes('closed')) return;
+    throw error;
+  }
+  throw new Error(`not refused: ${work}`);
+}
+
+const scenarios: Record<string, () => Promise<void>> = {
+  'a step': async () => {
+    const trainer = openTrainer(large);
+    trainer.model.device.close();
+    trainer.model.device.close();
+    for (let index = 0; index < 3; index++) await refused(() => step(trainer, index));
+  },
+
+  'a step after a step': async () => {
+    for (const accumulation of small) {
+      const trainer = openTrainer(accumulation);
+      await step(trainer);
+      trainer.model.device.close();
+      for (let index = 1; index < 4; index++) await refused(() => step(trainer, index));
+    }
+  },
+
+  'a step beside another device': async () => {
+    const other = openTrainer();
+    for (const accumulation of small) {
+      const trainer = openTrainer(accumulation);
+      await step(trainer);
+      trainer.model.device.close();
+      for (let index = 1; index < 4; index++) await refused(() => step(trainer, index));
+      await step(other);
+    }
+    other.model.device.close();
+  },
+
+  'steps under way': async () => {
+    for (const accumulation of small) {
+      const trainer = openTrainer(accumulation);
+      const begun = [];
+      for (let index = 0; index < 3; index++) begun.push(await trainer.begin(index, 1e-3, () => recordedBatch));
+      trainer.model.device.close();
+      // The first was settled by the third.
+      await begun[0]!.finished();
+      for (const { finished } of begun.slice(1)) await refused(finished);
+      for (let index = 3; index < 6; index++) await refused(() => step(trainer, index));
+    }
+  },
+
+  'a step that is being issued': async () => {
+    const trainer = openTrainer(large);
+    let given = 0;
+    await refused(() =>
+      trainer.step(0, 1e-3, () => {
+        if (given++ === 2) trainer.model.device.close();
+        return recordedBatch;
+      }),
+    );
+  },
+
+  'everything but a step': async () => {
+    const trainer = openTrainer();
+    const { model } = trainer;
+    const cache = new KeyValueCache(model, { texts: 1, window: 8 });
+    const writer = new BackgroundWriter(model, trainer);
+    writer.prepare();
+    const deferring = new Trainer(model, { ...trainer.options, defersUpdate: true });
+    await (await deferring.begin(0, 1e-3, () => recordedBatch)).finished();
+    const generation = generate(cache, { prompts: [[1]], tokens: 20, seed: 1 });
+    await generation.next();
+    model.device.close();
+    await refused(() => deferring.update());
+    await refused(() =>
+      trainer.recompute(
+        () => recordedBatch,
+        () => {},
+      ),
+    );
+    await refused(() => meanLoss(model, { batch, sequence, batches: 1 }, () => recordedBatch));
+    await refused(() => lossesOf(model, [1, 2, 3]));
+    await refused(() => generate(cache, { prompts: [[1]], tokens: 20, seed: 1 }).next());
+    await refused(async () => {
+      for await (const _ of generation);
+    });
+    await refused(() => trainer.m.matrices.read());
+    const head = { folder: '/nowhere', step: 0, manifest: {} } as unknown as Parameters<BackgroundWriter['write']>[0];
+    for (const inPlace of [true, false]) await refused(() => writer.write(head, undefined, { inPlace }));
+    await writer.close();
+    await refused(() => writer.prepare());
+  },
+};
+
+await scenarios[process.argv[2]!]!();
+const after = openTrainer();
+const losses = [];
+for (let index = 0; index < 3; index++) losses.push((await step(after, index)).loss);
+after.model.device.close();
+console.log(JSON.stringify(losses));
