@@ -4,7 +4,8 @@ import type { Batch } from '../batches/loader.ts';
 import type { Model } from '../model/model.ts';
 import { type ParameterArena, parameterTable } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
-import type { StepResult, Trainer } from './trainer.ts';
+import type { StepResult } from './slot.ts';
+import type { Trainer } from './trainer.ts';
 
 /** The first tensor that holds something not finite, and the op that wrote it. */
 export interface Finding {

@@ -1,5 +1,6 @@
 // --skip-spikes: which losses and norms are out of line with those before them, and so cost a step its update.
-import type { StepResult, UpdateLimits } from './trainer.ts';
+import type { StepResult } from './slot.ts';
+import type { UpdateLimits } from './trainer.ts';
 
 /** Steps that a value is compared with; before there are as many, nothing is a spike. */
 const window = 128;

@@ -8,13 +8,14 @@ import { forward } from '../model/forward.ts';
 import { headForwardBackward } from '../model/head.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
 import { ParameterArena, type ParameterCopy } from '../model/parameters.ts';
-import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
-import { allocateTensor, type PinnedBuffer, type Tensor } from '../native/buffer.ts';
+import { GPT2_STEP } from '../native/bindings.generated.ts';
+import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
-import type { Device, Program } from '../native/device.ts';
+import type { Program } from '../native/device.ts';
 import { lossSum } from '../ops/cross-entropy.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
 import { Exchange } from './exchange.ts';
+import { Slot, type StepResult } from './slot.ts';
 import { corrections, Update } from './update.ts';
 
 export interface TrainerOptions {
@@ -47,17 +48,6 @@ export interface UpdateLimits {
   readonly norm?: number;
   /** Whether the step updates nothing either if the one before did not. Default false. */
   readonly afterUpdate?: boolean;
-}
-
-export interface StepResult {
-  /** Mean loss over the step's tokens, before the update. */
-  readonly loss: number;
-  /** Gradient norm before clipping. */
-  readonly norm: number;
-  /** False if weights and moments are still what they were before the step; see UpdateLimits. */
-  readonly updated: boolean;
-  /** Whether any of several ranks was asked to stop when it began the step. */
-  readonly stops: boolean;
 }
 
 /** A step that was issued. */
@@ -183,13 +173,13 @@ export class Trainer {
     onMicroBatch: (index: number) => void,
   ): Promise<Pick<StepResult, 'loss' | 'norm'>> {
     const { batch: B, sequence: T, accumulation } = this.options;
-    const { device, activations } = this.model;
-    const { tokens, targets } = activations.at(B, T).model;
+    const { device } = this.model;
+    const activations = this.model.activations.at(B, T);
     this.update();
     for (let micro = 0; micro < accumulation; micro++) {
       const batch = nextBatch();
-      tokens.write(batch.inputs);
-      targets.write(batch.targets);
+      activations.model.tokens.write(batch.inputs);
+      activations.model.targets.write(batch.targets);
       onMicroBatch(micro);
       this.#issueMicroBatch({ accumulate: micro > 0, exchanges: false, updates: false });
       await device.finished();
@@ -214,32 +204,17 @@ export class Trainer {
     stops = false,
   ): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
-    const { device, activations } = this.model;
-    const { tokens, targets } = activations.at(B, T).model;
+    const { device } = this.model;
+    const activations = this.model.activations.at(B, T);
     const slot = this.#slots[this.#begun++ % this.#slots.length]!;
     await slot.settle?.();
     const started = performance.now();
 
-    const { first, second } = corrections(index);
-    const { values } = slot;
-    values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-    values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = first;
-    values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = second;
-    values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
-    values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
-    values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
-    values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
-    const block = this.#step.pointer;
-    const hand = (from: number, to: number) => {
-      const [start, end] = [from * 4, (to + 1) * 4];
-      const destination = block + BigInt(start);
-      device.call('copyToDeviceAsync', { destination, pinned: slot.pinned.at(start), bytes: end - start });
-    };
-    hand(GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
+    slot.fill({ learningRate, corrections: corrections(index), loss, norm, afterUpdate, stops });
+    slot.hand(this.#step, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
     for (let micro = 0; micro < accumulation; micro++) {
-      const { inputs, targets: wanted } = nextBatch();
-      slot.copy(inputs, tokens, 2 * micro);
-      slot.copy(wanted, targets, 2 * micro + 1);
+      const batch = nextBatch();
+      slot.copy(batch, activations, micro);
       const exchanges = this.#exchange !== undefined && micro === accumulation - 1;
       const updates = micro === 0 && this.#owesUpdate;
       this.#microBatch({ accumulate: micro > 0, exchanges, updates }).run();
@@ -247,76 +222,10 @@ export class Trainer {
       if (!device.captures) await device.finished();
     }
     // Behind the micro-batches: until then they are those of the step before, which an update that it left reads.
-    hand(GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_AFTER_UPDATE);
+    slot.hand(this.#step, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_AFTER_UPDATE);
     this.#endOfStep.run();
     this.#owesUpdate = this.#defersUpdate;
-    device.call('copyToHostAsync', {
-      pinned: slot.pinned.at(resultsAt),
-      source: block + BigInt(GPT2_STEP.GPT2_STEP_STOP * 4),
-      bytes: slot.results.byteLength,
-    });
-    device.record(slot.event);
-    // Whoever comes first, the caller or the next step in this slot, keeps the result.
-    let result: StepResult | undefined;
-    const finished = async (): Promise<StepResult> => {
-      if (!result) await device.reached(slot.event);
-      if (!result) {
-        result = {
-          loss: slot.result('LOSS'),
-          norm: slot.result('NORM'),
-          updated: slot.result('UPDATED') !== 0,
-          stops: slot.result('STOP') !== 0,
-        };
-        slot.settle = undefined;
-      }
-      return result;
-    };
-    slot.settle = finished;
+    const finished = slot.take(this.#step);
     return { hostMilliseconds: performance.now() - started, finished };
-  }
-}
-
-/** Where a slot keeps results, and the tokens behind them, in bytes. */
-const resultsAt = 64;
-const tokensAt = 128;
-
-/** What a step under way hands to the device and gets from it, in page-locked memory. */
-class Slot {
-  readonly event: Pointer;
-  readonly pinned: PinnedBuffer;
-  /** Reads the result of the step that has the slot; undefined once that is done. */
-  settle: (() => Promise<unknown>) | undefined;
-  readonly #device: Device;
-
-  /** @param tokens of all micro-batches */
-  constructor(device: Device, tokens: number) {
-    this.#device = device;
-    this.event = device.createEvent();
-    this.pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
-  }
-
-  /** The step block's first values, up to the wish to stop. @throws Gpt2Error once the device is closed */
-  get values(): Float32Array {
-    return new Float32Array(this.pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
-  }
-
-  /** The step block's values from that on. @throws likewise */
-  get results(): Float32Array {
-    return new Float32Array(this.pinned.memory, resultsAt, GPT2_STEP.GPT2_STEP_UPDATED - GPT2_STEP.GPT2_STEP_STOP + 1);
-  }
-
-  result(name: 'STOP' | 'LOSS' | 'NORM' | 'UPDATED'): number {
-    return this.results[GPT2_STEP[`GPT2_STEP_${name}`] - GPT2_STEP.GPT2_STEP_STOP]!;
-  }
-
-  /** Copies the `index`-th array of tokens to the device, behind what was issued before. */
-  copy(source: Int32Array, destination: Tensor, index: number): void {
-    const offset = tokensAt + index * source.byteLength;
-    new Int32Array(this.pinned.memory, offset, source.length).set(source);
-    this.#device.call('copyToDeviceAsync', {
-      destination: destination.pointer,
-      pinned: this.pinned.at(offset),
-      bytes: source.byteLength,
-    });
   }
 }

@@ -8,7 +8,7 @@ import { capturesFolder } from '../runs/paths.ts';
 import { describeFinding, type Finding, locate } from './locate.ts';
 import type { Run } from './run.ts';
 import type { Saving, SavingHooks } from './saving.ts';
-import type { StepResult } from './trainer.ts';
+import type { StepResult } from './slot.ts';
 
 /** A step that updated nothing because its loss or norm was not finite. */
 export interface BadStep {
