@@ -4,6 +4,7 @@
 // The figures do not depend on how many rows are run at a time: a row's width follows from its own length, and what lies behind
 // its tokens is not seen by them (attention looks back only) and not counted. Each op computes a row by itself in an order that
 // the number of rows does not change; test/evaluate/hellaswag.test.ts holds every library and dtype to the same bits.
+import { writeBatch } from '../batches/batch.ts';
 import { Gpt2Error, InterruptedError, UsageError } from '../errors.ts';
 import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
@@ -163,8 +164,7 @@ async function runRows(model: Model, rows: readonly Row[], width: number, losses
     targets.set(tokens.subarray(1), index * width);
   }
   const activations = model.activations.at(rows.length, width);
-  activations.model.tokens.write(inputs);
-  activations.model.targets.write(targets);
+  writeBatch(model, activations, { inputs, targets });
   forward(model, activations);
   headForward(model, activations);
   await model.device.finished();

@@ -1,6 +1,7 @@
 // Mean loss of a model over batches of tokens, without touching anything that training keeps between steps.
+import { writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
-import { InterruptedError } from '../errors.ts';
+import { InterruptedError, ShapeError } from '../errors.ts';
 import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
@@ -20,7 +21,8 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
 
 /**
  * The sum of which `meanLoss` is the mean. In double it hardly rounds: in parts it comes to the same.
- * @throws InterruptedError if `signal` is aborted before it is done
+ * @throws ShapeError for a batch that is not B x T tokens of the vocabulary; InterruptedError if `signal` is aborted before
+ * it is done
  */
 export async function summedLoss(
   model: Model,
@@ -29,33 +31,34 @@ export async function summedLoss(
   signal?: AbortSignal,
 ): Promise<number> {
   const activations = model.activations.at(B, T);
-  const { tokens, targets, losses } = activations.model;
   const values = new Float32Array(B * T);
   let sum = 0;
   for (let index = 0; index < batches; index++) {
     if (signal?.aborted) throw new InterruptedError(`stopped after ${index} of ${batches} batches`);
-    const batch = nextBatch();
-    tokens.write(batch.inputs);
-    targets.write(batch.targets);
+    writeBatch(model, activations, nextBatch());
     forward(model, activations);
     headForward(model, activations);
     await model.device.finished();
-    for (const loss of losses.readInto(values)) sum += loss;
+    for (const loss of activations.model.losses.readInto(values)) sum += loss;
   }
   return sum;
 }
 
 /**
  * The loss of each token but the first, given those before it: [tokens - 1].
- * @param tokens at most one more than the model's activations were made for
+ * @param tokens at least two, at most one more than the model's activations were made for
+ * @throws ShapeError for other lengths, or a token that the vocabulary lacks
  */
 export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise<Float32Array> {
   const all = Int32Array.from(tokens);
-  const activations = model.activations.at(1, all.length - 1);
-  activations.model.tokens.write(all.subarray(0, -1));
-  activations.model.targets.write(all.subarray(1));
+  const T = all.length - 1;
+  if (T < 1) throw new ShapeError(`a text of ${all.length} tokens has no loss; give two or more`);
+  const bent = all.findIndex((token, index) => token !== tokens[index]);
+  if (bent >= 0) throw new ShapeError(`the text has ${tokens[bent]} at ${bent}, which is no token`);
+  const activations = model.activations.at(1, T);
+  writeBatch(model, activations, { inputs: all.subarray(0, -1), targets: all.subarray(1) });
   forward(model, activations);
   headForward(model, activations);
   await model.device.finished();
-  return activations.model.losses.readInto(new Float32Array(all.length - 1));
+  return activations.model.losses.readInto(new Float32Array(T));
 }

@@ -2,7 +2,9 @@
 // model: gradients, moments, and the step block through which step values go in and loss and norm come out. A GPU replays
 // micro-batches, and what ends a step, as graphs; tokens, step values and results are copied between them, so that the host
 // runs a step ahead.
+import { checkBatch, writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
+import { ShapeError, UsageError } from '../errors.ts';
 import { backward } from '../model/backward.ts';
 import { forward } from '../model/forward.ts';
 import { headForwardBackward } from '../model/head.ts';
@@ -91,6 +93,7 @@ export class Trainer {
   /** @param communicator with the ranks that a step is spread over, each with micro-batches of its own */
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
     const { device, config, sharing } = model;
+    checkSizes(options);
     this.model = model;
     this.options = options;
     const { gradientType } = device;
@@ -147,7 +150,10 @@ export class Trainer {
     globalNorm(this.model.device, { step: this.#step, ...normed, maxNorm: this.options.gradientClip });
   }
 
-  /** Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update. */
+  /**
+   * Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update.
+   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; weights and moments stay as they are
+   */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
     this.update();
@@ -177,9 +183,7 @@ export class Trainer {
     const activations = this.model.activations.at(B, T);
     this.update();
     for (let micro = 0; micro < accumulation; micro++) {
-      const batch = nextBatch();
-      activations.model.tokens.write(batch.inputs);
-      activations.model.targets.write(batch.targets);
+      writeBatch(this.model, activations, nextBatch());
       onMicroBatch(micro);
       this.#issueMicroBatch({ accumulate: micro > 0, exchanges: false, updates: false });
       await device.finished();
@@ -206,6 +210,7 @@ export class Trainer {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device } = this.model;
     const activations = this.model.activations.at(B, T);
+    checkStep(index, learningRate);
     const slot = this.#slots[this.#begun++ % this.#slots.length]!;
     await slot.settle?.();
     const started = performance.now();
@@ -214,6 +219,7 @@ export class Trainer {
     slot.hand(this.#step, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
     for (let micro = 0; micro < accumulation; micro++) {
       const batch = nextBatch();
+      checkBatch(this.model, activations, batch);
       slot.copy(batch, activations, micro);
       const exchanges = this.#exchange !== undefined && micro === accumulation - 1;
       const updates = micro === 0 && this.#owesUpdate;
@@ -227,5 +233,23 @@ export class Trainer {
     this.#owesUpdate = this.#defersUpdate;
     const finished = slot.take(this.#step);
     return { hostMilliseconds: performance.now() - started, finished };
+  }
+}
+
+function checkSizes(options: TrainerOptions): void {
+  for (const name of ['batch', 'sequence', 'accumulation'] as const) {
+    const size = options[name];
+    if (Number.isSafeInteger(size) && size > 0) continue;
+    throw new ShapeError(`${name} must be a whole number of at least 1, not ${size}`);
+  }
+}
+
+/** Of anything else the update would make weights that are no numbers. */
+function checkStep(index: number, learningRate: number): void {
+  if (!Number.isSafeInteger(index) || index < 0) {
+    throw new UsageError(`a step's index must be a whole number of at least 0, not ${index}`);
+  }
+  if (!Number.isFinite(learningRate)) {
+    throw new UsageError(`the learning rate of step ${index} must be a finite number, not ${learningRate}`);
   }
 }

@@ -1,0 +1,136 @@
+// What a caller's nextBatch may give: a batch that is not B x T tokens of the vocabulary is refused before any of it is
+// copied, by every function that takes one.
+import { createHash } from 'node:crypto';
+import { expect, it } from 'vitest';
+import type { Batch } from '../../src/batches/loader.ts';
+import { ShapeError } from '../../src/errors.ts';
+import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
+import { Device } from '../../src/native/device.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { drawnModel, recordedBatch, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
+
+const { B: batch, T: sequence } = tinyFixture.batch;
+const count = batch * sequence;
+const { inputs, targets } = recordedBatch;
+const longer = (tokens: Int32Array, more: number) => Int32Array.from([...tokens, ...new Int32Array(more)]);
+const withToken = (token: number) => {
+  const changed = inputs.slice();
+  changed[count - 1] = token;
+  return changed;
+};
+
+/** Of JavaScript nothing is known: some are no Batch. */
+const wrong: [string, unknown, string][] = [
+  ['one input too many', { inputs: longer(inputs, 1), targets }, `inputs must be ${batch} x ${sequence} = ${count}`],
+  ['two batches at once', { inputs: longer(inputs, count), targets: longer(targets, count) }, `not ${2 * count}`],
+  ['one input too few', { inputs: inputs.subarray(1), targets }, `= ${count} tokens, not ${count - 1}`],
+  ['one target too few', { inputs, targets: targets.subarray(1) }, `targets must be ${batch} x ${sequence}`],
+  ['nothing', { inputs: new Int32Array(), targets: new Int32Array() }, `= ${count} tokens, not 0`],
+  ['floats', { inputs: Float32Array.from(inputs), targets }, 'inputs must be an Int32Array, not Float32Array'],
+  ['16 bits', { inputs, targets: Uint16Array.from(targets) }, 'targets must be an Int32Array, not Uint16Array'],
+  ['an array', { inputs: [...inputs], targets }, 'inputs must be an Int32Array, not Array'],
+  ['a promise', Promise.resolve(recordedBatch), 'inputs must be an Int32Array, not undefined'],
+  ['no batch', undefined, 'inputs must be an Int32Array, not undefined'],
+  ['a negative token', { inputs: withToken(-1), targets }, `the token -1 at ${count - 1}, outside`],
+  ['the least token', { inputs, targets: withToken(-(2 ** 31)) }, `the token -2147483648 at ${count - 1}, outside`],
+  ['a token too large', { inputs, targets: withToken(tinyConfig.vocabularySize) }, 'vocabulary of 61'],
+  ['the largest token', { inputs: withToken(2 ** 31 - 1), targets }, 'the token 2147483647'],
+];
+
+describeBackends('batches', (_, kind) => {
+  const open = (accumulation: number) => {
+    const device = Device.open({ kind, accumulates: true });
+    const options = { batch, sequence, accumulation, weightDecay: 0.1, gradientClip: 1 };
+    return { device, trainer: new Trainer(drawnModel(device), options) };
+  };
+  /** Everything that steps change. */
+  const state = ({ model, m, v, gradients }: Trainer): string => {
+    const hash = createHash('sha256');
+    for (const copy of [model.masters, m, v, gradients]) hash.update(copy.matrices.read()).update(copy.vectors.read());
+    return hash.digest('hex');
+  };
+
+  it.each(wrong)('%s', async (_, given, message) => {
+    const { device, trainer } = open(2);
+    using _device = device;
+    const { model } = trainer;
+    const bad = () => given as Batch;
+    const { tokens } = model.activations.at(batch, sequence).model;
+    const before = [state(trainer), tokens.read()];
+    for (const take of [
+      () => trainer.step(0, 1e-3, bad),
+      () => trainer.recompute(bad, () => {}),
+      () => meanLoss(model, { batch, sequence, batches: 1 }, bad),
+    ]) {
+      const refusal = await take().catch((error: unknown) => error);
+      expect(refusal).toBeInstanceOf(ShapeError);
+      expect(refusal).toMatchObject({ message: expect.stringContaining(message) });
+    }
+    expect([state(trainer), tokens.read()]).toEqual(before);
+  });
+
+  it('a step that broke off at its second micro-batch leaves nothing to those that follow', async () => {
+    const { device, trainer } = open(2);
+    using _device = device;
+    const { device: other, trainer: clean } = open(2);
+    using _other = other;
+    let given = 0;
+    const second = () => (given++ === 1 ? { inputs: longer(inputs, 1), targets } : recordedBatch);
+    for (let index = 0; index < 4; index++) {
+      given = 0;
+      await expect(trainer.step(index, 1e-3, second)).rejects.toThrow(ShapeError);
+      const results = [trainer, clean].map((each) => each.step(index, 1e-3, () => recordedBatch));
+      expect(await results[0]).toEqual(await results[1]);
+    }
+    expect(state(trainer)).toEqual(state(clean));
+  });
+
+  it('views into a larger array are taken as they are', async () => {
+    const { device, trainer } = open(1);
+    using _device = device;
+    const larger = Int32Array.from([60, ...inputs, 60, ...targets, 60]);
+    const views = { inputs: larger.subarray(1, count + 1), targets: larger.subarray(count + 2, 2 * count + 2) };
+    const sizes = { batch, sequence, batches: 1 };
+    expect(await meanLoss(trainer.model, sizes, () => views)).toBe(
+      await meanLoss(trainer.model, sizes, () => recordedBatch),
+    );
+    const recompute = (given: Batch) =>
+      trainer.recompute(
+        () => given,
+        () => {},
+      );
+    expect(await recompute(views)).toEqual(await recompute(recordedBatch));
+    expect((await trainer.step(0, 0, () => views)).loss).toBe((await trainer.step(1, 0, () => recordedBatch)).loss);
+  });
+
+  it('lossesOf takes tokens of the vocabulary, two or more', async () => {
+    const { device, trainer } = open(1);
+    using _device = device;
+    const refused = (tokens: ArrayLike<number>) => expect(lossesOf(trainer.model, tokens)).rejects;
+    await refused([]).toThrow('a text of 0 tokens has no loss; give two or more');
+    await refused([1]).toThrow('a text of 1 tokens has no loss');
+    await refused([1, 61]).toThrow('the token 61 at 0, outside');
+    await refused([1, 2 ** 32 + 1]).toThrow('the text has 4294967297 at 1, which is no token');
+    await refused([1.5, 2]).toThrow('the text has 1.5 at 0');
+    await refused([1, Number.NaN]).toThrow('the text has NaN at 1');
+    expect(await lossesOf(trainer.model, Uint16Array.of(1, 2, 3))).toEqual(await lossesOf(trainer.model, [1, 2, 3]));
+  });
+
+  it('a trainer of no or half a micro-batch, and a step of no number, are refused', async () => {
+    const { device, trainer } = open(1);
+    using _device = device;
+    const { model, options } = trainer;
+    for (const [name, size] of Object.entries({ batch: 0, sequence: 2.5, accumulation: Number.NaN })) {
+      expect(() => new Trainer(model, { ...options, [name]: size })).toThrow(
+        new ShapeError(`${name} must be a whole number of at least 1, not ${size}`),
+      );
+    }
+    const before = state(trainer);
+    const step = (index: number, learningRate: number) =>
+      expect(trainer.step(index, learningRate, () => recordedBatch)).rejects;
+    await step(-1, 1e-3).toThrow("a step's index must be a whole number of at least 0, not -1");
+    await step(0, Number.NaN).toThrow('the learning rate of step 0 must be a finite number, not NaN');
+    expect(state(trainer)).toEqual(before);
+  });
+});
