@@ -89,6 +89,8 @@ export class KeyValueCache implements CacheView {
   readonly copies: readonly [TokenCopy, TokenCopy];
   /** One token's ops as programs, by how tokens are chosen. */
   readonly programs = new Map<string, { run(): void }>();
+  /** Whether a generation has begun here, and not ended. */
+  isInUse = false;
 
   constructor(model: Model, { texts, window }: CacheSizes) {
     const { device, config } = model;

@@ -55,7 +55,7 @@ const stepsAhead = 16;
 /**
  * Gives the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and sizes of
  * the cache. Between tokens the event loop runs. One generation at a time may use a cache.
- * @throws UsageError for an option out of range, Gpt2Error for a prompt that the vocabulary lacks
+ * @throws UsageError for an option out of range, Gpt2Error for a prompt that the vocabulary lacks, or a cache in use
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
@@ -83,20 +83,28 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
     for (const { index } of texts) yield { text: index, end: 'length' };
     return;
   }
-  const step = stepOf(cache, choice);
-  for (;;) {
-    for (const text of texts) {
-      if (text.ended || (text.run > 0 && text.run < cache.window)) continue;
-      if (text.run > 0 && whenFull === 'stop') {
-        text.ended = true;
-        yield { text: text.index, end: 'window full' };
-      } else {
-        openWindow(cache, text, choice);
+  if (cache.isInUse) {
+    throw new Gpt2Error('the cache is in use by another generation: end or return that first, or make another cache');
+  }
+  cache.isInUse = true;
+  try {
+    const step = stepOf(cache, choice);
+    for (;;) {
+      for (const text of texts) {
+        if (text.ended || (text.run > 0 && text.run < cache.window)) continue;
+        if (text.run > 0 && whenFull === 'stop') {
+          text.ended = true;
+          yield { text: text.index, end: 'window full' };
+        } else {
+          openWindow(cache, text, choice);
+        }
       }
+      const live = texts.filter(({ ended }) => !ended);
+      if (live.length === 0) return;
+      yield* steps(cache, live, step, options.stopAt);
     }
-    const live = texts.filter(({ ended }) => !ended);
-    if (live.length === 0) return;
-    yield* steps(cache, live, step, options.stopAt);
+  } finally {
+    cache.isInUse = false;
   }
 }
 

@@ -157,6 +157,15 @@ describeBackends('generation', (_, kind) => {
     expect(await run(cache, { tokens: 60 })).toEqual(whole);
   });
 
+  it('has a cache to itself until it ends or is left', async () => {
+    const whole = await run(cache, { tokens: 60 });
+    const generation = generate(cache, { prompts: [prompt], tokens: 60, seed: 1 });
+    await generation.next();
+    await expect(run(cache, {})).rejects.toThrow('the cache is in use by another generation');
+    await generation.return();
+    expect(await run(cache, { tokens: 60 })).toEqual(whole);
+  });
+
   it('ends where the model has diverged', async () => {
     model.masters.get('lnfb').write(new Float32Array(tinyConfig.channels).fill(Number.NaN));
     castWeights(model);
