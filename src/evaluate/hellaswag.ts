@@ -4,13 +4,11 @@
 // The figures do not depend on how many rows are run at a time: a row's width follows from its own length, and what lies behind
 // its tokens is not seen by them (attention looks back only) and not counted. Each op computes a row by itself in an order that
 // the number of rows does not change; test/evaluate/hellaswag.test.ts holds every library and dtype to the same bits.
-import { writeBatch } from '../batches/batch.ts';
 import { Gpt2Error, InterruptedError, UsageError } from '../errors.ts';
-import { forward } from '../model/forward.ts';
-import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
+import { runBatch } from './mean-loss.ts';
 
 /** Rows are padded to a multiple of it, or to the sequence. */
 const widthStep = 32;
@@ -164,11 +162,7 @@ async function runRows(model: Model, rows: readonly Row[], width: number, losses
     targets.set(tokens.subarray(1), index * width);
   }
   const activations = model.activations.at(rows.length, width);
-  writeBatch(model, activations, { inputs, targets });
-  forward(model, activations);
-  headForward(model, activations);
-  await model.device.finished();
-  activations.model.losses.readInto(losses.subarray(0, inputs.length));
+  await runBatch(model, activations, () => ({ inputs, targets }), losses.subarray(0, inputs.length));
 }
 
 /** Where the least is, the first of equal ones; -1 if none is a number. */

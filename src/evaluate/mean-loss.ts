@@ -2,6 +2,7 @@
 import { writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
 import { InterruptedError, ShapeError } from '../errors.ts';
+import type { ActivationSet } from '../model/activations.ts';
 import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
@@ -35,11 +36,7 @@ export async function summedLoss(
   let sum = 0;
   for (let index = 0; index < batches; index++) {
     if (signal?.aborted) throw new InterruptedError(`stopped after ${index} of ${batches} batches`);
-    writeBatch(model, activations, nextBatch());
-    forward(model, activations);
-    headForward(model, activations);
-    await model.device.finished();
-    for (const loss of activations.model.losses.readInto(values)) sum += loss;
+    for (const loss of await runBatch(model, activations, nextBatch, values)) sum += loss;
   }
   return sum;
 }
@@ -56,9 +53,22 @@ export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise
   const bent = all.findIndex((token, index) => token !== tokens[index]);
   if (bent >= 0) throw new ShapeError(`the text has ${tokens[bent]} at ${bent}, which is no token`);
   const activations = model.activations.at(1, T);
-  writeBatch(model, activations, { inputs: all.subarray(0, -1), targets: all.subarray(1) });
-  forward(model, activations);
-  headForward(model, activations);
-  await model.device.finished();
-  return activations.model.losses.readInto(new Float32Array(T));
+  const batch = { inputs: all.subarray(0, -1), targets: all.subarray(1) };
+  return runBatch(model, activations, () => batch, new Float32Array(T));
+}
+
+/** Leaves the loss at each position in `losses`. @throws as `writeBatch` */
+export function runBatch(
+  model: Model,
+  activations: ActivationSet,
+  nextBatch: () => Batch,
+  losses: Float32Array,
+): Promise<Float32Array> {
+  return model.activations.inTurn(async () => {
+    writeBatch(model, activations, nextBatch());
+    forward(model, activations);
+    headForward(model, activations);
+    await model.device.finished();
+    return activations.model.losses.readInto(losses);
+  });
 }

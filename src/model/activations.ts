@@ -167,6 +167,7 @@ export class Activations {
   readonly #config: ModelConfig;
   readonly #largest: ActivationSet;
   readonly #sets = new Map<string, ActivationSet>();
+  #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor(device: Device, config: ModelConfig, { B, T, purpose, recompute = 'none' }: ActivationSizes) {
     this.#device = device;
@@ -200,6 +201,17 @@ export class Activations {
           : undefined,
     };
     this.#sets.set(`${B}x${T}`, this.#largest);
+  }
+
+  /**
+   * Runs `work` once all that was given before it has ended: what one caller computes here while it lets the event loop run is
+   * not another's to overwrite.
+   */
+  inTurn<R>(work: () => Promise<R>): Promise<R> {
+    const turn = this.#lastTurn.then(work);
+    // A failure is the caller's alone.
+    this.#lastTurn = turn.catch(() => {});
+    return turn;
   }
 
   /**

@@ -17,7 +17,7 @@ import type { Program } from '../native/device.ts';
 import { lossSum } from '../ops/cross-entropy.ts';
 import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
 import { Exchange } from './exchange.ts';
-import { Slot, type StepResult } from './slot.ts';
+import { Slot, type StepResult, type StepValues } from './slot.ts';
 import { corrections, Update } from './update.ts';
 
 export interface TrainerOptions {
@@ -174,7 +174,11 @@ export class Trainer {
    * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
    * same bits. Of several ranks each computes its own. `onMicroBatch` is told before each.
    */
-  async recompute(
+  recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
+    return this.model.activations.inTurn(() => this.#recompute(nextBatch, onMicroBatch));
+  }
+
+  async #recompute(
     nextBatch: () => Batch,
     onMicroBatch: (index: number) => void,
   ): Promise<Pick<StepResult, 'loss' | 'norm'>> {
@@ -200,22 +204,29 @@ export class Trainer {
    * first. Signals and timers get their turn between micro-batches.
    * @param stops whether this rank was asked to stop: every rank then finds it in the step's result
    */
-  async begin(
+  begin(
     index: number,
     learningRate: number,
     nextBatch: () => Batch,
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
     stops = false,
   ): Promise<BegunStep> {
+    const values = { learningRate, corrections: corrections(index), loss, norm, afterUpdate, stops };
+    return this.model.activations.inTurn(() => {
+      checkStep(index, learningRate);
+      return this.#begin(values, nextBatch);
+    });
+  }
+
+  async #begin(values: StepValues, nextBatch: () => Batch): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device } = this.model;
     const activations = this.model.activations.at(B, T);
-    checkStep(index, learningRate);
     const slot = this.#slots[this.#begun++ % this.#slots.length]!;
     await slot.settle?.();
     const started = performance.now();
 
-    slot.fill({ learningRate, corrections: corrections(index), loss, norm, afterUpdate, stops });
+    slot.fill(values);
     slot.hand(this.#step, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
     for (let micro = 0; micro < accumulation; micro++) {
       const batch = nextBatch();
