@@ -92,6 +92,8 @@ export class PinnedBuffer {
   }
 }
 
+const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
+
 /** What a tensor's elements are on the host: bf16 as its raw 16 bits. */
 export type HostArray = Float32Array | Int32Array | Uint16Array;
 
@@ -106,7 +108,7 @@ export class Tensor {
   /** Number of elements. */
   readonly count: number;
 
-  /** @throws ShapeError if it would reach past the buffer's end */
+  /** @throws ShapeError if it would reach past the buffer, or its sizes are no whole numbers */
   constructor(buffer: DeviceBuffer, name: string, type: ElementType, shape: readonly number[], offset = 0) {
     this.buffer = buffer;
     this.name = name;
@@ -114,6 +116,9 @@ export class Tensor {
     this.shape = shape;
     this.offset = offset;
     this.count = shape.reduce((product, size) => product * size, 1);
+    if (![...shape, offset].every(isSize)) {
+      throw new ShapeError(`${name} cannot be [${shape}] at byte ${offset}: sizes are whole numbers of at least 0`);
+    }
     if (offset + this.bytes > buffer.bytes) {
       throw new ShapeError(
         `${name} [${shape}] of ${type} at byte ${offset} does not fit ${buffer.name} of ${buffer.bytes} bytes`,
@@ -137,7 +142,7 @@ export class Tensor {
   /** The same memory from its `start`-th element on, in another shape. @throws ShapeError if it holds fewer elements */
   view(shape: readonly number[], start = 0, name = this.name): Tensor {
     const count = shape.reduce((product, size) => product * size, 1);
-    if (start + count > this.count) {
+    if (!isSize(start) || start + count > this.count) {
       throw new ShapeError(`${name} has ${this.count} elements, not ${count} ([${shape}]) from ${start}`);
     }
     return new Tensor(this.buffer, name, this.type, shape, this.offset + start * elementBytes[this.type]);
@@ -172,8 +177,8 @@ export class Tensor {
       int32: values instanceof Int32Array,
       bf16: values instanceof Uint16Array,
     };
-    if (!fits[this.type]) throw new ShapeError(`${this.name} holds ${this.type}, not ${values.constructor.name}`);
-    if (start + values.length > this.count) {
+    if (!fits[this.type]) throw new ShapeError(`${this.name} holds ${this.type}, not ${values?.constructor.name}`);
+    if (!isSize(start) || start + values.length > this.count) {
       throw new ShapeError(`${this.name} has ${this.count} elements, not ${values.length} from ${start}`);
     }
   }

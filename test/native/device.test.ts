@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { NativeError } from '../../src/errors.ts';
+import { NativeError, ShapeError } from '../../src/errors.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
@@ -79,6 +79,20 @@ describeBackends('device', (_, kind) => {
     expect(first.view([2, 2]).count).toBe(4);
     expect(() => first.view([5])).toThrow('x has 4 elements, not 5 ([5]) from 0');
     expect(() => first.view([2], 3)).toThrow('x has 4 elements, not 2 ([2]) from 3');
+  });
+
+  it('nothing is before a tensor, between two elements, or of half a size', () => {
+    using device = Device.open({ kind });
+    const arena = allocateTensor(device, 'arena', 'fp32', [8]);
+    const tensor = arena.view([4], 4, 'x');
+    for (const start of [-1, -4, 0.25, Number.NaN]) {
+      expect(() => tensor.write(new Float32Array(1), start)).toThrow(`x has 4 elements, not 1 from ${start}`);
+      expect(() => tensor.readInto(new Float32Array(1), start)).toThrow(`x has 4 elements, not 1 from ${start}`);
+      expect(() => tensor.view([1], start)).toThrow(`x has 4 elements, not 1 ([1]) from ${start}`);
+    }
+    for (const shape of [[-2, -2], [0.5, 2], [Number.NaN]]) expect(() => tensor.view(shape)).toThrow(ShapeError);
+    expect(() => new Tensor(arena.buffer, 'y', 'fp32', [1], -4)).toThrow('y cannot be [1] at byte -4');
+    expect(arena.read()).toEqual(new Float32Array(8));
   });
 
   it('waiting lets the event loop turn, even for what was reached long ago', async () => {
