@@ -11,12 +11,17 @@ type Pattern = readonly [tensor: Tensor | null, type: ElementType, letters: stri
 
 /**
  * Checks tensors against patterns and gives the size of each letter.
- * @throws ShapeError naming op, tensor and dimension
+ * @throws ShapeError naming op, tensor and dimension, or tensors of two devices
  */
 export function dimensions(op: string, patterns: Record<string, Pattern>): Record<Letter, number> {
   const sizes = new Map<string, { size: number; from: string }>();
+  let first: { name: string; device: Tensor['device'] } | undefined;
   for (const [name, [tensor, type, pattern]] of Object.entries(patterns)) {
     if (tensor === null) continue;
+    first ??= { name, device: tensor.device };
+    if (tensor.device !== first.device) {
+      throw new ShapeError(`${op}: ${name} is in the memory of another device than ${first.name}`);
+    }
     const letters = pattern.split(' ');
     if (tensor.type !== type)
       throw new ShapeError(`${op}: ${name} must be ${type}, but ${tensor.name} is ${tensor.type}`);
@@ -24,8 +29,8 @@ export function dimensions(op: string, patterns: Record<string, Pattern>): Recor
       throw new ShapeError(`${op}: ${name} must be [${letters}], but ${tensor.name} is [${tensor.shape}]`);
     }
     const folded = tensor.shape.length - letters.length;
-    const first = tensor.shape.slice(0, folded + 1).reduce((product, size) => product * size, 1);
-    const shape = [first, ...tensor.shape.slice(folded + 1)];
+    const rows = tensor.shape.slice(0, folded + 1).reduce((product, size) => product * size, 1);
+    const shape = [rows, ...tensor.shape.slice(folded + 1)];
     letters.forEach((letter, dimension) => {
       const size = shape[dimension]!;
       const known = sizes.get(letter);

@@ -8,6 +8,7 @@ import { NativeError, ShapeError } from '../../src/errors.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
+import { geluForward } from '../../src/ops/gelu.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
 
 describe('loading', () => {
@@ -161,6 +162,15 @@ describeBackends('device', (_, kind) => {
     tensor.buffer.close();
     expect(first.allocated.size).toBe(0);
     expect(second.allocated.get('b')).toBe(40);
+  });
+
+  it('an op takes the tensors of one device', () => {
+    using first = Device.open({ kind });
+    using second = Device.open({ kind });
+    const [out, input] = [first, second].map((device) => allocateTensor(device, 'x', 'fp32', [4]));
+    expect(() => geluForward(first, { out: out!, input: input! })).toThrow(
+      'gelu_forward: out is in the memory of another device than in',
+    );
   });
 });
 
