@@ -1,5 +1,6 @@
 // THE table of parameters, and the arenas that hold a copy of all of them: weights, gradients, moments. Matrices and
 // vectors lie in two arenas: only matrices decay, and only they have bf16 gradients.
+import { ShapeError } from '../errors.ts';
 import { bytesOf, type ElementType, Tensor } from '../native/buffer.ts';
 import { sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
@@ -170,7 +171,7 @@ export interface ParameterCopy {
   readonly vectors: Tensor;
   /** The tensor of a parameter by its name in the table. */
   get(name: string): Tensor;
-  /** Fills a parameter's real rows; padding rows become zero. */
+  /** Fills a parameter's real rows; padding rows become zero. @throws ShapeError for other than `realCount` values */
   write(parameter: Parameter, values: Float32Array): void;
   /** A parameter's real rows. A copy that is spread over ranks has no `read`, only `readWhole`. */
   read(parameter: Parameter): Float32Array;
@@ -230,7 +231,10 @@ export class ParameterArena implements ParameterCopy {
     return tensor;
   }
 
-  write({ name }: Parameter, values: Float32Array): void {
+  write(parameter: Parameter, values: Float32Array): void {
+    const { name } = parameter;
+    const count = realCount(parameter);
+    if (values.length !== count) throw new ShapeError(`${name} has ${count} values, not ${values.length}`);
     const tensor = this.get(name);
     const padding = tensor.count - values.length;
     if (padding > 0) tensor.write(new Float32Array(padding), values.length);

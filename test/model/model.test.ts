@@ -51,6 +51,19 @@ describeBackends('model', (_, kind) => {
     expectClose('losses', floats(batch.model.losses), tinyTensors.get('losses').values, 1e-6);
   });
 
+  it('a parameter takes as many values as it has', () => {
+    using device = Device.open({ kind });
+    const { masters } = recordedModel(device);
+    const [wte] = parameterTable(tinyConfig);
+    const before = masters.read(wte!);
+    for (const count of [0, before.length - 1, before.length + 1]) {
+      expect(() => masters.write(wte!, new Float32Array(count))).toThrow(
+        `wte has ${before.length} values, not ${count}`,
+      );
+    }
+    expect(masters.read(wte!)).toEqual(before);
+  });
+
   it('backward equals PyTorch, gradient by gradient, overwritten and accumulated', () => {
     using device = Device.open({ kind });
     const model = recordedModel(device);
