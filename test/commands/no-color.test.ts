@@ -8,7 +8,7 @@ const skipped = noTerminal ? ' (skipped: no script of util-linux here)' : '';
 
 const colour = new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`);
 
-it.skipIf(noTerminal)(`train and compare --plot${skipped}`, { timeout: 60_000 }, () => {
+it.skipIf(noTerminal)(`train and compare --plot${skipped}`, () => {
   using place = new Workplace();
   place.data();
   // Only what a case names is set: Node looks at FORCE_COLOR, NODE_DISABLE_COLORS, CI and a dozen more besides.

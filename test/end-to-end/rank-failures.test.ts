@@ -104,7 +104,7 @@ describe('a job', () => {
     two.processes[1]!.kill('SIGSTOP');
     const begun = performance.now();
     await once(two.processes[0]!, 'close');
-    expect(performance.now() - begun).toBeLessThan(30_000);
+    expect(performance.now() - begun).toBeLessThan(60_000);
     expect(two.said(0)).toContain(`rank 1 on ${hostname()} has not answered for 6 s`);
   });
 
@@ -152,12 +152,12 @@ describe('a job', () => {
 
   it('with a token of its own lets in nobody else', async () => {
     const args = [...endless, '--out', 'token', '--stop-after', '2'];
-    const two = await job([args, args], [{ GPT2_JOB_TOKEN: 'a', GPT2_JOIN_SECONDS: '3' }, { GPT2_JOB_TOKEN: 'b' }]);
+    const two = await job([args, args], [{ GPT2_JOB_TOKEN: 'a', GPT2_JOIN_SECONDS: '20' }, { GPT2_JOB_TOKEN: 'b' }]);
     expect(await two.ends()).toEqual([1, 1]);
     expect(two.said(1)).toMatch(
       /rank 1 on .*: rank 0 at 127\.0\.0\.1:\d+ refused this rank: its job token is another\n/,
     );
-    expect(two.said(0)).toMatch(/rank 0 on .*: rank 1 has not come to port \d+ within 3 s/);
+    expect(two.said(0)).toMatch(/rank 0 on .*: rank 1 has not come to port \d+ within 20 s/);
   });
 
   it('stops saved, all ranks after the same step, when one is asked to', async () => {
@@ -295,7 +295,7 @@ it.skipIf(!existsSync('/proc/self/task'))(
     });
     child.kill('SIGTERM');
     await once(child, 'exit');
-    for (let tries = 0; tries < 100 && ranks.some(isAlive); tries++) await setTimeout(50);
+    for (let tries = 0; tries < 600 && ranks.some(isAlive); tries++) await setTimeout(50);
     expect(ranks.filter(isAlive)).toEqual([]);
   },
 );

@@ -2,10 +2,11 @@
 // ends.
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { StreamViewer } from '../live/streams.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
 
 let place: Workplace;
 let taken: Server;
@@ -58,7 +59,7 @@ describe('a page that cannot be', () => {
   });
 });
 
-it('viewers change nothing about the run, and see all of it', { timeout: 60_000 }, async () => {
+it('viewers change nothing about the run, and see all of it', async () => {
   expect(place.run(train('alone', 300)).code).toBe(0);
   const child = place.start(train('watched', 300, '--serve', '0'));
   const ended = new Promise<number | null>((resolve) => child.on('exit', resolve));
@@ -66,15 +67,15 @@ it('viewers change nothing about the run, and see all of it', { timeout: 60_000 
   child.stdout.on('data', (part: Buffer) => {
     said += part;
   });
-  const url = await vi.waitFor(() => /^live page: (\S+)$/m.exec(said)![1]!, { timeout: 20_000 });
+  const url = await until(() => /^live page: (\S+)$/m.exec(said)![1]!);
   const viewers = Array.from({ length: 20 }, () => new StreamViewer(url));
   // Some leave in the middle.
-  await vi.waitFor(() => expect(viewers[0]!.lines.length).toBeGreaterThan(20), { timeout: 20_000 });
+  await until(() => expect(viewers[0]!.lines.length).toBeGreaterThan(20));
   for (const viewer of viewers.slice(0, 10)) viewer.close();
   expect(await ended).toBe(0);
   const lines = readFileSync(place.path('watched', 'log.jsonl'), 'utf8').trimEnd().split('\n');
   for (const viewer of viewers.slice(10)) {
-    await vi.waitFor(() => expect(viewer.isClosed).toBe(true));
+    await until(() => expect(viewer.isClosed).toBe(true));
     expect(viewer.lines).toEqual(lines);
     expect(viewer.told.at(-1)).toBe('closed');
     expect(viewer.data.machine).toMatchObject({ processMemory: expect.any(Number) });
@@ -83,7 +84,7 @@ it('viewers change nothing about the run, and see all of it', { timeout: 60_000 
   expect(JSON.parse(lines[0]!).configuration).not.toHaveProperty('serve');
 });
 
-it('goes with --json, whose output is events alone, and with --resume', { timeout: 60_000 }, () => {
+it('goes with --json, whose output is events alone, and with --resume', () => {
   const first = place.run(train('json', 20, '--stop-after', '10', '--json', '--serve', '0'));
   expect(first.code).toBe(0);
   expect(first.stderr).toMatch(/^live page: http:\/\/127\.0\.0\.1:\d+\/$/m);
@@ -94,7 +95,7 @@ it('goes with --json, whose output is events alone, and with --resume', { timeou
   expect(second.stdout).not.toContain('--serve');
 });
 
-it('says what an address for others means', { timeout: 60_000 }, () => {
+it('says what an address for others means', () => {
   const { stdout } = place.run(train('open', 2, '--serve', '0', '--serve-host', '0.0.0.0'));
   expect(stdout).toMatch(/^live page: http:\/\/0\.0\.0\.0:\d+\/ \(whoever can reach this address can read the run\)$/m);
 });

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 
-/** Validation of about a minute; steps and everything else of milliseconds. */
+/** Validation of about a minute, and of several where the machine is busy; steps and everything else of milliseconds. */
 const options = ['--seq', '16', '--batch', '1', '--val-steps', '200000', '--steps', '3', '--save-every', '1'];
 const quick = ['--val-steps', '2'];
 
@@ -34,7 +34,7 @@ it.each([
   child.kill('SIGTERM');
   const [code] = (await once(child, 'close')) as [number | null];
   expect(code, errors).toBe(143);
-  expect(performance.now() - asked).toBeLessThan(5000);
+  expect(performance.now() - asked).toBeLessThan(30_000);
   expect(errors).toContain(`stopped after ${step} of 3 steps and saved`);
   expect(readRun(place.path('run')).series.val.map(([at]) => at)).toEqual(step === 0 ? [] : [0]);
 

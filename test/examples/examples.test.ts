@@ -25,17 +25,17 @@ function example(name: string, ...args: string[]): string {
   return stdout;
 }
 
-it('custom-loop', { timeout: 120_000 }, () => {
+it('custom-loop', () => {
   expect(example('custom-loop', data, '3')).toMatch(
     /^(\d {2}loss \d+\.\d{4} {2}norm \d+\.\d\d {2}learning rate 6\.0e-4\n){3}$/,
   );
 });
 
-it('learning-rate-finder', { timeout: 120_000 }, () => {
+it('learning-rate-finder', () => {
   expect(example('learning-rate-finder', data, '8')).toMatch(/^1\.00e-6 {2}10\.\d+\n(.|\n)*try \d\.\de-\d\n$/);
 });
 
-it('perplexity', { timeout: 120_000 }, () => {
+it('perplexity', () => {
   place.run(['train', '--data', data, '--out', 'run', ...tinyModel, '--seq', '32', '--steps', '2', '--val-every', '0']);
   writeFileSync(place.path('text.txt'), 'What light through yonder window breaks?');
   const [total, ...words] = example('perplexity', place.path('run'), place.path('text.txt')).trim().split('\n');
@@ -43,7 +43,7 @@ it('perplexity', { timeout: 120_000 }, () => {
   expect(words.length).toBe(5);
 });
 
-it('perplexity of a run with another tokenizer', { timeout: 120_000 }, () => {
+it('perplexity of a run with another tokenizer', () => {
   writeFileSync(place.path('book.txt'), 'But soft, what light through yonder window breaks? '.repeat(50));
   expect(
     place.run(['prepro', 'text', 'book.txt', '--separator', '?', '--tokenizer', 'bytes', '--workers', '1']).code,

@@ -1,7 +1,8 @@
 // The thread of a live page that ends before it is closed: a run is told and goes on, a command that is the page alone fails.
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/errors.ts';
 import { type LivePage, openLivePage } from '../../src/live/live-page.ts';
+import { until } from '../support/until.ts';
 
 let notices: string[];
 let page: LivePage;
@@ -17,7 +18,7 @@ const breakThread = () => page.follow({ run: 1 as unknown as string });
 
 it('beside a run it is a notice', async () => {
   breakThread();
-  await vi.waitFor(() => expect(notices).toHaveLength(1), { timeout: 5000 });
+  await until(() => expect(notices).toHaveLength(1));
   expect(notices[0]).toMatch(/^the live page has ended: .*; the run goes on$/);
 });
 

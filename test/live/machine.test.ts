@@ -3,6 +3,7 @@ import { chmodSync, existsSync, writeFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
 import { type MachineReading, parseGpuLine, toolsName, watchMachine } from '../../src/live/machine.ts';
 import { Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -42,7 +43,7 @@ it('without the tool there is the memory of the process', async () => {
   expect(told[0]!.processMemory).toBeGreaterThan(10 << 20);
 });
 
-it('reads the tool for as long as it is watched', { timeout: 20_000 }, async () => {
+it('reads the tool for as long as it is watched', async () => {
   using place = new Workplace();
   const ended = place.path('ended');
   const script = `#!/bin/sh
@@ -57,7 +58,7 @@ while :; do sleep 0.1; done
   vi.stubEnv('CUDA_VISIBLE_DEVICES', undefined);
   const told: MachineReading[] = [];
   const stop = watchMachine(0, (reading) => told.push(reading));
-  await vi.waitFor(() => expect(told.at(-1)?.gpu).toMatchObject({ temperature: 50, load: 0.9 }), { timeout: 10_000 });
+  await until(() => expect(told.at(-1)?.gpu).toMatchObject({ temperature: 50, load: 0.9 }));
   stop();
-  await vi.waitFor(() => expect(existsSync(ended)).toBe(true), { timeout: 5000 });
+  await until(() => expect(existsSync(ended)).toBe(true));
 });

@@ -10,6 +10,7 @@ import { LogTail } from '../../src/live/log-tail.ts';
 import { LiveServer } from '../../src/live/server.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
 import { StreamViewer, WrittenLog } from './streams.ts';
 
 let place: Workplace;
@@ -41,7 +42,7 @@ const steps = (from: number, to: number) => {
   turn += 1;
   return Array.from({ length: to - from }, (_, index) => trainEvent(from + index, 10 - turn / 7 - index / 1000));
 };
-const hasAll = (viewer: StreamViewer) => vi.waitFor(() => expect(viewer.lines).toEqual(log.lines), { timeout: 5000 });
+const hasAll = (viewer: StreamViewer) => until(() => expect(viewer.lines).toEqual(log.lines));
 
 it('a finished run, then what is written while the viewer looks', async () => {
   log.write(runEvent(), ...steps(0, 1000));
@@ -68,7 +69,7 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   expect(JSON.stringify(viewer.data)).not.toContain(place.folder);
   // A resume may have been given other options.
   log.write({ ...runEvent({ steps: 500, batch: 8, totalBatch: 512 }), resumedFrom: 0 });
-  await vi.waitFor(() => expect(viewer.data.about).toMatchObject({ steps: 500, report: { title: 'run' } }));
+  await until(() => expect(viewer.data.about).toMatchObject({ steps: 500, report: { title: 'run' } }));
   expect(configuration.steps).toBe(400);
 });
 
@@ -83,7 +84,7 @@ it('an H100 in bf16 has a data sheet', async () => {
 it('before there is a run, and before there is a log, viewers wait', async () => {
   rmSync(log.run, { recursive: true });
   const early = view();
-  await vi.waitFor(() => expect(early.told).toContain('quiet'));
+  await until(() => expect(early.told).toContain('quiet'));
   follow();
   expect(early.lines).toEqual([]);
   log = new WrittenLog(log.run);
@@ -98,7 +99,7 @@ it('a torn last line waits until it is whole; bytes that are no text come as lin
   log.writeRaw(line!.slice(0, 20));
   follow();
   const viewer = view();
-  await vi.waitFor(() => expect(viewer.lines).toEqual(log.lines));
+  await until(() => expect(viewer.lines).toEqual(log.lines));
   log.writeRaw(`${line!.slice(20)}\n`);
   await hasAll(viewer);
   expect(viewer.lines.at(-1)).toBe(line);
@@ -110,7 +111,7 @@ it('a line cannot become a message of its own', async () => {
   log.write(...steps(0, 1));
   follow();
   const viewer = view();
-  await vi.waitFor(() => expect(viewer.lines.at(-1)).toBe(log.lines.at(-1)));
+  await until(() => expect(viewer.lines.at(-1)).toBe(log.lines.at(-1)));
   expect(viewer.told).not.toContain('closed');
   expect(viewer.lines).toContain('event: closed');
 });
@@ -121,7 +122,7 @@ it('a line of megabytes harms neither what comes before it nor after it', async 
   log.write(...steps(0, 2));
   follow();
   const viewer = view();
-  await vi.waitFor(() => expect(viewer.lines.at(-1)).toBe(log.lines.at(-1)));
+  await until(() => expect(viewer.lines.at(-1)).toBe(log.lines.at(-1)));
   expect(viewer.lines.filter((line) => line.startsWith('{'))).toEqual(log.lines.filter((line) => line.startsWith('{')));
 });
 
@@ -134,7 +135,7 @@ it('a viewer that comes back goes on after its last event', async () => {
   first.close();
   log.write(...steps(700, 705));
   const again = view(first.lastEventId);
-  await vi.waitFor(() => expect([...first.lines, ...again.lines]).toEqual(log.lines));
+  await until(() => expect([...first.lines, ...again.lines]).toEqual(log.lines));
   expect(again.lines).toHaveLength(log.lines.length - seen);
   expect(again.told).not.toContain('anew');
 });
@@ -145,13 +146,13 @@ it('so too with another server of the same run', async () => {
   const first = view();
   await hasAll(first);
   await server.close();
-  await vi.waitFor(() => expect(first.isClosed).toBe(true));
+  await until(() => expect(first.isClosed).toBe(true));
   expect(first.told.at(-1)).toBe('closed');
   server = await LiveServer.open({ port: 0, host: '127.0.0.1' });
   log.write(...steps(300, 301));
   follow();
   const again = view(first.lastEventId);
-  await vi.waitFor(() => expect(again.lines).toEqual(log.lines.slice(-1)));
+  await until(() => expect(again.lines).toEqual(log.lines.slice(-1)));
 });
 
 it.each([
@@ -192,7 +193,7 @@ it('a viewer that had not read as far as the cut goes on without a word', async 
   log.cut(saved);
   log.write({ ...runEvent(), resumedFrom: 20 }, ...steps(20, 25));
   const again = view(first.lastEventId);
-  await vi.waitFor(() => expect([...first.lines, ...again.lines]).toEqual(log.lines));
+  await until(() => expect([...first.lines, ...again.lines]).toEqual(log.lines));
   expect(again.told).not.toContain('anew');
 });
 
@@ -228,13 +229,13 @@ it('the machine is read only while somebody looks', async () => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   expect(read).not.toHaveBeenCalled();
   const viewer = view();
-  await vi.waitFor(() => expect(viewer.data.machine).toEqual({ processMemory: expect.any(Number) }));
+  await until(() => expect(viewer.data.machine).toEqual({ processMemory: expect.any(Number) }));
   viewer.close();
-  await vi.waitFor(async () => {
+  await until(async () => {
     const calls = read.mock.calls.length;
     await new Promise((resolve) => setTimeout(resolve, 2500));
     expect(read.mock.calls.length).toBe(calls);
-  }, 10_000);
+  });
   read.mockRestore();
 });
 
@@ -256,11 +257,11 @@ it('beyond two hundred viewers there is no room, and room again when one leaves'
   const all = Array.from({ length: 200 }, () => view());
   for (const viewer of all) await hasAll(viewer);
   const late = view();
-  await vi.waitFor(() => expect(late.status).toBe(503));
+  await until(() => expect(late.status).toBe(503));
   all[0]!.close();
-  await vi.waitFor(async () => {
+  await until(async () => {
     const again = view();
-    await vi.waitFor(() => expect(again.status).toBeDefined());
+    await until(() => expect(again.status).toBeDefined());
     expect(again.status).toBe(200);
   });
 });

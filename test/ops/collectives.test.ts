@@ -60,7 +60,7 @@ describe('collectives on the CPU', () => {
     const begun = performance.now();
     const [root] = await together(['all_reduce', 'hang'], 10, { timeoutMilliseconds: 1000 });
     expect(root!.error).toContain('rank 1 has not answered for 1 s');
-    expect(performance.now() - begun).toBeLessThan(10_000);
+    expect(performance.now() - begun).toBeLessThan(60_000);
   });
 
   it('ranks that issue different collectives are told so', async () => {

@@ -7,11 +7,11 @@ const source = (path: string) => fileURLToPath(new URL(`../../src/${path}`, impo
 const program = (text: string) =>
   spawnSync(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', text], {
     encoding: 'utf8',
-    timeout: 60_000,
+    timeout: 100_000,
   });
-const run = (then: string) =>
+const run = (then: string, milliseconds = 500) =>
   program(
-    `import { endLater } from '${source('ranks/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', 500); ${then}`,
+    `import { endLater } from '${source('ranks/last-resort.ts')}'; endLater('cpu', 'rank 1 is gone', ${milliseconds}); ${then}`,
   );
 
 it('ends a process that is stuck', () => {
@@ -21,7 +21,7 @@ it('ends a process that is stuck', () => {
 });
 
 it('leaves alone one that ends', () => {
-  const { status, stderr } = run('process.exitCode = 3');
+  const { status, stderr } = run('process.exitCode = 3', 60_000);
   expect(status).toBe(3);
   expect(stderr).toBe('');
 });

@@ -136,7 +136,7 @@ describe('train --tensorboard', () => {
     };
   };
 
-  it('has the curves of the log, and of a run that was lost and resumed each step once', { timeout: 60_000 }, () => {
+  it('has the curves of the log, and of a run that was lost and resumed each step once', () => {
     place.data({ vocabulary: 128 });
     expect(place.run(train('--stop-after', '30')).code).toBe(0);
     expect(curves(place.path('run'))).toEqual(logged());
@@ -154,7 +154,7 @@ describe('train --tensorboard', () => {
     expect(curves(place.path('run'))).toEqual(logged());
   });
 
-  it('into a folder of its own; one that cannot be is told before training', { timeout: 60_000 }, () => {
+  it('into a folder of its own; one that cannot be is told before training', () => {
     place.data({ vocabulary: 128 });
     expect(place.run(train('boards/a', '--stop-after', '3')).code).toBe(0);
     expect(eventFiles(place.path('run'))).toEqual([]);

@@ -198,7 +198,7 @@ describeBackends(
       expect(existsSync(checkpointsFolder(given.out!))).toBe(false);
     });
 
-    it('can be left out: --skip-spikes, counted, and the same after a resume', { timeout: 120_000 }, async () => {
+    it('can be left out: --skip-spikes, counted, and the same after a resume', async () => {
       using place = new Workplace();
       const random = new Random(4);
       // One token all along, but for a batch of others after 200 steps.
