@@ -206,12 +206,20 @@ export class Device {
     return { available: Number(available[0]), total: Number(total[0]) };
   }
 
-  /** Makes the workspace that ops take their scratch from at least `bytes` large. Call it before the first op. */
+  /**
+   * Makes the workspace that ops take their scratch from at least `bytes` large.
+   * @throws NativeError if there is no memory for it; ops that need one then throw until it is reserved
+   */
   reserveWorkspace(bytes: number): void {
     if (bytes <= (this.#workspace?.bytes ?? 0)) return;
+    // They have the old one's address.
+    this.dropGraphs();
+    this.call('setWorkspace', { workspace: 0n, bytes: 0 });
     this.#workspace?.close();
-    this.#workspace = this.allocate(bytes, 'workspace');
-    this.call('setWorkspace', { workspace: this.#workspace.pointer, bytes });
+    this.#workspace = undefined;
+    const workspace = this.allocate(bytes, 'workspace');
+    this.call('setWorkspace', { workspace: workspace.pointer, bytes });
+    this.#workspace = workspace;
   }
 
   /** Bytes of device memory held, by the name they were allocated under. */

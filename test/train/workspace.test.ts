@@ -1,0 +1,44 @@
+// A workspace that grows after steps were done: nothing goes on with the one that was freed.
+import { expect, it, vi } from 'vitest';
+import { KeyValueCache } from '../../src/model/key-value-cache.ts';
+import { Device } from '../../src/native/device.ts';
+import { Trainer } from '../../src/train/trainer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
+
+const { B: batch, T: sequence } = tinyFixture.batch;
+
+describeBackends('a workspace', (_, kind) => {
+  const open = () => {
+    const device = Device.open({ kind });
+    const options = { batch, sequence, accumulation: 1, weightDecay: 0.1, gradientClip: 1 };
+    return { device, trainer: new Trainer(drawnModel(device), options) };
+  };
+
+  it('that grows between steps, as for a cache, changes none of them', async () => {
+    const { device: first, trainer: alone } = open();
+    using _first = first;
+    const { device: second, trainer } = open();
+    using _second = second;
+    const step = (each: Trainer, index: number) => each.step(index, 1e-2, () => recordedBatch);
+    expect(await step(trainer, 0)).toEqual(await step(alone, 0));
+    // Its workspace takes the place of the one that the step was recorded with.
+    const drop = vi.spyOn(second, 'dropGraphs');
+    second.reserveWorkspace(1 << 24);
+    expect(drop).toHaveBeenCalledOnce();
+    new KeyValueCache(trainer.model, { texts: 2, window: 8 });
+    for (let index = 1; index < 4; index++) expect(await step(trainer, index)).toEqual(await step(alone, index));
+  });
+
+  it('for which there is no memory is one that ops miss, not one that was freed', async () => {
+    const { device, trainer } = open();
+    using _device = device;
+    const step = () => trainer.step(0, 0, () => recordedBatch);
+    const { loss } = await step();
+    const before = device.allocated.get('workspace')!;
+    expect(() => device.reserveWorkspace(2 ** 50)).toThrow('GPT2_OUT_OF_MEMORY');
+    await expect(step()).rejects.toThrow(/workspace/);
+    device.reserveWorkspace(before);
+    expect((await step()).loss).toBe(loss);
+  });
+});
