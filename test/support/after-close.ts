@@ -107,10 +107,10 @@ const scenarios: Record<string, () => Promise<void>> = {
     );
     await refused(() => meanLoss(model, { batch, sequence, batches: 1 }, () => recordedBatch));
     await refused(() => lossesOf(model, [1, 2, 3]));
-    await refused(() => generate(cache, { prompts: [[1]], tokens: 20, seed: 1 }).next());
     await refused(async () => {
       for await (const _ of generation);
     });
+    await refused(() => generate(cache, { prompts: [[1]], tokens: 20, seed: 1 }).next());
     await refused(() => trainer.m.matrices.read());
     const head = { folder: '/nowhere', step: 0, manifest: {} } as unknown as Parameters<BackgroundWriter['write']>[0];
     for (const inPlace of [true, false]) await refused(() => writer.write(head, undefined, { inPlace }));
