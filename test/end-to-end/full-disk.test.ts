@@ -56,7 +56,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       exec 3< <("$@" --steps 2000 --save-every 50 --json --out $disk/run || echo "exit $?")
       while read -r line <&3; do case $line in *'"event":"checkpoint"'*) break; esac; done
       mount --bind $disk $disk
-      for try in {1..200}; do mount -o remount,bind,ro $disk && break; sleep 0.05; done
+      for try in {1..2000}; do mount -o remount,bind,ro $disk && break; sleep 0.05; done
       before=$(ls $disk/run/checkpoints)
       tail -n 2 <&3
       [ "$before" = "$(ls $disk/run/checkpoints)" ] && echo "kept $(wc -w <<<$before)"
