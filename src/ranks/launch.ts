@@ -80,11 +80,17 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
   return { child, ended };
 }
 
-/** Asks a rank to stop, saved, when the process that launched it is gone. */
+/**
+ * Asks a rank to stop, saved, when the process that launched it ends.
+ * @throws Gpt2Error if that has ended already
+ */
 export function stopWithLauncher(): void {
-  if (process.env.GPT2_LAUNCHED !== '1' || !process.channel) return;
+  if (process.env.GPT2_LAUNCHED !== '1') return;
+  // While this program was loaded: the event is over.
+  if (!process.connected)
+    throw new Gpt2Error(`the launcher of rank ${process.env.RANK} has ended; start the run again`);
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
-  process.channel.unref();
+  process.channel?.unref();
 }
 
 function freePort(): Promise<number> {

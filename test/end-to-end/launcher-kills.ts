@@ -1,0 +1,75 @@
+// Kills the launcher of two ranks with SIGKILL soon after its start and looks whether its ranks end too. For
+// launcher-kills.test.ts, and by the dozen for scripts/kill-launchers.ts. Linux only: processes are found in /proc.
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { logPath } from '../../src/runs/paths.ts';
+import type { Workplace } from '../support/cli.ts';
+import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+
+export interface LauncherKill {
+  /** Ranks that had been started when the launcher was killed. */
+  readonly ranks: number;
+  /** Whether the run had begun by then. */
+  readonly trained: boolean;
+  /** Ranks still alive after the time they were given. */
+  readonly orphans: number;
+}
+
+/**
+ * Kills one launcher, and orphans at the end.
+ * @param moment called after the start with the number of ranks found so far; returns when the launcher is to be killed
+ * @param seconds that ranks are given to end
+ */
+export async function killLauncher(
+  place: Workplace,
+  moment: (ranksStarted: () => number) => Promise<void>,
+  seconds: number,
+): Promise<LauncherKill> {
+  const token = randomUUID();
+  const data = existsSync(place.path('data')) ? place.path('data') : rankData(place);
+  const options = ['--data', data, '--steps', '1000000', '--val-every', '0', '--save-every', '0', '--out', token];
+  const launcher = place.start(['train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'], {
+    GPT2_JOB_TOKEN: token,
+  });
+  for (const stream of [launcher.stdout, launcher.stderr]) stream.resume();
+  const ranks = () => ranksWith(token);
+  const ended = once(launcher, 'exit');
+  try {
+    await moment(() => ranks().length);
+    launcher.kill('SIGKILL');
+    await ended;
+    const started = ranks().length;
+    const trained = existsSync(logPath(place.path(token)));
+    const end = performance.now() + seconds * 1000;
+    while (ranks().length > 0 && performance.now() < end) await setTimeout(100);
+    return { ranks: started, trained, orphans: ranks().length };
+  } finally {
+    launcher.kill('SIGKILL');
+    for (const pid of ranks()) process.kill(pid, 'SIGKILL');
+  }
+}
+
+/** Living ranks of the job with a token. */
+const ranksWith = (token: string): number[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      const environment = wordsOf(pid, 'environ');
+      // What a rank starts inherits its environment.
+      return (
+        [`GPT2_JOB_TOKEN=${token}`, 'GPT2_LAUNCHED=1'].every((word) => environment.includes(word)) &&
+        wordsOf(pid, 'cmdline').includes('train')
+      );
+    });
+
+function wordsOf(pid: number, file: 'environ' | 'cmdline'): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, 'latin1').split('\0');
+  } catch {
+    // It has ended, or is another user's.
+    return [];
+  }
+}
