@@ -28,28 +28,27 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   };
   signal?.addEventListener('abort', pass, { once: true });
   const timers: NodeJS.Timeout[] = [];
-  const failed = () => {
-    if (timers.length > 0) return;
-    for (const [rank, { child }] of ranks.entries()) {
-      timers.push(setTimeout(() => child.kill('SIGKILL'), rank === 0 ? rootGraceMilliseconds : graceMilliseconds));
-    }
-  };
+  /** The first that failed: others end over it. */
+  let failed: number | undefined;
   const ends = await Promise.all(
-    ranks.map(async ({ ended }) => {
-      const end = await ended;
-      if (end.code !== 0) failed();
-      return end;
+    ranks.map(async ({ exited, closed }, rank) => {
+      if ((await exited) !== 0 && failed === undefined) {
+        failed = rank;
+        for (const [other, { child }] of ranks.entries()) {
+          timers.push(setTimeout(() => child.kill('SIGKILL'), other === 0 ? rootGraceMilliseconds : graceMilliseconds));
+        }
+      }
+      return closed;
     }),
   );
   for (const timer of timers) clearTimeout(timer);
   signal?.removeEventListener('abort', pass);
-  const [root] = ends as [End, ...End[]];
-  if (root.code === 0 && ends.every(({ code }) => code === 0)) return 0;
+  if (failed === undefined) return 0;
   // Rank 0 has said why, unless it was ended from outside.
-  if (root.code !== null && root.code !== 0) return root.code;
-  const rank = ends.findIndex(({ code }) => code !== 0);
-  const { code, signal: by, said } = ends[rank]!;
-  throw new Gpt2Error(`rank ${rank} ${by ? `was ended by ${by}` : `ended with ${code}`}${said && `: ${said}`}`);
+  const { code: rootCode } = ends[0]!;
+  if (rootCode) return rootCode;
+  const { code, signal: by, said } = ends[failed]!;
+  throw new Gpt2Error(`rank ${failed} ${by ? `was ended by ${by}` : `ended with ${code}`}${said && `: ${said}`}`);
 }
 
 interface End {
@@ -73,11 +72,15 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     said = (said + text).slice(-keptCharacters);
   });
-  const ended = new Promise<End>((resolve) => {
+  const exited = new Promise<number | null>((resolve) => {
+    child.once('error', () => resolve(1));
+    child.once('exit', resolve);
+  });
+  const closed = new Promise<End>((resolve) => {
     child.once('error', ({ message }) => resolve({ code: 1, signal: null, said: message }));
     child.once('close', (code, signal) => resolve({ code, signal, said: said.trim() }));
   });
-  return { child, ended };
+  return { child, exited, closed };
 }
 
 /**

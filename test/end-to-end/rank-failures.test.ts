@@ -215,26 +215,38 @@ describe('train --gpus', () => {
     expect(said).toMatch(/^\nstopping after this step .*\nstopped after \d+ of 1000000 steps and saved; continue with/);
   });
 
-  it.skipIf(!existsSync('/proc/self/task'))(
-    'says which rank was ended from outside where rank 0 cannot (needs Linux)',
-    async () => {
-      const child = place.start(['train', ...endless, '--out', 'root-killed', '--gpus', '2']);
+  describe.skipIf(!existsSync('/proc/self/task'))('says which rank was ended from outside (needs Linux)', () => {
+    /** Runs two ranks, does `harm` to them while they train, and gives what the launcher says in the end. */
+    async function harmed(out: string, harm: (ranks: number[]) => void): Promise<string> {
+      const child = place.start(['train', ...endless, '--out', out, '--gpus', '2']);
       let said = '';
       child.stderr.setEncoding('utf8').on('data', (text: string) => {
         said += text;
       });
       child.stdout.resume();
-      const path = logPath(place.path('root-killed'));
+      const path = logPath(place.path(out));
       while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
-      const children = childrenOf(child.pid!);
-      process.kill(children[0]!, 'SIGKILL');
+      const ranks = childrenOf(child.pid!);
+      harm(ranks);
       const [code] = (await once(child, 'close')) as [number];
       expect(code).toBe(1);
+      for (const rank of ranks) expect(() => process.kill(rank, 0)).toThrow('ESRCH');
+      return said;
+    }
+
+    it('where rank 0 cannot', async () => {
+      const said = await harmed('root-killed', ([root]) => process.kill(root!, 'SIGKILL'));
       expect(said).toBe('rank 0 was ended by SIGKILL\n');
-      // The other has ended over it.
-      expect(() => process.kill(children[1]!, 0)).toThrow('ESRCH');
-    },
-  );
+    });
+
+    it('where rank 0 hangs and is ended over it', async () => {
+      const said = await harmed('root-hangs', ([root, other]) => {
+        process.kill(root!, 'SIGSTOP');
+        process.kill(other!, 'SIGKILL');
+      });
+      expect(said).toBe('rank 1 was ended by SIGKILL\n');
+    });
+  });
 
   it('says that its port is busy', async () => {
     const server = createServer().listen(0, '127.0.0.1');
