@@ -1,9 +1,11 @@
 // Kills the launcher of two CPU ranks at random moments of its first seconds, and counts the ranks that go on without it:
-// test/end-to-end/launcher-kills.ts.
+// test/end-to-end/launcher-kills.ts. The program is dist/, as `npm run build:ts` leaves it.
 //
 //   node --import tsx scripts/kill-launchers.ts [--kills 50] [--within 2] [--wait 10] [--seed 1]
+import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { packageRoot } from '../src/package-root.ts';
 import { killLauncher, type LauncherKill } from '../test/end-to-end/launcher-kills.ts';
 import { Workplace } from '../test/support/cli.ts';
 import { Random } from '../test/support/tensors.ts';
@@ -16,12 +18,13 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
   },
 });
+const program = [join(packageRoot, 'dist/cli.js')];
 using place = new Workplace();
 const random = new Random(Number(values.seed));
 const kills: LauncherKill[] = [];
 while (kills.length < Number(values.kills)) {
   const milliseconds = random.uniform() * Number(values.within) * 1000;
-  const kill = await killLauncher(place, () => setTimeout(milliseconds), Number(values.wait));
+  const kill = await killLauncher(place, () => setTimeout(milliseconds), Number(values.wait), program);
   if (kill.orphans > 0) console.log(`killed after ${milliseconds.toFixed(0)} ms: ${kill.orphans} orphans`);
   kills.push(kill);
 }

@@ -1,11 +1,12 @@
 // Kills the launcher of two ranks with SIGKILL soon after its start and looks whether its ranks end too. For
 // launcher-kills.test.ts, and by the dozen for scripts/kill-launchers.ts. Linux only: processes are found in /proc.
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { logPath } from '../../src/runs/paths.ts';
-import type { Workplace } from '../support/cli.ts';
+import { command, type Workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
 export interface LauncherKill {
@@ -21,19 +22,20 @@ export interface LauncherKill {
  * Kills one launcher, and orphans at the end.
  * @param moment called after the start with the number of ranks found so far; returns when the launcher is to be killed
  * @param seconds that ranks are given to end
+ * @param program what node runs: the sources, or dist/cli.js, which is loaded in less time
  */
 export async function killLauncher(
   place: Workplace,
   moment: (ranksStarted: () => number) => Promise<void>,
   seconds: number,
+  program = command,
 ): Promise<LauncherKill> {
   const token = randomUUID();
-  const data = existsSync(place.path('data')) ? place.path('data') : rankData(place);
-  const options = ['--data', data, '--steps', '1000000', '--val-every', '0', '--save-every', '0', '--out', token];
-  const launcher = place.start(['train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'], {
-    GPT2_JOB_TOKEN: token,
-  });
-  for (const stream of [launcher.stdout, launcher.stderr]) stream.resume();
+  if (!existsSync(place.path('data'))) rankData(place);
+  const options = ['--steps', '1000000', '--val-every', '0', '--save-every', '0', '--out', token];
+  const args = [...program, 'train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'];
+  const environment = { ...process.env, GPT2_JOB_TOKEN: token };
+  const launcher = spawn(process.execPath, args, { cwd: place.folder, env: environment, stdio: 'ignore' });
   const ranks = () => ranksWith(token);
   const ended = once(launcher, 'exit');
   try {
