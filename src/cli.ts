@@ -4,35 +4,45 @@
 import { closeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { CommanderError } from 'commander';
-import { program } from './commands/program.ts';
 import { Gpt2Error, ToldError } from './errors.ts';
 import { asTyped } from './package-root.ts';
+import { announcements, demands, exitCodeOf } from './signals.ts';
 
 /** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
 const sameSignalMilliseconds = 500;
 
-/** What a run is asked to stop by, and the exit code that says so. A write to a terminal that was closed is EIO. */
-const exitCodes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, EIO: 129, EPIPE: 141 } as const;
+/** A write to a terminal that was closed is EIO. */
+const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as const;
 
 let running: AbortController | undefined;
 
-/** The returned signal is aborted, its reason the exit code, when the run shall stop; a second demand exits at once. */
+/** Without a run SIGUSR1 ends the program, as it does any other; Node would open its debugger on a port. */
+const endByUser1 = () => void process.kill(process.pid, 'SIGUSR1');
+process.once('SIGUSR1', endByUser1);
+
+/**
+ * The returned signal is aborted, its reason the exit code, when the run shall stop. A second demand exits at once; an announcement
+ * never does: Slurm sends SIGUSR1, then SIGTERM while the run is being saved.
+ */
 function interruption(how?: 'quiet'): AbortSignal {
   const controller = new AbortController();
   running = controller;
+  const stop = (name: NodeJS.Signals, hint: string) => {
+    if (controller.signal.aborted) return;
+    controller.abort(exitCodeOf(name));
+    if (how !== 'quiet') process.stderr.write(`\nstopping after this step${hint}\n`);
+  };
   let first: number | undefined;
-  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  for (const name of demands) {
     process.on(name, () => {
       const now = performance.now();
-      if (first === undefined) {
-        first = now;
-        controller.abort(exitCodes[name]);
-        if (how !== 'quiet') process.stderr.write('\nstopping after this step (again: at once, unsaved)\n');
-      } else if (now - first > sameSignalMilliseconds) {
-        process.exit(exitCodes[name]);
-      }
+      first ??= now;
+      stop(name, ' (again: at once, unsaved)');
+      if (now - first > sameSignalMilliseconds) process.exit(exitCodeOf(name));
     });
   }
+  for (const name of announcements) process.on(name, () => stop(name, `, on ${name}`));
+  process.off('SIGUSR1', endByUser1);
   return controller.signal;
 }
 
@@ -63,6 +73,8 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
+// After SIGUSR1 is listened for: loading takes a while.
+const { program } = await import('./commands/program.ts');
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));
 process.stderr.on('error', (error) => stopUnread('standard error', error));

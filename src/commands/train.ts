@@ -37,11 +37,12 @@ Examples:
                                                      fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
   npm run train -- --steps 400 --serve               the run as it goes, at http://127.0.0.1:8042/
 
-Ctrl-C (or SIGTERM) finishes the step, saves and exits; --resume continues from there, bit for bit.
+Ctrl-C finishes the step, saves and exits; so do SIGTERM, SIGHUP and SIGQUIT, and what batch systems announce the end with: SIGUSR1,
+SIGUSR2, SIGXCPU, SIGALRM. --resume continues from there, bit for bit.
 `;
 
 /**
- * @param interruption called when the run starts; gives the signal that Ctrl-C and SIGTERM abort. `quiet` leaves it to another
+ * @param interruption called when the run starts; gives the signal that Ctrl-C and its like abort. `quiet` leaves it to another
  * process to say so
  */
 export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {

@@ -4,14 +4,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { Gpt2Error } from '../errors.ts';
+import { signalOf } from '../signals.ts';
 
 /** How long ranks may take to end by themselves when one has failed; rank 0 may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
 /** Of what a rank other than 0 says, its last characters are kept. */
 const keptCharacters = 4000;
-
-const signalOf: Readonly<Record<number, NodeJS.Signals>> = { 129: 'SIGHUP', 130: 'SIGINT', 143: 'SIGTERM' };
 
 /**
  * Runs `count` ranks to their end. Rank 0 has this process's standard streams.
@@ -24,7 +23,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   const token = process.env.GPT2_JOB_TOKEN || randomBytes(32).toString('hex');
   const ranks = Array.from({ length: count }, (_, rank) => start(rank, count, { port, token }));
   const pass = () => {
-    for (const { child } of ranks) child.kill(signalOf[signal?.reason as number] ?? 'SIGTERM');
+    for (const { child } of ranks) child.kill(signalOf(signal?.reason) ?? 'SIGTERM');
   };
   signal?.addEventListener('abort', pass, { once: true });
   const timers: NodeJS.Timeout[] = [];

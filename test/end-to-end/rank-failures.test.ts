@@ -200,19 +200,25 @@ describe('a job', () => {
 describe('train --gpus', () => {
   const endless = [...tinyRanks, ...sharedSteps, ...'--steps 1000000 --val-every 0'.split(' ')];
 
-  it('passes Ctrl-C on, and all ranks stop, saved', async () => {
-    const child = place.start(['train', ...endless, '--out', 'interrupted', '--gpus', '2']);
+  it.each([
+    ['SIGINT', 130, ' (again: at once, unsaved)'],
+    ['SIGUSR1', 138, ', on SIGUSR1'],
+  ] as const)('passes %s on, and all ranks stop, saved', async (signal, exitCode, hint) => {
+    const out = `stopped-by-${signal}`;
+    const child = place.start(['train', ...endless, '--out', out, '--gpus', '2']);
     let said = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       said += text;
     });
     child.stdout.resume();
-    const path = logPath(place.path('interrupted'));
+    const path = logPath(place.path(out));
     while (!existsSync(path) || readFileSync(path, 'utf8').split('\n').length < 5) await setTimeout(20);
-    child.kill('SIGINT');
+    child.kill(signal);
     const [code] = (await once(child, 'close')) as [number];
-    expect(code, said).toBe(130);
-    expect(said).toMatch(/^\nstopping after this step .*\nstopped after \d+ of 1000000 steps and saved; continue with/);
+    expect(code, said).toBe(exitCode);
+    const [, stopping, stopped] = said.split('\n');
+    expect(stopping).toBe(`stopping after this step${hint}`);
+    expect(stopped).toMatch(/^stopped after \d+ of 1000000 steps and saved; continue with/);
   });
 
   describe.skipIf(!existsSync('/proc/self/task'))('says which rank was ended from outside (needs Linux)', () => {

@@ -206,9 +206,16 @@ it.each([
   ['SIGINT', 130],
   ['SIGTERM', 143],
   ['SIGHUP', 129],
+  ['SIGQUIT', 131],
+  // What batch systems announce the end with; Node's own answer to the first is a debugger that listens on a port.
+  ['SIGUSR1', 138],
+  ['SIGUSR2', 140],
+  ['SIGALRM', 142],
+  ['SIGXCPU', 152],
 ] as const)('%s finishes the step, saves and exits with %i; the run can be continued', async (signal, code) => {
   const out = `stopped-by-${signal}`;
   const child = place.start(train(out, '--steps', '100000', '--val-every', '0'));
+  onTestFinished(() => void child.kill('SIGKILL'));
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => {
     text += chunk.toString();
@@ -231,6 +238,24 @@ it.each([
   expect(saved[0]).toBe(`step-${String(steps).padStart(8, '0')}`);
   run(['train', '--out', out, '--resume', '--stop-after', String(steps + 1)]);
   expect(readRun(place.path(out)).series.train.length).toBe(steps + 1);
+});
+
+it('SIGUSR1 ends a command that is no run, and opens no debugger', async () => {
+  run(train('shown', '--steps', '1'));
+  const child = place.start(['report', 'shown', '--serve', '--port', '0']);
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+  }
+  const closed = once(child, 'close');
+  while (!said.includes('http://') && child.exitCode === null) await setTimeout(20);
+  child.kill('SIGUSR1');
+  while (child.exitCode === null && child.signalCode === null && !/debugger|inspector/i.test(said))
+    await setTimeout(20);
+  child.kill('SIGKILL');
+  expect(await closed, said).toEqual([null, 'SIGUSR1']);
 });
 
 const savedStep = (out: string) => readdirSync(place.path(out, 'checkpoints'));

@@ -1,4 +1,5 @@
-// Ctrl-C twice: the first asks the run to stop, saved; the second ends it at once, in the middle of that save.
+// A second signal while a run that was asked to stop is saved: a second Ctrl-C ends it at once, what follows an announcement
+// does not.
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -11,28 +12,34 @@ import { Workplace } from '../support/cli.ts';
 /** A checkpoint of 540 MB: longer to write than signals count as one. */
 const model = '--layers 6 --channels 512 --heads 8 --context 16 --seq 16 --batch 1 --device cpu';
 
-it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint whole', async () => {
-  using place = new Workplace();
+/** Starts a run, asks it to stop, and gives it while it is being saved. */
+async function savingRun(place: Workplace, signal: NodeJS.Signals) {
   place.data();
   const options = '--steps 1000 --save-every 2 --keep 1 --val-every 0 --sample-every 0 --data data --out run --json';
   const child = place.start(['train', ...model.split(' '), ...options.split(' ')]);
   onTestFinished(() => void child.kill('SIGKILL'));
-  const closed = once(child, 'close');
+  const closed = once(child, 'close') as Promise<[number]>;
   let errors = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors += text;
   });
   for await (const line of createInterface(child.stdout)) if (line.includes('"event":"checkpoint"')) break;
   child.stdout.resume();
-  process.kill(-child.pid!, 'SIGINT');
+  process.kill(-child.pid!, signal);
   while (!errors.includes('stopping after this step')) await setTimeout(5);
   await setTimeout(520);
   expect(child.exitCode, 'the save was done before the second signal: make the model larger').toBeNull();
+  return { child, closed, errors: () => errors };
+}
+
+it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint whole', async () => {
+  using place = new Workplace();
+  const { child, closed, errors } = await savingRun(place, 'SIGINT');
   process.kill(-child.pid!, 'SIGINT');
   const [code] = await closed;
-  expect(code, errors).toBe(130);
+  expect(code, errors()).toBe(130);
   // Whoever waits for the save says that it is done.
-  expect(errors).not.toContain('and saved');
+  expect(errors()).not.toContain('and saved');
 
   const folder = checkpointsFolder(place.path('run'));
   const { checkpoint, damaged } = newestValidCheckpoint(folder);
@@ -42,4 +49,13 @@ it('a second Ctrl-C ends a run while it saves, and leaves the last checkpoint wh
   expect(resumed.code, resumed.stderr).toBe(0);
   // What the interrupted save had begun is gone.
   expect(readdirSync(folder)).toEqual([`step-${String(next).padStart(8, '0')}`]);
+});
+
+it('SIGTERM after SIGUSR1, as Slurm sends them, leaves the save alone', async () => {
+  using place = new Workplace();
+  const { child, closed, errors } = await savingRun(place, 'SIGUSR1');
+  process.kill(-child.pid!, 'SIGTERM');
+  const [code] = await closed;
+  expect(code, errors()).toBe(138);
+  expect(errors()).toMatch(/stopped after \d+ of 1000 steps and saved/);
 });

@@ -19,7 +19,7 @@ const layers: readonly (readonly string[])[] = [
   ['shards', 'tokenizer', 'model'],
   ['ops'],
   ['native'],
-  ['package-root.ts', 'errors.ts'],
+  ['package-root.ts', 'errors.ts', 'signals.ts'],
 ];
 
 const place = (path: string): string => relative(source, path).split(sep)[0]!;
