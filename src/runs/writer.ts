@@ -155,12 +155,23 @@ export class RunLog {
     }
   }
 
-  /** Sees what is written onto the disk and closes the log; a second time does nothing. */
+  /**
+   * Sees what is written onto the disk and closes the log; a second time does nothing.
+   * @throws Gpt2Error if the disk may not have it all
+   */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    fsyncSync(this.#file);
-    closeSync(this.#file);
+    try {
+      try {
+        fsyncSync(this.#file);
+      } finally {
+        closeSync(this.#file);
+      }
+    } catch (cause) {
+      const { message } = cause as Error;
+      throw new Gpt2Error(`${this.#path} may lack its last lines: ${message}; check the disk`, { cause });
+    }
   }
 }
 

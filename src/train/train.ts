@@ -63,6 +63,14 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
     } finally {
       await session.close();
     }
+  } catch (error) {
+    try {
+      run.close();
+    } catch (closing) {
+      // What ended the run counts.
+      notice((closing as Error).message);
+    }
+    throw error;
   } finally {
     run.close();
   }
