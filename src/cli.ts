@@ -1,8 +1,6 @@
 #!/usr/bin/env node
 // Runs the program. The only file that sets the exit code and listens for signals; what there is to run is in
 // commands/program.ts.
-import { closeSync } from 'node:fs';
-import { isatty } from 'node:tty';
 import { CommanderError } from 'commander';
 import { Gpt2Error, ToldError } from './errors.ts';
 import { asTyped } from './package-root.ts';
@@ -78,11 +76,6 @@ const { program } = await import('./commands/program.ts');
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));
 process.stderr.on('error', (error) => stopUnread('standard error', error));
-const terminals = [0, 1, 2].filter(isatty);
-process.on('exit', () => {
-  // Node gives a terminal back as it found it, and aborts where one that was closed does not take it.
-  for (const descriptor of terminals) if (!isatty(descriptor)) closeSync(descriptor);
-});
 try {
   await root.parseAsync(process.argv);
 } catch (error) {

@@ -7,6 +7,10 @@ import koffi, { type LibraryHandle } from 'koffi';
 import { Gpt2Error } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
+import { replaceFailedStreamsAtExit } from './standard-streams.ts';
+
+// Here, since importing koffi is what makes it needed.
+replaceFailedStreamsAtExit();
 
 /** The library's file name without path: libgpt2-cpu.so or libgpt2-cuda.so. */
 export type LibraryKind = 'cpu' | 'cuda';
