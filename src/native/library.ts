@@ -37,7 +37,7 @@ const mendOf = (kind: LibraryKind): string =>
 
 /**
  * Loads a library once per process.
- * @throws Gpt2Error if it is not built, cannot be loaded, or speaks another ABI version
+ * @throws Gpt2Error if it is not built, cannot be loaded, speaks another ABI version, or lacks functions
  */
 export function loadLibrary(kind: LibraryKind): Bindings {
   const path = libraryPath(kind);
@@ -50,7 +50,12 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   }
   const library = open(path, mend);
   checkVersion(library, path, mend);
-  const bindings = bind(library);
+  let bindings: Bindings;
+  try {
+    bindings = bind(library);
+  } catch (cause) {
+    throw new Gpt2Error(`${path} is not a whole library of gpt2.ts: ${(cause as Error).message}; ${mend}`, { cause });
+  }
   loaded.set(path, bindings);
   return bindings;
 }

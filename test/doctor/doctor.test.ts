@@ -1,9 +1,11 @@
 // What the doctor finds here, and what it says of a machine that lacks something.
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Check } from '../../src/doctor/check.ts';
 import { checkKernels } from '../../src/doctor/kernels.ts';
 import { checkFolder, checkNode, checkTools } from '../../src/doctor/machine.ts';
+import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -25,11 +27,17 @@ it('finds this machine fit to train, line by line and as JSON', () => {
   );
 });
 
-it('says what mends a library that is not there, or is none', () => {
+it('says what mends a library that is not there, is none, or lacks functions', () => {
   writeFileSync(place.path('cpu-text.so'), 'no library');
+  writeFileSync(place.path('part.c'), `int gpt2_abi_version(void) { return ${abiVersion}; }`);
+  execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('cpu-part.so'), place.path('part.c')]);
   for (const [library, found] of [
     ['cpu-nowhere.so', /^FAIL {2}cpu library +there is no .*cpu-nowhere\.so\n +-> correct or unset GPT2_LIBRARY$/m],
     ['cpu-text.so', /^FAIL {2}cpu library +.*cpu-text\.so cannot be loaded: .*\n +-> correct or unset GPT2_LIBRARY$/m],
+    [
+      'cpu-part.so',
+      /^FAIL {2}cpu library +.*cpu-part\.so is not a whole library.*\n +-> correct or unset GPT2_LIBRARY$/m,
+    ],
   ] as const) {
     const { code, stdout, stderr } = place.run(['doctor'], { GPT2_LIBRARY: place.path(library) });
     expect(code).toBe(1);

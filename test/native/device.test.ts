@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { NativeError, ShapeError } from '../../src/errors.ts';
+import { Gpt2Error, NativeError, ShapeError } from '../../src/errors.ts';
+import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
@@ -39,6 +40,17 @@ describe('loading', () => {
     execFileSync('cc', ['-shared', '-fPIC', '-o', path, source]);
     vi.stubEnv('GPT2_LIBRARY', path);
     expect(() => Device.open({ kind: 'cpu' })).toThrow(new RegExp(`ABI version 99, this program needs \\d+; ${mend}`));
+  });
+
+  it('a library that lacks functions is refused', () => {
+    const source = join(folder, 'part.c');
+    writeFileSync(source, `int gpt2_abi_version(void) { return ${abiVersion}; }`);
+    const path = join(folder, 'part.so');
+    execFileSync('cc', ['-shared', '-fPIC', '-o', path, source]);
+    vi.stubEnv('GPT2_LIBRARY', path);
+    const open = () => Device.open({ kind: 'cpu' });
+    expect(open).toThrow(Gpt2Error);
+    expect(open).toThrow(new RegExp(`part\\.so is not a whole library of gpt2\\.ts: .*gpt2_\\w+.*; ${mend}`));
     rmSync(folder, { recursive: true });
   });
 });
