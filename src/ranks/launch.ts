@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { Gpt2Error } from '../errors.ts';
 import { signalOf } from '../signals.ts';
+import { masterPort } from './place.ts';
 
 /** How long ranks may take to end by themselves when one has failed; rank 0 may be writing a checkpoint. */
 const graceMilliseconds = 3000;
@@ -19,7 +20,7 @@ const keptCharacters = 4000;
  * @throws Gpt2Error saying which rank was ended by what, where no rank could say it itself
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<number> {
-  const port = process.env.MASTER_PORT || String(await freePort());
+  const port = String(masterPort() ?? (await freePort()));
   const token = process.env.GPT2_JOB_TOKEN || randomBytes(32).toString('hex');
   const ranks = Array.from({ length: count }, (_, rank) => start(rank, count, { port, token }));
   const pass = () => {

@@ -25,6 +25,12 @@ export interface Place {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
+/** As many as --gpus takes. */
+const mostRanks = 65_536;
+const mostPort = 65_535;
+/** What a timer of Node counts to in milliseconds. */
+const mostSeconds = 2_147_483;
+
 /** What a launcher says, before defaults. */
 interface Told {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
@@ -39,21 +45,24 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   const told = torchForm(environment) ?? slurmForm(environment) ?? openMpiForm(environment);
   if (!told) return undefined;
   const { names, job } = told;
-  const rank = whole(environment, names.rank, 0);
-  const ranks = whole(environment, names.ranks, 1);
+  const rank = whole(environment, names.rank, 0, mostRanks - 1);
+  const ranks = whole(environment, names.ranks, 1, mostRanks);
   if (ranks === 1) return undefined;
   if (rank >= ranks) throw new UsageError(`${names.rank} is ${rank}, but ${names.ranks} is ${ranks}`);
-  const localRank = environment[names.localRank] === undefined ? rank : whole(environment, names.localRank, 0);
-  const localRanks = environment[names.localRanks] === undefined ? 1 : whole(environment, names.localRanks, 1);
+  const { [names.localRank]: local, [names.localRanks]: locals } = environment;
+  const localRank = local === undefined ? rank : whole(environment, names.localRank, 0, ranks - 1);
+  const localRanks = locals === undefined ? 1 : whole(environment, names.localRanks, 1, mostRanks);
   const host = environment.MASTER_ADDR ?? told.host;
   if (!host) throw new UsageError(`MASTER_ADDR is not set: the machine of rank 0, as rank ${rank} reaches it`);
   const port = told.port ?? derivedPort(job);
+  const seconds = (name: string, otherwise: number) =>
+    environment[name] ? whole(environment, name, 1, mostSeconds) : otherwise;
   return {
     ...{ rank, ranks, localRank, localRanks, host, port },
     gpu: /^[^,]+$/.test(environment.CUDA_VISIBLE_DEVICES ?? '') ? 0 : localRank,
     token: environment.GPT2_JOB_TOKEN || derivedToken(job ?? `${host}:${port}:${ranks}`),
-    joinSeconds: environment.GPT2_JOIN_SECONDS ? whole(environment, 'GPT2_JOIN_SECONDS', 1) : 300,
-    silenceSeconds: environment.GPT2_SILENCE_SECONDS ? whole(environment, 'GPT2_SILENCE_SECONDS', 1) : 20,
+    joinSeconds: seconds('GPT2_JOIN_SECONDS', 300),
+    silenceSeconds: seconds('GPT2_SILENCE_SECONDS', 20),
   };
 }
 
@@ -66,12 +75,12 @@ function torchForm(environment: Environment): Told | undefined {
     names: { rank: 'RANK', ranks: 'WORLD_SIZE', localRank: 'LOCAL_RANK', localRanks: 'LOCAL_WORLD_SIZE' },
     job: TORCHELASTIC_RUN_ID && `torchrun ${TORCHELASTIC_RUN_ID} ${MASTER_PORT}`,
     host: undefined,
-    port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1) + (isTaken ? 1 : 0),
+    port: masterPort(environment, isTaken ? 1 : 0),
   };
 }
 
 function slurmForm(environment: Environment): Told | undefined {
-  const { SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_NTASKS, SLURM_JOB_ID, SLURM_STEP_ID, MASTER_PORT } = environment;
+  const { SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_NTASKS, SLURM_JOB_ID, SLURM_STEP_ID } = environment;
   if (SLURM_PROCID === undefined || (SLURM_STEP_NUM_TASKS ?? SLURM_NTASKS) === undefined) return undefined;
   // A batch script has them too; its ranks are what srun starts from it.
   if (SLURM_JOB_ID !== undefined && SLURM_STEP_ID === undefined) return undefined;
@@ -85,12 +94,12 @@ function slurmForm(environment: Environment): Told | undefined {
     },
     job: SLURM_JOB_ID && `slurm ${SLURM_JOB_ID}.${SLURM_STEP_ID}`,
     host: nodes && firstNode(nodes),
-    port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1),
+    port: masterPort(environment),
   };
 }
 
 function openMpiForm(environment: Environment): Told | undefined {
-  const { OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE, MASTER_PORT } = environment;
+  const { OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE } = environment;
   if (OMPI_COMM_WORLD_RANK === undefined || OMPI_COMM_WORLD_SIZE === undefined) return undefined;
   const job = environment.PMIX_NAMESPACE ?? environment.OMPI_MCA_ess_base_jobid;
   return {
@@ -102,7 +111,7 @@ function openMpiForm(environment: Environment): Told | undefined {
     },
     job: job && `mpirun ${job}`,
     host: OMPI_COMM_WORLD_LOCAL_SIZE === OMPI_COMM_WORLD_SIZE ? '127.0.0.1' : undefined,
-    port: MASTER_PORT === undefined ? undefined : whole(environment, 'MASTER_PORT', 1),
+    port: masterPort(environment),
   };
 }
 
@@ -116,12 +125,18 @@ export function firstNode(nodes: string): string {
   return `${match[1]}${match[2] ?? ''}${match[3] ?? ''}`;
 }
 
-function whole(environment: Environment, name: string, least: number): number {
+/** MASTER_PORT, or so many beyond it; undefined where it is not set. @throws UsageError */
+export function masterPort(environment: Environment = process.env, beyond = 0): number | undefined {
+  if (!environment.MASTER_PORT) return undefined;
+  return whole(environment, 'MASTER_PORT', 1, mostPort - beyond) + beyond;
+}
+
+function whole(environment: Environment, name: string, least: number, most: number): number {
   const text = environment[name];
   const value = /^\d{1,9}$/.test(text ?? '') ? Number(text) : Number.NaN;
-  if (value >= least) return value;
+  if (value >= least && value <= most) return value;
   throw new UsageError(
-    `the environment variable ${name} must be a whole number of at least ${least}, not ${JSON.stringify(text)}`,
+    `the environment variable ${name} must be a whole number from ${least} to ${most}, not ${JSON.stringify(text)}`,
   );
 }
 

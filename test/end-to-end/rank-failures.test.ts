@@ -286,6 +286,11 @@ describe('train --gpus', () => {
     const auto = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', 'auto']);
     expect(auto.code).toBe(2);
     expect(auto.stderr).toBe('--batch auto is for one GPU; give --batch a number with --gpus\n');
+    const port = place.run(['train', ...tinyRanks, '--gpus', '2'], { MASTER_PORT: '99999' });
+    expect(port.code).toBe(2);
+    expect(port.stderr).toBe(
+      'the environment variable MASTER_PORT must be a whole number from 1 to 65535, not "99999"\n',
+    );
     const evaluation = place.run(['eval', '--model', 'none', '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
     expect(evaluation.code).toBe(2);
     expect(evaluation.stderr).toContain('--gpus 2, but they would run on the CPU here');

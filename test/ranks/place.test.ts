@@ -82,7 +82,17 @@ describe('a place', () => {
 
   it.each([
     [{ ...torch, RANK: '8' }, 'RANK is 8, but WORLD_SIZE is 8'],
-    [{ ...torch, WORLD_SIZE: 'two' }, 'WORLD_SIZE must be a whole number of at least 1, not "two"'],
+    [{ ...torch, WORLD_SIZE: 'two' }, 'WORLD_SIZE must be a whole number from 1 to 65536, not "two"'],
+    [{ ...torch, WORLD_SIZE: '999999999' }, 'WORLD_SIZE must be a whole number from 1 to 65536, not "999999999"'],
+    [{ ...torch, LOCAL_RANK: '8' }, 'LOCAL_RANK must be a whole number from 0 to 7, not "8"'],
+    [{ ...torch, LOCAL_WORLD_SIZE: '0' }, 'LOCAL_WORLD_SIZE must be a whole number from 1 to 65536, not "0"'],
+    [{ ...torch, MASTER_PORT: '99999' }, 'MASTER_PORT must be a whole number from 1 to 65535, not "99999"'],
+    [{ ...slurm, MASTER_PORT: '65536' }, 'MASTER_PORT must be a whole number from 1 to 65535, not "65536"'],
+    [
+      { ...torch, MASTER_PORT: '65535', TORCHELASTIC_USE_AGENT_STORE: 'True' },
+      'MASTER_PORT must be a whole number from 1 to 65534, not "65535"',
+    ],
+    [{ ...torch, GPT2_JOIN_SECONDS: '2147484' }, 'GPT2_JOIN_SECONDS must be a whole number from 1 to 2147483'],
     [{ ...torch, RANK: '' }, 'RANK must be a whole number'],
     [{ ...torch, MASTER_PORT: undefined }, 'MASTER_PORT is not set'],
     [{ ...torch, MASTER_ADDR: undefined }, 'MASTER_ADDR is not set'],
