@@ -82,21 +82,25 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
 /** How many parts a rank's optimizer state is one of. */
 export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
-/** How many ranks a run is to have: as given, else as the run that is resumed says. A file of options is read by then. */
+/**
+ * How many ranks a run is to have: as given, else as the run that is resumed says. A file of options is read by then.
+ * @throws UsageError for what the options alone show to be wrong, before any process is started
+ */
 export function wantedRanks(given: TrainOptions): number {
-  const { resume, out, ranks = resume ? ranksOfRun(out) : 1 } = given;
-  // What is wrong from the command line alone is said before any process is started.
-  if (ranks > 1 && !resume) {
-    const kind = selectKind(given.device ?? 'auto');
-    refuseAccidentalCpu(checkOptions({ ...given, ranks }, kind), kind);
-    refuseAutoBatch(given.batch, ranks);
+  const now = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  const options: TrainOptions = { ...optionsOfRun(given), ...now };
+  const { ranks = 1 } = options;
+  if (ranks > 1) {
+    const kind = selectKind(options.device ?? 'auto');
+    refuseAccidentalCpu(checkOptions(options, kind), kind);
+    refuseAutoBatch(options.batch, ranks);
   }
   return ranks;
 }
 
-/** What is wrong with the run or its file is said where it is resumed. */
-const ranksOfRun = (out: string | undefined): number =>
-  out !== undefined && existsSync(configPath(out)) ? (readOptionsFile(configPath(out)).ranks ?? 1) : 1;
+/** Those that a resumed run's config.json has. */
+const optionsOfRun = ({ resume, out }: TrainOptions): TrainOptions =>
+  resume && out !== undefined && existsSync(configPath(out)) ? readOptionsFile(configPath(out)) : {};
 
 /** Options with those of --config beneath them. */
 export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>

@@ -2,13 +2,13 @@
 // stranger, a busy port, Ctrl-C, other launchers. On the CPU; over NCCL in test/gpu/ranks.test.ts.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import { checkpointsFolder, logPath } from '../../src/runs/paths.ts';
+import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
@@ -286,6 +286,13 @@ describe('train --gpus', () => {
     const auto = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', 'auto']);
     expect(auto.code).toBe(2);
     expect(auto.stderr).toBe('--batch auto is for one GPU; give --batch a number with --gpus\n');
+    mkdirSync(place.path('twelve'));
+    writeFileSync(configPath(place.path('twelve')), JSON.stringify({ ranks: 12, device: 'cpu', totalBatch: 96 }));
+    const resumed = place.run(['train', ...tinyRanks, '--out', 'twelve', '--resume']);
+    expect(resumed.code).toBe(2);
+    expect(resumed.stderr).toBe(
+      '--total-batch 96 is not a multiple of --batch 4 x --seq 16 x --gpus 12 = 768 tokens; take one that is\n',
+    );
     const port = place.run(['train', ...tinyRanks, '--gpus', '2'], { MASTER_PORT: '99999' });
     expect(port.code).toBe(2);
     expect(port.stderr).toBe(
