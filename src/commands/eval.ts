@@ -1,7 +1,7 @@
 // `eval`: how good a trained model is, on any data set. The figures go to stdout, what is said besides to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
-import { ToldError, UsageError } from '../errors.ts';
+import { Gpt2Error, ToldError, UsageError } from '../errors.ts';
 import {
   agree,
   checkInferenceMemory,
@@ -106,11 +106,11 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   refuseAutoBatch(batch, count);
   if (place) {
     stopWithLauncher();
-    await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks));
+    refuseNoNumber(await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks)));
     return;
   }
   if (count === 1) {
-    await evaluateModel(flags);
+    refuseNoNumber(await evaluateModel(flags));
     return;
   }
   const code = await launchRanks(count);
@@ -119,8 +119,21 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
 
 const tell = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Of several ranks, 0 says what comes of it. */
-async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
+interface Loss {
+  readonly loss: number;
+  readonly model: string;
+  readonly data: string;
+}
+
+/** A script that asks whether a model is any good goes by the exit code. @throws Gpt2Error */
+function refuseNoNumber(found: Loss | undefined): void {
+  if (!found || Number.isFinite(found.loss)) return;
+  const { loss, model, data } = found;
+  throw new Gpt2Error(`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`);
+}
+
+/** Of several ranks, 0 says what comes of it. @returns the loss, where there was data */
+async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
@@ -166,10 +179,12 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
   const progress = new StatusLine(isHeard);
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
+  let loss: Loss | undefined;
   if (data) {
     const options = { ...sizes, ...data, batches: flags.steps, notice, progress: progress.show, ranks };
     const evaluation = await evaluate(model, options);
     progress.clear();
+    loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
     results.push({ data: data.folder, role: flags.role, ...evaluation });
     if (isHeard && !flags.json)
       process.stdout.write(lossLines(data.folder, flags.role, evaluation, performance.now() - begun));
@@ -187,6 +202,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<void> {
   }
   const seconds = (performance.now() - begun) / 1000;
   if (isHeard && flags.json) process.stdout.write(`${toJson(Object.assign({}, ...results, { seconds }))}\n`);
+  return loss;
 }
 
 /** The shards to evaluate on. @throws Gpt2Error if there are none, or they are of another vocabulary */

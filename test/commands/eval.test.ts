@@ -1,9 +1,11 @@
 // `eval` as a user runs it: its figures on stdout alone, as text and as JSON, defaults from the run, and what it refuses.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parameterTable } from '../../src/model/parameters.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
+import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
 
 let place: Workplace;
@@ -35,6 +37,20 @@ it("takes batches and data of the run, and gives its validation's figure", () =>
 
 it('counts a batch as one', () => {
   expect(evaluate('--model', 'run', '--steps', '1').stdout).toMatch(/^1 batch of 2 x 32, /m);
+});
+
+it('prints a loss that is no number, and exits with 1', () => {
+  const config = { layers: 1, channels: 32, heads: 2, context: 32, vocabularySize: 50257 };
+  const parameters = new Map(parameterTable(config).map(({ name, shape }) => [name, shape]));
+  const nans = (name: string) => {
+    const size = name === 'wte' ? 50304 * 32 : parameters.get(name)!.reduce((all, each) => all * each);
+    return new Float32Array(size).fill(Number.NaN);
+  };
+  writeFileSync(place.path('nan.bin'), llmcModelFile(config, 'fp32', nans));
+  const { code, stdout, stderr } = evaluate('--model', 'nan.bin', '--data', 'data', '--json');
+  expect(code, stderr).toBe(1);
+  expect(JSON.parse(stdout)).toMatchObject({ loss: 'NaN' });
+  expect(stderr).toMatch(/^the loss of nan\.bin on data is NaN: name another checkpoint with --model$/m);
 });
 
 it('gives all figures as JSON', () => {
