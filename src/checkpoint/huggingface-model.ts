@@ -1,10 +1,11 @@
 // A GPT-2 as transformers keeps it: a folder with config.json and model.safetensors in fp32, fp16 or bf16, the tensors under the
 // names of openai-community/gpt2, with "transformer." before them or not. It is read, and a model that ours would not compute
 // alike is refused; src/exchange/huggingface.ts writes such folders.
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
+import { readTextFile } from '../files/regular-file.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
 import { gpt2Tokens } from '../tokenizer/gpt2-files.ts';
@@ -76,9 +77,7 @@ export function openHuggingFaceModel(path: string): StoredModel {
 
 function readJson(path: string, name: string, most: number, refuse: (what: string) => never): unknown {
   try {
-    const file = join(path, name);
-    if (statSync(file).size > most) return refuse(`its ${name} has ${statSync(file).size} bytes`);
-    return JSON.parse(readFileSync(file, 'utf8'));
+    return JSON.parse(readTextFile(join(path, name), most));
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     return refuse(`its ${name} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);

@@ -93,7 +93,6 @@ function readHeader(path: string, file: number): Header {
     throw new Gpt2Error(`${path} is not a model file of llm.c: ${what}; name ${modelPaths}`);
   };
   const stats = fstatSync(file);
-  if (!stats.isFile()) return refuse('it is not a file');
   refuseOtherFormat(path, file, stats.size);
   if (stats.size < llmcHeaderBytes) return refuse(`it has ${stats.size} bytes, less than the header's 1024`);
   const header = new Int32Array(llmcHeaderBytes / 4);

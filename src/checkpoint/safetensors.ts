@@ -133,13 +133,14 @@ function readHeader(path: string, file: number): { entries: Map<string, TensorEn
     throw new Gpt2Error(`${path} is not a whole safetensors file: ${what}`);
   };
   const stats = fstatSync(file);
-  if (!stats.isFile()) return refuse('it is not a file');
   if (stats.size < 8) return refuse(`it has ${stats.size} bytes`);
   const length = Buffer.alloc(8);
   readFully(file, length, 0, path);
   const headerBytes = Number(length.readBigUInt64LE());
   if (headerBytes > Math.min(stats.size - 8, largestHeaderBytes)) {
-    return refuse(`its header claims ${headerBytes} bytes of ${stats.size}`);
+    return refuse(
+      `its header claims ${headerBytes} bytes of ${stats.size}, and at most ${largestHeaderBytes} are read`,
+    );
   }
   const text = Buffer.alloc(headerBytes);
   readFully(file, text, 8, path);

@@ -1,6 +1,7 @@
 // Opening a file of weights, whatever its format, and reading exact parts of it.
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, readSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
+import { openRegularFile } from '../files/regular-file.ts';
 
 /** Bytes read or written by one call, which the system limits to 2 GiB. */
 export const largestTransfer = 1 << 28;
@@ -9,7 +10,7 @@ export const largestTransfer = 1 << 28;
 export function openStoredFile<R>(path: string, read: (file: number) => R): R {
   let file: number;
   try {
-    file = openSync(path, 'r');
+    file = openRegularFile(path);
   } catch (cause) {
     throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
   }

@@ -1,10 +1,11 @@
 // Reference curves: recorded runs of other programs, with the limits inside which a run of ours counts as the same.
 // They lie in data/reference of this package, one JSON file each, made by scripts/make-references.ts. Here they are read,
 // and found by a run's configuration; how far apart two curves are is left to compare.ts.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
+import { readTextFile } from '../files/regular-file.ts';
 import { customModel, presetConfig } from '../model/config.ts';
 import { packageRoot } from '../package-root.ts';
 import type { Configuration } from '../runs/schema.ts';
@@ -67,7 +68,7 @@ export function readReference(nameOrPath: string): Reference {
     throw new Gpt2Error(`there is no reference ${nameOrPath}: name a file, or one of ${referenceNames().join(', ')}`);
   }
   try {
-    return referenceSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+    return referenceSchema.parse(JSON.parse(readTextFile(path)));
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
     throw new Gpt2Error(`${path} is not a reference curve: ${reason}; name a file in the format of data/reference`, {

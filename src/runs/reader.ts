@@ -1,7 +1,7 @@
 // Reads a run log back: its events, and its series of losses, norms and learning rates. What an event holds is in
 // schema.ts; laying a series over another run's is left to ../compare.
-import { readFileSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
+import { readTextFile } from '../files/regular-file.ts';
 import { logPath } from './paths.ts';
 import { type Configuration, parseEvent, type RunEvent } from './schema.ts';
 
@@ -32,10 +32,10 @@ export function readRun(run: string): RunRecord {
   const path = logPath(run);
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readTextFile(path);
   } catch (cause) {
     throw new Gpt2Error(
-      `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code}); name a folder that train wrote`,
+      `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}); name a folder that train wrote`,
       { cause },
     );
   }

@@ -19,6 +19,7 @@ const layers: readonly (readonly string[])[] = [
   ['shards', 'tokenizer', 'model'],
   ['ops'],
   ['native'],
+  ['files'],
   ['package-root.ts', 'errors.ts', 'signals.ts'],
 ];
 
