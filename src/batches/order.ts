@@ -41,6 +41,12 @@ export interface Order {
   whenRootIsAt(position: Position): Position;
 }
 
+/** The order of a name. Only llmc and sequence shuffle. */
+export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>): Order => {
+  const all = { ...sizes, shuffle: name !== 'file' };
+  return name === 'sequence' ? new SequenceOrder(all) : new SampleOrder(all);
+};
+
 /** Passes are drawn one after the other; more than this many are no run's, and would take hours. */
 const mostEpochs = 1_000_000;
 

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { z } from 'zod';
 import type { Batch } from '../batches/loader.ts';
 import { Gpt2Error } from '../errors.ts';
+import { checkedJson } from '../files/checked-json.ts';
 import type { Model } from '../model/model.ts';
 import type { ParameterArena } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
@@ -17,7 +18,8 @@ import { type Moments, stateInDevice, writeTensors } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';
-export const captureVersion = 1;
+/** 1 had no checksum. */
+export const captureVersion = 2;
 
 const count = z.int().nonnegative();
 const size = z.int().positive();
@@ -26,7 +28,7 @@ const result = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])]);
 
 const captureSchema = z.object({
   format: z.literal('gpt2.ts capture'),
-  version: z.literal(captureVersion),
+  version: z.int(),
   /** Name and version of the program that wrote it. */
   program: z.string(),
   step: count,
@@ -107,7 +109,7 @@ export function writeCapture(
         { name: tokensFile, bytes: 1024 + tokens.byteLength, sha256 },
       ],
     };
-    writeDurably(join(temporary, captureFile), [Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`)]);
+    writeDurably(join(temporary, captureFile), [Buffer.from(checkedJson(manifest))]);
     if (existsSync(path)) rmSync(path, { recursive: true });
     renameSync(temporary, path);
     syncFolder(folder);

@@ -1,9 +1,11 @@
 // Finds checkpoints: all of a run, the newest that is whole, or the one a path stands for. It changes nothing on disk;
 // writing and removing are in write.ts, whose interrupted work is left out here or, where it is whole, taken.
 import { createHash } from 'node:crypto';
-import { closeSync, existsSync, lstatSync, openSync, readdirSync, readSync, type Stats } from 'node:fs';
+import { closeSync, existsSync, lstatSync, readdirSync, readSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { openRegularFile } from '../files/regular-file.ts';
+import { checkConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { bytesOf } from '../native/buffer.ts';
 import { type Manifest, manifestFile, readManifest, weightsFile } from './manifest.ts';
@@ -61,15 +63,23 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** The newest whole checkpoint of a folder, and those that were skipped on the way to it, the newest first. */
-export function newestValidCheckpoint(folder: string): {
+/**
+ * The newest whole checkpoint of a folder, and those that were skipped on the way to it, the newest first.
+ * @param check throws a Gpt2Error for a manifest whose values cannot be used: that is damage too
+ */
+export function newestValidCheckpoint(
+  folder: string,
+  check: (found: FoundCheckpoint) => void = () => {},
+): {
   checkpoint: FoundCheckpoint | undefined;
   damaged: DamagedCheckpoint[];
 } {
   const damaged: DamagedCheckpoint[] = [];
   for (const path of listCheckpoints(folder).reverse()) {
     try {
-      return { checkpoint: verifyCheckpoint(path), damaged };
+      const checkpoint = verifyCheckpoint(path);
+      check(checkpoint);
+      return { checkpoint, damaged };
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
       damaged.push({ path, reason: error.message });
@@ -139,10 +149,15 @@ export function verifySizes(path: string): FoundCheckpoint {
 }
 
 /**
- * No memory is taken for a model that the file of its weights does not have.
+ * No memory is taken for a model that cannot be, or that the file of its weights does not have.
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {
+  try {
+    checkConfig(model);
+  } catch (cause) {
+    throw new Gpt2Error(`${path} says its model has ${(cause as Error).message}`, { cause });
+  }
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;
   const parameters = parameterCount(model);
   if (parameters * bytesOf('fp32') <= bytes) return;
@@ -173,7 +188,7 @@ export function hashFile(path: string): string {
   const hash = createHash('sha256');
   const buffer = Buffer.alloc(4 << 20);
   try {
-    const file = openSync(path, 'r');
+    const file = openRegularFile(path);
     try {
       for (let count = readSync(file, buffer); count > 0; count = readSync(file, buffer)) {
         hash.update(buffer.subarray(0, count));

@@ -1,14 +1,16 @@
 // manifest.json of a checkpoint: written last, so a folder that has it was written to its end. It holds what a run needs
-// to go on, and the size and hash of every other file. Whether those files agree with it is checked in directory.ts.
-import { readFileSync } from 'node:fs';
+// to go on, the size and hash of every other file, and its own checksum. Whether those files agree with it is checked in
+// directory.ts.
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
+import { readCheckedJson } from '../files/checked-json.ts';
 
 export const manifestFile = 'manifest.json';
 export const weightsFile = 'model.safetensors';
 export const optimizerFile = 'optimizer.safetensors';
-export const checkpointVersion = 1;
+/** 1 had no checksum. */
+export const checkpointVersion = 2;
 
 const count = z.int().nonnegative();
 const size = z.int().positive();
@@ -28,7 +30,7 @@ export const filesSchema = z.array(z.object({ name: fileName, bytes: count, sha2
 
 export const manifestSchema = z.object({
   format: z.literal('gpt2.ts checkpoint'),
-  version: z.literal(checkpointVersion),
+  version: z.int(),
   /** Name and version of the program that wrote it. */
   program: z.string(),
   /** Updates done. */
@@ -65,7 +67,8 @@ export const readManifest = (checkpoint: string): Manifest =>
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**
- * Reads the JSON that describes a folder, written last.
+ * Reads the JSON that describes a folder, written last with `checkedJson`; of version 1 without.
+ * @param version the newest that can be read
  * @throws Gpt2Error if it is missing, damaged, or of another format or version
  */
 export function readDescription<S extends z.ZodType>(
@@ -75,13 +78,15 @@ export function readDescription<S extends z.ZodType>(
   schema: S,
 ): z.infer<S> {
   try {
-    const parsed: unknown = JSON.parse(readFileSync(path, 'utf8'));
-    const found = headSchema.parse(parsed);
+    const { value, isChecked, check } = readCheckedJson(path);
+    const found = headSchema.parse(value);
     if (found.format !== format) throw new Error(`it does not describe a ${format}`);
-    if (found.version !== version) {
-      throw new Error(`its version is ${JSON.stringify(found.version)}, this program reads ${version}`);
+    if (found.version !== 1 && found.version !== version) {
+      throw new Error(`its version is ${JSON.stringify(found.version)}, this program reads 1 and ${version}`);
     }
-    return schema.parse(parsed);
+    check();
+    if (!isChecked && found.version !== 1) throw new Error('its sha256 is missing');
+    return schema.parse(value);
   } catch (cause) {
     throw new Gpt2Error(`${path} cannot be used: ${reasonOf(cause)}`, { cause });
   }

@@ -3,6 +3,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Gpt2Error, NativeError } from '../errors.ts';
+import { checkedJson } from '../files/checked-json.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
 import { type Parameter, type ParameterCopy, parameterTable } from '../model/parameters.ts';
@@ -83,7 +84,7 @@ export function writeState({ folder, step, manifest }: CheckpointHead, state: St
       ],
       time: timeToWrite(folder),
     };
-    writeDurably(join(temporary, manifestFile), [Buffer.from(`${JSON.stringify(whole, null, 2)}\n`)]);
+    writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
     removeIfPossible(temporary);

@@ -18,6 +18,8 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { checkedJson } from '../files/checked-json.ts';
+import { openRegularFile } from '../files/regular-file.ts';
 import { lockFile } from '../native/library.ts';
 import { checkpointsFolder, configPath, logPath, rankLogPath } from './paths.ts';
 import { type Configuration, formatEvent, type RunEvent } from './schema.ts';
@@ -34,7 +36,7 @@ export function refuseExistingRun(run: string): void {
 export function refuseBusyRun(run: string): void {
   let file: number;
   try {
-    file = openSync(logPath(run), 'r');
+    file = openRegularFile(logPath(run));
   } catch {
     // There is none; or what keeps it from being read is said when it is to be written.
     return;
@@ -195,6 +197,6 @@ function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (fil
 
 function writeConfiguration(run: string, configuration: Configuration): void {
   const temporary = `${configPath(run)}.tmp`;
-  writeFileSync(temporary, `${JSON.stringify(configuration, null, 2)}\n`);
+  writeFileSync(temporary, checkedJson(configuration));
   renameSync(temporary, configPath(run));
 }

@@ -1,7 +1,7 @@
 // Reads training options by their table (option-table.ts): texts and JSON values strictly, and what they mean together.
 // `checkOptions` settles what depends on the device, and freezes the result.
-import { readFileSync } from 'node:fs';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { customModel, presetConfig, presetName } from '../model/config.ts';
 import {
   fineTuningLearningRate,
@@ -58,17 +58,38 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   return options as TrainOptions;
 }
 
-/** Reads a file of options, such as a run's config.json. @throws Gpt2Error if it is none; UsageError as `readOptions` */
-export function readOptionsFile(path: string): TrainOptions {
-  let value: unknown;
+/**
+ * Reads a file of options, such as a run's config.json, edited or not.
+ * @throws Gpt2Error if it is none; UsageError as `readOptions`
+ */
+export const readOptionsFile = (path: string): TrainOptions => optionsOf(openOptionsFile(path), path);
+
+/** As `readOptionsFile`, of a run that goes on with it. @throws Gpt2Error if it is not what the run wrote */
+export function readRunOptions(path: string): TrainOptions {
+  const file = openOptionsFile(path);
   try {
-    value = JSON.parse(readFileSync(path, 'utf8'));
+    file.check();
+  } catch (cause) {
+    throw new Gpt2Error(
+      `${path} cannot be resumed from: ${(cause as Error).message}; put it back, or start another run with --config ${path}`,
+      { cause },
+    );
+  }
+  return optionsOf(file, path);
+}
+
+function openOptionsFile(path: string): CheckedJson {
+  try {
+    return readCheckedJson(path);
   } catch (cause) {
     throw new Gpt2Error(
       `the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
       { cause },
     );
   }
+}
+
+function optionsOf({ value }: CheckedJson, path: string): TrainOptions {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new Gpt2Error(`the options file ${path} must hold one JSON object, such as a run's config.json`);
   }

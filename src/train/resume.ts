@@ -6,7 +6,8 @@ import { Gpt2Error } from '../errors.ts';
 import { customModel, presetConfig } from '../model/config.ts';
 import { checkpointsFolder, configPath } from '../runs/paths.ts';
 import { type OptionName, type OptionRow, optionTable, runOnlyOptions, type TrainOptions } from './option-table.ts';
-import { readOptions, readOptionsFile } from './options.ts';
+import { readRunOptions } from './options.ts';
+import { checkResumable, optionsBefore } from './resumable.ts';
 
 /** Options that a resumed run cannot change; batch, seq and gpus only where the order does not depend on them. */
 const fixed: readonly OptionName[] = ['layers', 'channels', 'heads', 'context', 'order', 'seed', 'overfitBatch'];
@@ -27,7 +28,7 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
   if (!existsSync(out) || readdirSync(out).length === 0) {
     throw new Gpt2Error(`there is no run to resume in ${out}; start one without --resume`);
   }
-  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out));
+  const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
     throw new Gpt2Error(
       `no checkpoint of ${out} is whole: ${damaged[0]!.reason}; put its files back, or start again with --overwrite`,
@@ -36,11 +37,11 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (!checkpoint) {
     notice(`${out} has no complete checkpoint: starting at step 0`);
-    const before = existsSync(configPath(out)) ? readOptionsFile(configPath(out)) : {};
+    const before = existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
     const now = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     return { options: { ...before, ...now, resume: false, overwrite: true }, checkpoint: undefined };
   }
-  const before = readOptions(checkpoint.manifest.configuration, `${checkpoint.path}/manifest.json`);
+  const before = optionsBefore(checkpoint);
   const options: Record<string, unknown> = { ...before };
   for (const [name, value] of Object.entries(given) as [OptionName, unknown][]) {
     if (value === undefined) continue;

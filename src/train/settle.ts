@@ -15,7 +15,7 @@ import { findShards, readDataset } from '../shards/find.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { chooseBatch } from './choose-batch.ts';
 import type { TrainOptions } from './option-table.ts';
-import { checkOptions, readOptionsFile, type SettledOptions } from './options.ts';
+import { checkOptions, readOptionsFile, readRunOptions, type SettledOptions } from './options.ts';
 import { type Resumed, resumeOptions } from './resume.ts';
 
 /** What the options come to, before the data is opened and the device is taken. */
@@ -100,7 +100,7 @@ export function wantedRanks(given: TrainOptions): number {
 
 /** Those that a resumed run's config.json has. */
 const optionsOfRun = ({ resume, out }: TrainOptions): TrainOptions =>
-  resume && out !== undefined && existsSync(configPath(out)) ? readOptionsFile(configPath(out)) : {};
+  resume && out !== undefined && existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
 
 /** Options with those of --config beneath them. */
 export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>

@@ -23,6 +23,7 @@ import { readManifest } from '../../src/checkpoint/manifest.ts';
 import { pruneCheckpoints } from '../../src/checkpoint/prune.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
+import { checkedJson } from '../../src/files/checked-json.ts';
 import { Device } from '../../src/native/device.ts';
 import { describeBackends } from '../support/backends.ts';
 import { emptyModel, manifestFields, type Trained, temporaryFolders } from './trained-model.ts';
@@ -52,7 +53,7 @@ describeBackends('checkpoints', (_, kind) => {
     const file = join(path, 'manifest.json');
     const manifest = JSON.parse(readFileSync(file, 'utf8'));
     edit(manifest);
-    writeFileSync(file, JSON.stringify(manifest));
+    writeFileSync(file, checkedJson(manifest));
   };
 
   describe('a path stands for', () => {
@@ -135,10 +136,10 @@ describeBackends('checkpoints', (_, kind) => {
       [
         'of another version',
         (m) => {
-          m.version = 2;
+          m.version = 3;
           m.step = 'later';
         },
-        'its version is 2, this program reads 1',
+        'its version is 3, this program reads 1 and 2',
       ],
       [
         'of another program',
@@ -162,6 +163,13 @@ describeBackends('checkpoints', (_, kind) => {
         'layers',
       ],
       [
+        'whose heads do not divide its channels',
+        (m) => {
+          (m.model as { heads: number }).heads = 5;
+        },
+        'channels',
+      ],
+      [
         'that names files elsewhere',
         (m) => {
           (m.files as { name: string }[])[0]!.name = '../../secret';
@@ -178,9 +186,42 @@ describeBackends('checkpoints', (_, kind) => {
     ])('%s', (_, edit, message) => {
       const path = write(1);
       editManifest(path, edit);
-      expect(() => readManifest(path)).toThrow(Gpt2Error);
-      expect(() => readManifest(path)).toThrow(message);
+      expect(() => verifyCheckpoint(path)).toThrow(Gpt2Error);
+      expect(() => verifyCheckpoint(path)).toThrow(message);
     });
+  });
+
+  it('any byte of a manifest that is another is noticed', () => {
+    const path = write(1);
+    const file = join(path, 'manifest.json');
+    const bytes = readFileSync(file);
+    const [digits, letters] = ['0123456789', 'abcdefghijklmnopqrstuvwxyz'];
+    for (let at = 0; at < bytes.length; at++) {
+      const other = Buffer.from(bytes);
+      const character = String.fromCharCode(bytes[at]!);
+      const alike = [digits, letters].find((all) => all.includes(character)) ?? ' \n';
+      other[at] = alike.charCodeAt((alike.indexOf(character) + 1) % alike.length);
+      writeFileSync(file, other);
+      expect(() => readManifest(path), `byte ${at}`).toThrow(/manifest\.json cannot be used: /);
+    }
+    writeFileSync(file, bytes);
+    expect(readManifest(path).step).toBe(1);
+  });
+
+  it('a manifest without its checksum is read only in the version that had none', () => {
+    const path = write(1);
+    const file = join(path, 'manifest.json');
+    const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
+    writeFileSync(file, JSON.stringify(manifest));
+    expect(() => verifyCheckpoint(path)).toThrow('its sha256 is missing');
+    writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }));
+    expect(verifyCheckpoint(path).manifest.step).toBe(1);
+  });
+
+  it('a manifest of more than 16 MiB is not read', () => {
+    const path = write(1);
+    truncateSync(join(path, 'manifest.json'), 5 * 2 ** 30);
+    expect(() => verifyCheckpoint(path)).toThrow('it has 5368709120 bytes, more than the 16777216 that are read');
   });
 
   it.each([2 ** 53 - 1, 40])('a manifest of a model that its file does not have is refused: %i layers', (layers) => {

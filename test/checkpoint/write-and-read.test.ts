@@ -56,7 +56,7 @@ describeBackends('a checkpoint', (_, kind) => {
 
   it('holds what a run needs to go on', () => {
     const { manifest } = verifyCheckpoint(write(trainedModel(device)));
-    expect(manifest).toMatchObject({ ...manifestFields, format: 'gpt2.ts checkpoint', version: 1, step: 20 });
+    expect(manifest).toMatchObject({ ...manifestFields, format: 'gpt2.ts checkpoint', version: 2, step: 20 });
     expect(checkConfig(manifest.model)).toEqual(tinyConfig);
     expect(Date.parse(manifest.time)).toBeGreaterThan(0);
   });

@@ -24,6 +24,7 @@ import {
 import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { compareSeries } from '../../src/compare/compare.ts';
 import { mismatches, type Reference, readReference } from '../../src/compare/reference.ts';
+import { checkedJson } from '../../src/files/checked-json.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { logPath } from '../../src/runs/paths.ts';
@@ -208,7 +209,7 @@ export function formatsIn(folder: string): Format[] {
     },
     {
       name: 'manifest',
-      examples: [json(manifest)],
+      examples: [json({ ...manifest, version: 1 }), Buffer.from(checkedJson(manifest))],
       path: join(checkpoint, manifestFile),
       use() {
         const found = verifyCheckpoint(checkpoint);
@@ -217,7 +218,7 @@ export function formatsIn(folder: string): Format[] {
     },
     {
       name: 'capture',
-      examples: [json(captured)],
+      examples: [json({ ...captured, version: 1 }), Buffer.from(checkedJson(captured))],
       path: join(capture, captureFile),
       use() {
         readBatches(readCapture(capture));

@@ -1,0 +1,45 @@
+// JSON that carries its own checksum: the last field, `sha256`, is over all other lines. By hand:
+// grep -v '^  "sha256"' manifest.json | sha256sum
+import { createHash } from 'node:crypto';
+import { largestDescription, readTextFile } from './regular-file.ts';
+
+const field = 'sha256';
+const lineStart = `  "${field}"`;
+
+/** An object's text, its checksum last. */
+export function checkedJson(value: object): string {
+  const text = `${JSON.stringify({ ...value, [field]: '' }, null, 2)}\n`;
+  return text.replace(`${lineStart}: ""\n}`, `${lineStart}: "${hashOfOthers(text)}"\n}`);
+}
+
+export interface CheckedJson {
+  /** Without the checksum. */
+  readonly value: unknown;
+  /** Whether it has a checksum: files of before have none. */
+  readonly isChecked: boolean;
+  /** @throws Error if it has a checksum that is not its own */
+  check(): void;
+}
+
+/** Reads a JSON file of at most 16 MiB. @throws Error if it cannot be read, or is no JSON */
+export function readCheckedJson(path: string): CheckedJson {
+  const text = readTextFile(path, largestDescription);
+  const value: unknown = JSON.parse(text);
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, field)) {
+    return { value, isChecked: false, check: () => {} };
+  }
+  const { [field]: _, ...rest } = value as Record<string, unknown>;
+  const check = () => {
+    // The whole line, so that no byte of the file is left out.
+    const line = `${lineStart}: "${hashOfOthers(text)}"`;
+    if (text.split('\n').filter((each) => each === line).length !== 1) {
+      throw new Error('it has changed since it was written: its sha256 differs');
+    }
+  };
+  return { value: rest, isChecked: true, check };
+}
+
+function hashOfOthers(text: string): string {
+  const others = text.split('\n').filter((line) => !line.startsWith(lineStart));
+  return createHash('sha256').update(others.join('\n')).digest('hex');
+}

@@ -1,0 +1,66 @@
+// A newest checkpoint whose manifest holds values that would fail later is damaged as one that cannot be read: the run goes on
+// from the one before. Manifests of version 1, which have no checksum, and config.json where a run goes on with it.
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { checkpointsFolder, configPath } from '../../src/runs/paths.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+import { parseOptions } from '../support/options.ts';
+
+let place: Workplace;
+beforeAll(async () => {
+  place = new Workplace();
+  const data = place.data({ vocabulary: 100 });
+  const flags =
+    '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --batch 1 --seq 32 --steps 8 --stop-after 6 --val-every 0 --sample-every 0 --save-every 3 --threads 1';
+  await train({ ...parseOptions(flags), data, out: place.path('run') });
+});
+afterAll(() => place[Symbol.dispose]());
+
+type Values = Record<string, Record<string, unknown>>;
+
+it.each<[string, (manifest: Values) => void, RegExp]>([
+  ['no heads that fit', ({ model }) => Object.assign(model!, { heads: 5 }), /channels 32 are not divisible by heads 5/],
+  ['another number of heads', ({ model }) => Object.assign(model!, { heads: 4 }), /heads 4, its configuration 2/],
+  ['a sample beyond the data', ({ position }) => Object.assign(position!, { sample: 999_999 }), /"sample":999999/],
+  ['a pass that no run reaches', ({ position }) => Object.assign(position!, { epoch: 2 ** 52 }), /"epoch":4503/],
+  ['an option out of its range', ({ configuration }) => Object.assign(configuration!, { weightDecay: -1 }), /--weight/],
+  [
+    'a batch that divides no step',
+    ({ configuration }) => Object.assign(configuration!, { batch: 3 }),
+    /not a multiple/,
+  ],
+])('%s: resumed from the checkpoint before', async (name, change, reason) => {
+  const out = place.path(name);
+  cpSync(place.path('run'), out, { recursive: true });
+  const file = join(checkpointsFolder(out), 'step-00000006', 'manifest.json');
+  const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
+  change(manifest);
+  writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }));
+  const notices: string[] = [];
+  let startStep: number | undefined;
+  const hooks = {
+    onNotice: (text: string) => notices.push(text),
+    onStart: (run: { startStep: number }) => {
+      startStep = run.startStep;
+    },
+  };
+  const result = await train({ out, resume: true }, hooks);
+  expect({ startStep, steps: result.steps }).toEqual({ startStep: 3, steps: 8 });
+  expect(notices).toEqual([expect.stringMatching(/^skipped a damaged checkpoint: .*step-00000006/)]);
+  expect(notices[0]).toMatch(reason);
+});
+
+it('config.json is resumed from as the run wrote it, and given with --config in any form', async () => {
+  const out = place.path('edited');
+  cpSync(place.path('run'), out, { recursive: true });
+  rmSync(checkpointsFolder(out), { recursive: true });
+  const text = readFileSync(configPath(out), 'utf8');
+  writeFileSync(configPath(out), text.replace('"seed": 42', '"seed": 43'));
+  await expect(train({ out, resume: true })).rejects.toThrow(
+    /config\.json cannot be resumed from: it has changed since it was written: its sha256 differs; put it back, or start/,
+  );
+  const other = await train({ config: configPath(out), out: place.path('other'), steps: 2 });
+  expect(readFileSync(configPath(other.out), 'utf8')).toContain('"seed": 43');
+});
