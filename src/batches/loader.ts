@@ -2,8 +2,9 @@
 // exactly the batches that would have followed.
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { checkListed } from '../shards/find.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
-import { type Order, type OrderName, type Position, SampleOrder, SequenceOrder, startPosition } from './order.ts';
+import { type Order, type OrderName, orderOf, type Position, startPosition } from './order.ts';
 
 /** A micro-batch: `inputs` and the tokens that follow them, each [B,T]. The arrays are reused by the next batch. */
 export interface Batch {
@@ -42,8 +43,9 @@ export interface Loader extends Disposable {
 }
 
 /**
- * Opens shards and checks every token in them.
- * @throws Gpt2Error for a file that is no shard, a token beyond the vocabulary, or a shard too short for one sample
+ * Opens shards, checks every token in them, and compares their sha256 with dataset.json beside them.
+ * @throws Gpt2Error for a file that is no shard or a damaged one, a token beyond the vocabulary, or a shard too short for one
+ * sample
  */
 export function openLoader(options: LoaderOptions): Loader {
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
@@ -56,6 +58,7 @@ export function openLoader(options: LoaderOptions): Loader {
       const shard = openShard(path);
       shards.push(shard);
       shard.checkTokens(vocabularySize);
+      checkListed(path, shard.sha256!);
       checkLength(shard, options);
     }
   } catch (error) {
@@ -63,10 +66,8 @@ export function openLoader(options: LoaderOptions): Loader {
     throw error;
   }
   const shardTokens = shards.map(({ tokens }) => tokens);
-  const sizes = { shardTokens, batch, sequence, ranks, seed, shuffle: orderName !== 'file' };
-  const orderOf = (rank: number): Order =>
-    orderName === 'sequence' ? new SequenceOrder({ ...sizes, rank }) : new SampleOrder({ ...sizes, rank });
-  const order = orderOf(rank);
+  const orderOfRank = (rank: number): Order => orderOf(orderName, { shardTokens, batch, sequence, rank, ranks, seed });
+  const order = orderOfRank(rank);
   const check = (order: Order, { epoch, shard, sample }: Position) => {
     if (order.holds({ epoch, shard, sample })) return;
     throw new Gpt2Error(
@@ -83,6 +84,7 @@ export function openLoader(options: LoaderOptions): Loader {
       return position;
     },
     next() {
+      if (shards.length === 0) throw new Gpt2Error('the loader is closed; open another');
       let filled = 0;
       for (const { shard, start, count } of order.extents(position)) {
         const tokens = shards[shard]!.read(start, count + 1);
@@ -98,7 +100,7 @@ export function openLoader(options: LoaderOptions): Loader {
       position = { epoch, shard, sample };
     },
     seekAsRoot({ epoch, shard, sample }) {
-      check(orderOf(0), { epoch, shard, sample });
+      check(orderOfRank(0), { epoch, shard, sample });
       position = order.whenRootIsAt({ epoch, shard, sample });
     },
     close,

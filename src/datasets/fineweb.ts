@@ -3,6 +3,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { checkedJson } from '../files/checked-json.ts';
 import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
 import { gpt2 } from '../tokenizer/tokenizer.ts';
@@ -126,6 +127,6 @@ async function fetchShards(
     vocabularySize: gpt2.vocabularySize,
     shards,
   };
-  if (!present) writeDurably(join(out, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
+  if (!present) writeDurably(join(out, datasetFile), [Buffer.from(checkedJson(dataset))]);
   return { folder: out, present, dataset };
 }

@@ -3,6 +3,7 @@
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { checkedJson } from '../files/checked-json.ts';
 import { gpt2VocabularySize } from '../model/config.ts';
 import { type Dataset, datasetFile } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
@@ -80,7 +81,7 @@ export async function prepareDataset(
     return { file, role, ...writeShard(join(folder, file), tokens) };
   });
   const dataset: Dataset = { source, tokenizer: 'gpt2', vocabularySize: gpt2VocabularySize, shards };
-  writeDurably(join(folder, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
+  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   return { folder, present: false, dataset };
 }
 

@@ -1,9 +1,10 @@
 // A data-set folder: which of its files are shards of which role, and dataset.json, which says what they hold.
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
+import { readCheckedJson } from '../files/checked-json.ts';
 
 export type Role = 'train' | 'val';
 
@@ -64,7 +65,8 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-const datasetSchema = z.object({
+/** Strict: a checksum whose name is damaged is no file of before that has none. */
+const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
   vocabularySize: z.int().positive(),
@@ -83,12 +85,33 @@ export function readDataset(folder: string): Dataset | undefined {
   const path = join(folder, datasetFile);
   if (!existsSync(path)) return undefined;
   try {
-    return datasetSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+    const { value, check } = readCheckedJson(path);
+    check();
+    return datasetSchema.parse(value);
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : (cause as Error).message;
     throw new Gpt2Error(`${path} is damaged: ${reason}; make the data set again with prepro`, { cause });
   }
 }
+
+/**
+ * Compares a shard with dataset.json beside it; without one, or where that lists no shards, there is nothing to compare.
+ * @throws Gpt2Error if its sha256 is not the one listed, or it is not listed
+ */
+export function checkListed(path: string, sha256: string): void {
+  const shards = readDataset(dirname(path))?.shards ?? [];
+  if (shards.length === 0) return;
+  const list = join(dirname(path), datasetFile);
+  const listed = shards.find(({ file }) => file === basename(path));
+  if (!listed) throw new Gpt2Error(`${path} is not in ${list}: move it elsewhere, or run prepro again`);
+  if (listed.sha256 === sha256) return;
+  throw new Gpt2Error(
+    `${path} is damaged: its sha256 is ${beginning(sha256)}, ${list} says ${beginning(listed.sha256)}; run prepro again, or put the shard back`,
+  );
+}
+
+/** Of a hash, as much as a message needs. */
+export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;
 
 /** sha256 of a file, in hex. */
 export async function fileHash(path: string): Promise<string> {

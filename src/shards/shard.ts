@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { openRegularFile } from '../files/regular-file.ts';
 
 const magic = 20240520;
 const version = 1;
@@ -26,8 +27,8 @@ export interface Shard extends Disposable {
   readonly tokens: number;
   /**
    * `count` tokens from `start` on, in memory that the next read reuses. A file that takes this one's name does no harm:
-   * the one that was opened is read on.
-   * @throws Gpt2Error if the file itself has changed since it was opened
+   * the one that was opened is read on. A file that was touched or written over with the same is read on too.
+   * @throws ChangedShardError if the file's content has changed since it was opened
    */
   read(start: number, count: number): Uint16Array;
   /** sha256 of the whole file, as `sha256sum` gives it; known once `checkTokens` has read it. */
@@ -37,11 +38,16 @@ export interface Shard extends Disposable {
   close(): void;
 }
 
+/** A shard is not what it was when it was opened. What was read of it before was right. */
+export class ChangedShardError extends Gpt2Error {
+  override readonly name = 'ChangedShardError';
+}
+
 /** @throws Gpt2Error if the file is missing or is not exactly a shard: what was expected, what came */
 export function openShard(path: string): Shard {
   let file: number;
   try {
-    file = openSync(path, 'r');
+    file = openRegularFile(path);
   } catch (cause) {
     throw new Gpt2Error(
       `the token shard ${path} cannot be opened: ${(cause as Error).message}; name a .bin file that prepro wrote`,
@@ -49,8 +55,8 @@ export function openShard(path: string): Shard {
     );
   }
   try {
-    const opened = fstatSync(file);
-    const header = readHeader(file, path, opened);
+    let seen = fstatSync(file);
+    const header = readHeader(file, path, seen);
     const tokens = header[2]!;
     let buffer = new Uint16Array(0);
     let sha256: string | undefined;
@@ -63,11 +69,16 @@ export function openShard(path: string): Shard {
       read(start, count) {
         if (buffer.length < count) buffer = new Uint16Array(count);
         const view = buffer.subarray(0, count);
-        readFully(file, path, new Uint8Array(view.buffer, 0, count * tokenBytes), headerBytes + start * tokenBytes);
-        // After it, so that a change before it or during it is seen. It takes 1 µs.
-        const { size, mtimeMs } = fstatSync(file);
-        if (size !== opened.size || mtimeMs !== opened.mtimeMs) throw changed(path);
-        return view;
+        for (;;) {
+          readFully(file, path, new Uint8Array(view.buffer, 0, count * tokenBytes), headerBytes + start * tokenBytes);
+          // After it, so that a change before it or during it is seen. It takes 1 µs.
+          const now = fstatSync(file);
+          if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
+          if (now.size !== seen.size || sha256 === undefined || hashOf(file, path, now.size) !== sha256) {
+            throw changed(path);
+          }
+          seen = now;
+        }
       },
       checkTokens(vocabularySize) {
         const chunk = 1 << 20;
@@ -104,7 +115,6 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const refuse = (what: string): never => {
     throw new Gpt2Error(`${path} is not a token shard: ${what}; make it again with prepro`);
   };
-  if (!stats.isFile()) return refuse('it is not a file');
   if (stats.size < headerBytes) return refuse(`it has ${stats.size} bytes, less than the header's ${headerBytes}`);
   const header = new Int32Array(headerBytes / 4);
   readFully(file, path, new Uint8Array(header.buffer), 0);
@@ -127,8 +137,20 @@ function readFully(file: number, path: string, into: Uint8Array, position: numbe
   }
 }
 
-const changed = (path: string): Gpt2Error =>
-  new Gpt2Error(
+/** sha256 of an open file of so many bytes. */
+function hashOf(file: number, path: string, size: number): string {
+  const hash = createHash('sha256');
+  const chunk = new Uint8Array(1 << 22);
+  for (let done = 0; done < size; done += chunk.length) {
+    const part = chunk.subarray(0, Math.min(chunk.length, size - done));
+    readFully(file, path, part, done);
+    hash.update(part);
+  }
+  return hash.digest('hex');
+}
+
+const changed = (path: string): ChangedShardError =>
+  new ChangedShardError(
     `${path} changed while it was being read: put back what it was and go on with --resume, or start again with what it is now`,
   );
 

@@ -1,6 +1,7 @@
 // Whether the shards that a run goes on with are those it was trained on: their names, their token counts, their contents.
 import { basename } from 'node:path';
 import type { Manifest } from '../checkpoint/manifest.ts';
+import { beginning } from '../shards/find.ts';
 import type { Shard } from '../shards/shard.ts';
 
 type ShardRecord = Manifest['shards'][number];
@@ -24,5 +25,3 @@ export function changedShard(before: readonly ShardRecord[], now: readonly Shard
 
 const described = (shard: ShardRecord | undefined): string =>
   shard ? `${shard.name} of ${shard.tokens} tokens` : 'not there';
-
-const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;

@@ -4,8 +4,10 @@ import type { Batch } from '../batches/loader.ts';
 import { type Position, startPosition } from '../batches/order.ts';
 import { Gpt2Error, InterruptedError, type NativeError } from '../errors.ts';
 import type { Place } from '../ranks/place.ts';
+import { logPath } from '../runs/paths.ts';
 import { eventsAt, eventsIfReadable } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
+import { ChangedShardError } from '../shards/shard.ts';
 import { doneEvent, hellaswagEvent, sampleText, validationLoss } from './milestones.ts';
 import type { Run, RunDescription } from './run.ts';
 import { Saving, type SavingHooks } from './saving.ts';
@@ -69,6 +71,8 @@ export class Session {
   /** For --overfit-batch. */
   readonly #firstBatch: (() => Batch) | undefined;
   #step: number;
+  /** Of the first micro-batch of that step. */
+  #position: Position;
   #underWay: UnderWay | undefined;
   /** Whether any of several ranks was asked to stop, as of the last step that is settled. */
   #ranksStop = false;
@@ -83,6 +87,7 @@ export class Session {
     this.#run = run;
     this.#hooks = hooks;
     this.#step = startStep;
+    this.#position = run.loader.position;
     this.#saved = resumed?.path;
     this.#throughput = new Throughput(options.totalBatch);
     this.#saving = new Saving(run, this.#savingHooks);
@@ -94,9 +99,8 @@ export class Session {
   }
 
   async run(): Promise<TrainResult> {
-    const { out, options, steps, lastStep, startStep, trainer, loader, ranks } = this.#run;
-    const { validation, hellaswag, cache, resumed } = this.#run;
-    const { signal, onStart } = this.#hooks;
+    const { out, options, steps, startStep, ranks, resumed } = this.#run;
+    const { onStart } = this.#hooks;
     const told = resumed ? kindsAt(out, startStep) : [];
     const toldBefore = new Set((await ranks?.fromRoot(told)) ?? told);
     if (options.skipSpikes !== undefined) await this.#watchSpikes(options.skipSpikes);
@@ -105,8 +109,27 @@ export class Session {
     if (resumed) this.#log({ event: 'checkpoint', step: startStep, path: resumed.path });
     const started = performance.now();
 
+    try {
+      await this.#steps(toldBefore);
+    } catch (error) {
+      throw error instanceof ChangedShardError ? await this.#stopAtChange(error) : error;
+    }
+
+    const seconds = (performance.now() - started) / 1000;
+    if (this.#step === steps)
+      this.#log(await doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
+    else this.#hooks.onNotice?.(`${this.#saidToBeSaved}, as --stop-after says; continue with --out ${out} --resume`);
+    return { out, steps: this.#step };
+  }
+
+  /** @param toldBefore what the log of a resumed run tells at its first step */
+  async #steps(toldBefore: ReadonlySet<RunEvent['event']>): Promise<void> {
+    const { options, steps, lastStep, startStep, trainer, loader, ranks } = this.#run;
+    const { validation, hellaswag, cache, resumed } = this.#run;
+    const { signal } = this.#hooks;
     for (; ; this.#step++) {
       const step = this.#step;
+      this.#position = loader.position;
       const isLast = step === steps;
       const isResumedHere = resumed !== undefined && step === startStep;
       // Ranks stop after the same step: what one was asked, all find in the step's result.
@@ -147,25 +170,51 @@ export class Session {
         else if (saves) await this.#saving.save(step, loader.position);
       }
       if (stops && !(isLast && isWhole)) throw this.#stopped();
-      if (isLast || step === lastStep) break;
+      if (isLast || step === lastStep) return;
       await this.#begin(step);
     }
+  }
 
-    const seconds = (performance.now() - started) / 1000;
-    if (this.#step === steps)
-      this.#log(await doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
-    else this.#hooks.onNotice?.(`${this.#saidToBeSaved}, as --stop-after says; continue with --out ${out} --resume`);
-    return { out, steps: this.#step };
+  /**
+   * Saves what was trained on the shards as they were, and gives the error that ends the run. Of several ranks the others
+   * are in a step that waits for this one: they have their last checkpoint.
+   */
+  async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
+    const { ranks, resumed, startStep, trainer } = this.#run;
+    if (ranks) return error;
+    await this.#settle();
+    trainer.update();
+    let what = this.#saidToBeSaved;
+    try {
+      if (!resumed || this.#step > startStep) await this.#saving.saveNow(this.#step, this.#position);
+    } catch (failure) {
+      if (!(failure instanceof Gpt2Error)) throw failure;
+      what = failure.message;
+    }
+    return new Gpt2Error(`${error.message}; ${what}`, { cause: error });
   }
 
   /** Of several ranks all go by what rank 0's log has, so that they skip the same updates. */
   async #watchSpikes(z: number): Promise<void> {
-    const { out, resumed, ranks } = this.#run;
-    const steps = resumed && (!ranks || ranks.isRoot) ? trainedSteps(out) : [];
+    const { resumed, ranks } = this.#run;
+    const steps = resumed && (!ranks || ranks.isRoot) ? this.#trainedSteps() : [];
     const own = { skipped: steps.filter(({ skipped }) => skipped).length, steps: thoseThatCount(steps) };
     const before = (await ranks?.fromRoot(own)) ?? own;
     this.#spikes = new SpikeWatch(z, before.steps);
     this.#skipped = before.skipped;
+  }
+
+  /** What the log says of the steps before, skipped or not. */
+  #trainedSteps() {
+    const { out, startStep } = this.#run;
+    const trained = eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));
+    const lost = startStep - new Set(trained.map(({ step }) => step)).size;
+    if (lost > 0) {
+      this.#hooks.onNotice?.(
+        `${logPath(out)} is damaged or cut: --skip-spikes goes on without the losses and norms of ${lost} of ${startStep} steps`,
+      );
+    }
+    return trained;
   }
 
   /** Goes through what is due besides training; false if the run is to stop before all of it was done. */
@@ -189,7 +238,7 @@ export class Session {
     const begin = performance.now();
     ranks?.begin(step);
     const lr = learningRateAt({ ...options, steps }, step);
-    const { position } = loader;
+    const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
     const stops = this.#hooks.signal?.aborted === true;
     const begun = await trainer.begin(step, lr, this.#firstBatch ?? (() => loader.next()), limits, stops);
@@ -274,10 +323,6 @@ export class Session {
 
 /** What the log of a run tells at a step. */
 export const kindsAt = (out: string, step: number) => eventsAt(out, step).map(({ event }) => event);
-
-/** What the log of a run says of its steps, skipped or not. */
-const trainedSteps = (out: string) =>
-  eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));
 
 /** The micro-batches of the first step, again and again. */
 function copyBatches({ options, loader }: Run): () => Batch {

@@ -1,6 +1,10 @@
 // The loader over real shards: tokens and targets, positions, what is refused, what validation settles for.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openLoader, planValidation } from '../../src/batches/loader.ts';
+import { hashFile } from '../../src/checkpoint/directory.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import { checkedJson } from '../../src/files/checked-json.ts';
 import { writeShard } from '../../src/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -96,6 +100,34 @@ it('refuses a token beyond the vocabulary and a shard too short', () => {
     /short\.bin has 20 tokens.*the largest --batch that fits is 1/,
   );
   expect(() => openLoader({ ...options, shards: [counting('tiny.bin', 5)] })).toThrow(/--seq must be under 5/);
+});
+
+it('compares shards with dataset.json beside them', () => {
+  mkdirSync(place.path('listed'), { recursive: true });
+  const path = counting('listed/one_train.bin', 300);
+  const list = (file: string) => {
+    const shards = [{ file, role: 'train', tokens: 300, sha256: hashFile(path) }];
+    const dataset = { source: 'x', tokenizer: 'gpt2', vocabularySize: 1000, shards };
+    writeFileSync(place.path('listed/dataset.json'), checkedJson(dataset));
+  };
+  const open = () => openLoader({ ...options, shards: [path] }).close();
+  list('one_train.bin');
+  open();
+  // A token that is another one's, and still in the vocabulary.
+  const bytes = readFileSync(path);
+  bytes[1500]! ^= 1;
+  writeFileSync(path, bytes);
+  expect(open).toThrow(
+    /one_train\.bin is damaged: its sha256 is [0-9a-f]{12}…, .*dataset\.json says [0-9a-f]{12}…; run prepro again/,
+  );
+  list('other_train.bin');
+  expect(open).toThrow(/one_train\.bin is not in .*dataset\.json/);
+});
+
+it('says that it is closed', () => {
+  const loader = openLoader({ ...options, shards: [shard] });
+  loader.close();
+  expect(() => loader.next()).toThrow(new Gpt2Error('the loader is closed; open another'));
 });
 
 it('validation takes the batch asked for, the largest that fits, or none', () => {

@@ -19,7 +19,7 @@ import { finewebVersions } from '../../src/datasets/fineweb.ts';
 import { datasetNames } from '../../src/datasets/prepare.ts';
 import { tinystories } from '../../src/datasets/tinystories.ts';
 import { findShards, preproOf, readDataset } from '../../src/shards/find.ts';
-import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { ChangedShardError, openShard, writeShard } from '../../src/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -143,6 +143,37 @@ describe('a shard whose file changes', () => {
     expect(() => shard.read(490, 10)).toThrow(message);
     expect(() => shard.checkTokens(500)).toThrow(message);
     expect(shard.sha256).toBeUndefined();
+  });
+});
+
+describe('a shard whose file changes after its hash is known', () => {
+  const tokens = Uint16Array.from({ length: 500 }, (_, i) => i);
+  const opened = (name: string) => {
+    const path = place.path(name);
+    writeShard(path, tokens);
+    const shard = openShard(path);
+    shard.checkTokens(500);
+    return { path, shard };
+  };
+
+  it('only in its times, or by being written over with the same, is read on', () => {
+    const { path, shard } = opened('touched.bin');
+    using _ = shard;
+    utimesSync(path, 1, 1);
+    expect([...shard.read(0, 500)]).toEqual([...tokens]);
+    writeFileSync(path, readFileSync(path));
+    utimesSync(path, 2, 2);
+    expect([...shard.read(100, 3)]).toEqual([100, 101, 102]);
+  });
+
+  it('in one bit is refused', () => {
+    const { path, shard } = opened('flipped.bin');
+    using _ = shard;
+    const bytes = readFileSync(path);
+    bytes[1500]! ^= 1;
+    writeFileSync(path, bytes);
+    utimesSync(path, 1, 1);
+    expect(() => shard.read(0, 10)).toThrow(ChangedShardError);
   });
 });
 

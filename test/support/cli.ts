@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
+import { checkedJson } from '../../src/files/checked-json.ts';
 import { writeShard } from '../../src/shards/shard.ts';
 import { Random } from './tensors.ts';
 
@@ -68,6 +69,7 @@ export class Workplace {
   /**
    * Writes shards of random tokens below a bound: one for training, or one of each of several sizes, and one for validation.
    * Without `vocabulary` it is GPT-2's; a small one makes steps of a millisecond and checkpoints of some hundred kilobytes.
+   * `listed`: dataset.json then says what the shards are, as prepro's does.
    */
   data({
     train = 5000 as number | readonly number[],
@@ -75,19 +77,22 @@ export class Workplace {
     below = 100,
     name = 'data',
     vocabulary = undefined as number | undefined,
+    listed = false,
   } = {}): string {
     const sizes = [train].flat();
     const random = new Random(sizes[0]!);
     mkdirSync(this.path(name), { recursive: true });
-    const write = (file: string, count: number) =>
-      writeShard(this.path(name, file), Uint16Array.from(random.integers(count, below)));
-    sizes.forEach((count, index) => {
-      write(sizes.length > 1 ? `random_train_00000${index + 1}.bin` : 'random_train.bin', count);
-    });
-    write('random_val.bin', val);
+    const write = (role: string, file: string, count: number) => {
+      const written = writeShard(this.path(name, file), Uint16Array.from(random.integers(count, below)));
+      return { file, role, ...written };
+    };
+    const shards = sizes.map((count, index) =>
+      write('train', sizes.length > 1 ? `random_train_00000${index + 1}.bin` : 'random_train.bin', count),
+    );
+    shards.push(write('val', 'random_val.bin', val));
     if (vocabulary !== undefined) {
-      const dataset = { source: 'random', tokenizer: 'gpt2', vocabularySize: vocabulary, shards: [] };
-      writeFileSync(this.path(name, 'dataset.json'), JSON.stringify(dataset));
+      const dataset = { source: 'random', tokenizer: 'gpt2', vocabularySize: vocabulary };
+      writeFileSync(this.path(name, 'dataset.json'), checkedJson({ ...dataset, shards: listed ? shards : [] }));
     }
     return this.path(name);
   }

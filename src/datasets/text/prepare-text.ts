@@ -6,6 +6,7 @@ import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { Gpt2Error, UsageError } from '../../errors.ts';
+import { checkedJson } from '../../files/checked-json.ts';
 import { type Dataset, datasetFile, type Role, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
@@ -211,7 +212,7 @@ function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, { shards
       cause,
     });
   }
-  writeDurably(join(folder, datasetFile), [Buffer.from(`${JSON.stringify(dataset, null, 2)}\n`)]);
+  writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   work.remove();
 }
 

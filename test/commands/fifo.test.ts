@@ -1,0 +1,73 @@
+// A FIFO under the name of a file that a command reads: nobody writes it, so opening it must not wait.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { expect, it } from 'vitest';
+import { configuration } from '../runs/run-log.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+
+const steps = ['--steps', '1', '--seq', '32', '--val-every', '0', '--sample-every', '0', ...tinyModel];
+
+it.each<[string, string, (place: Workplace) => string[]]>([
+  [
+    'a shard',
+    'data/x_train.bin',
+    (place) => {
+      place.data();
+      return ['train', '--data', 'data', '--out', 'run', ...steps];
+    },
+  ],
+  [
+    'dataset.json',
+    'data/dataset.json',
+    (place) => {
+      place.data();
+      return ['train', '--data', 'data', '--out', 'run', ...steps];
+    },
+  ],
+  ['a log that is compared', 'run/log.jsonl', () => ['compare', 'run']],
+  [
+    'a log that is written',
+    'run/log.jsonl',
+    (place) => {
+      place.data();
+      return ['train', '--data', 'data', '--out', 'run', '--overwrite', ...steps];
+    },
+  ],
+  ['options', 'options.json', () => ['train', '--config', 'options.json']],
+  [
+    'the options of a run',
+    'run/config.json',
+    (place) => {
+      writeFileSync(place.path('run', 'notes'), '');
+      return ['train', '--out', 'run', '--resume', '--device', 'cpu'];
+    },
+  ],
+  ['a reference', 'curve.json', (place) => ['compare', runIn(place), '--reference', 'curve.json']],
+  [
+    'weights of transformers',
+    'model/model.safetensors',
+    (place) => {
+      writeFileSync(place.path('model', 'config.json'), JSON.stringify({ model_type: 'gpt2' }));
+      return ['eval', '--model', 'model', '--device', 'cpu'];
+    },
+  ],
+])('%s', (_, name, argumentsIn) => {
+  using place = new Workplace();
+  const path = place.path(name);
+  mkdirSync(place.path(name, '..'), { recursive: true });
+  const args = argumentsIn(place);
+  execFileSync('mkfifo', [path]);
+  const { code, stderr } = place.run(args, {}, '', 60_000);
+  expect(stderr).toMatch(/^[^\n]+\n$/);
+  expect(code, 'null: it waited until it was killed').toBe(1);
+});
+
+function runIn(place: Workplace): string {
+  mkdirSync(place.path('other'));
+  const events = [
+    { event: 'run', configuration, program: 'x', device: 'x', codePath: 'x', dtype: 'fp32', parameters: 1, time: 'x' },
+    { event: 'train', step: 0, loss: 1, norm: 1, lr: 1, tokensPerSecond: 1, ms: 1 },
+  ];
+  writeFileSync(place.path('other/log.jsonl'), events.map((event) => `${JSON.stringify(event)}\n`).join(''));
+  return 'other';
+}

@@ -1,0 +1,65 @@
+// A shard that is touched or written over under a run: the same content is trained on, other content ends the run saved, and
+// the resumed run is the one that was left alone.
+import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
+import { checkpointsFolder } from '../../src/runs/paths.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
+import { parseOptions } from '../support/options.ts';
+
+const flags =
+  '--model custom --layers 1 --channels 32 --heads 2 --context 32 --device cpu --batch 1 --seq 32 --total-batch 64 --steps 12 --val-every 5 --val-steps 2 --sample-every 0 --save-every 0 --threads 1';
+
+function runs(place: Workplace) {
+  const data = place.data({ train: [700, 500], val: 500, vocabulary: 100 });
+  const given = (out: string) => ({ ...parseOptions(flags), data, out: place.path(out) });
+  /** Trains, and does something with a shard when a step was done. */
+  const start = (out: string, step: number, shard: string, change: (path: string) => void) =>
+    train(given(out), {
+      onEvent: (event) => {
+        if (event.event === 'train' && event.step === step) change(join(data, shard));
+      },
+    });
+  return { given, start };
+}
+
+it.each(['random_train_000001.bin', 'random_val.bin'])('%s that is touched is trained on', async (shard) => {
+  using place = new Workplace();
+  const { given, start } = runs(place);
+  await train(given('straight'));
+  await start('touched', 3, shard, (path) => {
+    writeFileSync(path, readFileSync(path));
+    utimesSync(path, 7, 7);
+  });
+  expect(figuresOf(place.path('touched'))).toEqual(figuresOf(place.path('straight')));
+});
+
+it.each([
+  ['random_train_000001.bin', 7],
+  ['random_val.bin', 5],
+])('%s that is another ends the run, saved after the last step on what it was', async (shard, saved) => {
+  using place = new Workplace();
+  const { given, start } = runs(place);
+  await train(given('straight'));
+  let before = Buffer.alloc(0);
+  let path = '';
+  const changed = start('changed', 3, shard, (changing) => {
+    path = changing;
+    before = readFileSync(path);
+    const other = Buffer.from(before);
+    for (let at = 1024; at < other.length; at += 2) other[at]! ^= 1;
+    writeFileSync(path, other);
+    utimesSync(path, 7, 7);
+  });
+  await expect(changed).rejects.toThrow(
+    new RegExp(`${shard} changed while it was being read: put back .*; stopped after ${saved} of 12 steps and saved$`),
+  );
+  const { checkpoint } = newestValidCheckpoint(checkpointsFolder(place.path('changed')));
+  expect(checkpoint?.manifest.step).toBe(saved);
+  writeFileSync(path, before);
+  await train({ out: place.path('changed'), resume: true });
+  expect(figuresOf(place.path('changed'))).toEqual(figuresOf(place.path('straight')));
+});
