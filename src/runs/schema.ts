@@ -1,6 +1,7 @@
 // The events of a run log, one JSON object a line, and how they are written: numbers with all digits, those JSON has no
 // word for as "NaN", "Infinity" and "-Infinity". Fields not named here are let through, so that a log of a later version
 // can be read. Files and their order are left to writer.ts and reader.ts.
+import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 
 const nonFinite = {
@@ -119,12 +120,23 @@ export const runEventSchema = z.discriminatedUnion('event', [
 /** One line of a run log. */
 export type RunEvent = z.infer<typeof runEventSchema>;
 
-/** An event as its line, with the line break. */
+/** An event as its line, with its checksum and the line break. */
 export function formatEvent(event: RunEvent): string {
   const replacer = (_: string, value: unknown) =>
     typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
-  return `${JSON.stringify(event, replacer)}\n`;
+  const text = JSON.stringify(event, replacer);
+  return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 
-/** The event of a line. @throws ZodError or SyntaxError if it is none */
-export const parseEvent = (line: string): RunEvent => runEventSchema.parse(JSON.parse(line));
+/** Last in a line: the CRC-32 of the line without it, which finds every change of up to four bytes in a row. */
+const checksumOf = (text: string): string => `,"crc32":"${crc32(text).toString(16).padStart(8, '0')}"`;
+const checksum = /,"crc32":"[^"]*"(?=\}$)/;
+
+/** The event of a line. @throws ZodError, SyntaxError, or Error for a checksum that is not the line's: lines of before have none */
+export function parseEvent(line: string): RunEvent {
+  const whole = line.replace(/\n$/, '');
+  const [found] = checksum.exec(whole) ?? [];
+  const text = whole.replace(checksum, '');
+  if (found !== undefined && found !== checksumOf(text)) throw new Error('its crc32 differs');
+  return runEventSchema.parse(JSON.parse(text));
+}
