@@ -1,0 +1,187 @@
+// Changes one byte of a run folder's or its data's files and uses them: resumes the run, reads its log, evaluates its model,
+// starts anew. Each change must be noticed, or change nothing that comes out. For change-bytes.test.ts, and by the thousand
+// for scripts/change-bytes.ts.
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { Gpt2Error } from '../../src/errors.ts';
+import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { findShards, readDataset } from '../../src/shards/find.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+import { parseOptions } from '../support/options.ts';
+import { Random } from '../support/tensors.ts';
+
+/** What came of the changes of one file. */
+export interface FileReport {
+  readonly file: string;
+  readonly bytes: number;
+  changes: number;
+  /** Refused, or told of. */
+  noticed: number;
+  /** Nothing that came out was another: why, and how often. */
+  readonly harmless: Map<string, number>;
+  /** Something else came out, and nothing was said. */
+  readonly silent: string[];
+}
+
+/** A use of the files: what came out, and what was said besides. */
+type Use = () => Promise<{ result: unknown; notices: readonly string[] }>;
+
+interface Target {
+  readonly path: string;
+  readonly uses: readonly Use[];
+  /** Why a change of the byte at `at` may have no effect. */
+  harmless?(bytes: Buffer, at: number): string;
+}
+
+/** @throws Error for what is neither a result nor a refusal in one line */
+export async function changeBytes({ changes, seed }: { changes: number; seed: number }): Promise<FileReport[]> {
+  using place = new Workplace();
+  const { targets, restore } = await prepare(place);
+  const wanted = new Map<Use, string>();
+  for (const use of targets.flatMap(({ uses }) => uses)) {
+    if (wanted.has(use)) continue;
+    restore();
+    wanted.set(use, JSON.stringify(await use()));
+  }
+  const random = new Random(seed);
+  const reports: FileReport[] = targets.map(({ path }) => ({
+    ...{ file: path.slice(place.folder.length + 1), bytes: readFileSync(path).length },
+    ...{ changes: 0, noticed: 0, harmless: new Map(), silent: [] },
+  }));
+  for (let index = 0; index < changes; index++) {
+    const target = targets[index % targets.length]!;
+    const report = reports[index % targets.length]!;
+    restore();
+    const bytes = readFileSync(target.path);
+    const at = Math.floor(random.uniform() * bytes.length);
+    const changed = Buffer.from(bytes);
+    changed[at] = otherByte(bytes[at]!, random);
+    report.changes++;
+    const isOther = await outcome(target, wanted, () => {
+      restore();
+      writeFileSync(target.path, changed);
+    });
+    if (isOther === 'noticed') report.noticed++;
+    else if (isOther === 'same') {
+      const reason = target.harmless?.(bytes, at) ?? 'no reason is known';
+      report.harmless.set(reason, (report.harmless.get(reason) ?? 0) + 1);
+    } else report.silent.push(`byte ${at}: ${bytes[at]} became ${changed[at]}; ${isOther}`);
+    restore();
+    writeFileSync(target.path, bytes);
+  }
+  return reports;
+}
+
+/** Half of the changes keep a digit a digit, a letter a letter: in JSON any other byte is likely to be no JSON. */
+function otherByte(byte: number, random: Random): number {
+  const below = (count: number) => Math.floor(random.uniform() * count);
+  const alike = ['0123456789', 'abcdefghijklmnopqrstuvwxyz'].find((all) => all.includes(String.fromCharCode(byte)));
+  const others = alike
+    ? [...alike].map((each) => each.charCodeAt(0))
+    : Array.from({ length: 8 }, (_, bit) => byte ^ (1 << bit));
+  const candidates = random.uniform() < 0.5 ? others : Array.from({ length: 256 }, (_, each) => each);
+  const other = candidates.filter((each) => each !== byte);
+  return other[below(other.length)]!;
+}
+
+/** 'noticed', 'same', or what another result says. */
+async function outcome({ uses }: Target, wanted: ReadonlyMap<Use, string>, change: () => void): Promise<string> {
+  let outcome = 'same';
+  for (const use of uses) {
+    change();
+    let found: string;
+    try {
+      const used = await use();
+      found = JSON.stringify(used);
+      if (found === wanted.get(use)) continue;
+      if (used.notices.length > 0) return 'noticed';
+    } catch (error) {
+      if (!(error instanceof Gpt2Error) || error.message.includes('\n')) throw error;
+      return 'noticed';
+    }
+    outcome = `${found.slice(0, 500)} instead of ${wanted.get(use)!.slice(0, 500)}`;
+  }
+  return outcome;
+}
+
+const flags =
+  '--model custom --layers 1 --channels 16 --heads 2 --context 16 --device cpu --threads 1 --batch 2 --seq 16 --steps 10 --lr 1e-2 --val-every 4 --val-steps 2 --sample-every 0 --save-every 4 --skip-spikes 6';
+
+/** A run of 10 steps, stopped after 8 with checkpoints at 4 and 8, and what uses it. */
+async function prepare(place: Workplace): Promise<{ targets: Target[]; restore: () => void }> {
+  const data = place.data({ train: [700, 500], val: 300, vocabulary: 100, listed: true });
+  const run = place.path('run');
+  const clean = place.path('clean');
+  await train({ ...parseOptions(flags), data, out: run, stopAfter: 8 });
+  cpSync(run, clean, { recursive: true });
+  const restore = () => {
+    rmSync(run, { recursive: true, force: true });
+    rmSync(place.path('new'), { recursive: true, force: true });
+    cpSync(clean, run, { recursive: true });
+  };
+  const trained = async (options: Parameters<typeof train>[0]) => {
+    const notices: string[] = [];
+    const { out } = await train(options, { onNotice: (text) => notices.push(text) });
+    const { files, position } = newestValidCheckpoint(checkpointsFolder(out)).checkpoint!.manifest;
+    const { series, events } = readRun(out);
+    const done = events.flatMap((event) => (event.event === 'done' ? [event.steps, event.weights, event.skipped] : []));
+    return { result: { series, done, files, position }, notices };
+  };
+  const resumed: Use = () => trained({ out: run, resume: true });
+  const restarted: Use = () => {
+    rmSync(checkpointsFolder(run), { recursive: true });
+    return trained({ out: run, resume: true, stopAfter: 1 });
+  };
+  const started: Use = () => trained({ ...parseOptions(flags), data, out: place.path('new'), stopAfter: 1 });
+  const read: Use = async () => {
+    const { series, configuration } = readRun(run);
+    return { result: { series, configuration }, notices: [] };
+  };
+  const evaluated: Use = () => evaluateAll(run, data);
+
+  const inCheckpoint = (file: string) => join(checkpointsFolder(run), 'step-00000008', file);
+  const ofData = [resumed, evaluated, started];
+  const targets: Target[] = [
+    { path: configPath(run), uses: [resumed, restarted] },
+    { path: logPath(run), uses: [read, resumed], harmless: harmlessInLog },
+    ...['manifest.json', 'model.safetensors', 'optimizer.safetensors'].map((file) => ({
+      path: inCheckpoint(file),
+      uses: [resumed, evaluated],
+    })),
+    ...['dataset.json', 'random_train_000001.bin', 'random_train_000002.bin', 'random_val.bin'].map((file) => ({
+      path: join(data, file),
+      uses: ofData,
+    })),
+  ];
+  return { targets, restore };
+}
+
+async function evaluateAll(run: string, data: string): ReturnType<Use> {
+  const weights = resolveWeights(run);
+  const { vocabularySize = 100, tokenizer = 'gpt2' } = readDataset(data) ?? {};
+  using device = Device.open({ kind: 'cpu', threads: 1 });
+  const model = createModel(device, weights.model, { B: 2, T: 16, purpose: 'inference' });
+  weights.load(model);
+  const notices = weights.damaged.map(({ reason }) => reason);
+  const losses: number[] = [];
+  for (const role of ['train', 'val'] as const) {
+    const sizes = { batch: 2, sequence: 16, notice: (text: string) => notices.push(text) };
+    losses.push((await evaluate(model, { shards: findShards(data, role), tokenizer, ...sizes })).loss);
+  }
+  return { result: { losses, vocabularySize }, notices };
+}
+
+/** The log's own checksums leave out their names and the last line break. */
+function harmlessInLog(bytes: Buffer, at: number): string {
+  if (at === bytes.length - 1) return 'the last line break: the last line reads as torn, and no figure is on it';
+  const before = bytes.subarray(0, at + 1).toString();
+  if (/,"c?r?c?3?2?$/.test(before.slice(0, -1))) return 'the name of a checksum: the line is what it was';
+  return 'no reason is known';
+}
