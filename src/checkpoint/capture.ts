@@ -13,7 +13,7 @@ import type { Tensor } from '../native/buffer.ts';
 import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
 import { checkModelSize, verifyContents } from './directory.ts';
 import { filesSchema, modelSchema, positionSchema, readDescription, weightsFile } from './manifest.ts';
-import { syncFolder, temporaryName } from './replace.ts';
+import { syncFolder, unfinishedPath } from './replace.ts';
 import { type Moments, stateInDevice, writeTensors } from './write.ts';
 
 export const captureFile = 'capture.json';
@@ -89,7 +89,7 @@ export function writeCapture(
 ): string {
   const name = `step-${String(facts.step).padStart(8, '0')}`;
   const path = join(folder, name);
-  const temporary = join(folder, temporaryName(name));
+  const temporary = unfinishedPath(folder, name, 'tmp');
   const { description, dtype } = model.device;
   try {
     mkdirSync(temporary, { recursive: true });

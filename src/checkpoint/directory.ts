@@ -25,16 +25,31 @@ export interface DamagedCheckpoint {
 /** "step-00000020": the number of updates done. */
 export const checkpointName = (step: number): string => `step-${String(step).padStart(8, '0')}`;
 const namePattern = /^step-(\d{8,})$/;
-const setAsidePattern = /^\.(step-\d{8,})\.\d+\.old$/;
+const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 
-/**
- * Where a checkpoint of this name stands while a new one takes its place. A writer that is killed between the two renames
- * leaves it; it is the checkpoint of its step until the next write.
- */
-export const setAsideName = (name: string, process: number): string => `.${name}.${process}.old`;
+/** What the name of a folder says that a process has written, or removed, or set aside (see replace.ts) and may have left. */
+export interface Unfinished {
+  /** "step-00000020" */
+  readonly name: string;
+  readonly process: number;
+  /** Set aside for a new one: it is the checkpoint of its step until that is in place. */
+  readonly isSetAside: boolean;
+}
 
-/** "step-00000020" of the folder name that `setAsideName` gave; undefined for any other. */
-export const nameOfSetAside = (name: string): string | undefined => setAsidePattern.exec(name)?.[1];
+/** Undefined for any other name. */
+export function unfinished(entry: string): Unfinished | undefined {
+  const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
+  return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
+}
+
+/** "step-00000020" of a checkpoint that is set aside; undefined for any other name. */
+export function nameOfSetAside(entry: string): string | undefined {
+  const found = unfinished(entry);
+  return found?.isSetAside ? found.name : undefined;
+}
+
+/** Whether an entry of a folder of checkpoints has a name of our making. */
+export const isOwnEntry = (entry: string): boolean => namePattern.test(entry) || unfinished(entry) !== undefined;
 
 /** The step that the name of a checkpoint's folder says, set aside or not. */
 export const stepOf = (path: string): number => {

@@ -1,9 +1,9 @@
 // Which checkpoints of a run stay (--keep). Only what is whole counts: a damaged one must not push a good one out.
 import { renameSync, rmSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
-import { temporaryName } from './replace.ts';
+import { unfinishedPath } from './replace.ts';
 
 /**
  * Removes all checkpoints but those written last, `keep` of them and one at least, and whole ones whose step is a multiple
@@ -44,8 +44,8 @@ function timeWritten(path: string): number {
 /** Out of sight first, so that a removal cut short leaves no half checkpoint. */
 function remove(path: string): void {
   const entry = basename(path);
-  const temporary = join(dirname(path), temporaryName(nameOfSetAside(entry) ?? entry));
   try {
+    const temporary = unfinishedPath(dirname(path), nameOfSetAside(entry) ?? entry, 'tmp');
     renameSync(path, temporary);
     rmSync(temporary, { recursive: true });
   } catch (cause) {

@@ -2,12 +2,18 @@
 // At no moment is a checkpoint that was whole neither under its name nor set aside, where directory.ts still finds it.
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { nameOfSetAside, setAsideName } from './directory.ts';
+import { unfinished } from './directory.ts';
 
-/** Under which a checkpoint is written, or removed, by this process. */
-export const temporaryName = (name: string): string => `.${name}.${process.pid}.tmp`;
-
-const leftover = /^\.step-\d{8,}\.(\d+)\.(tmp|old)$/;
+/**
+ * Where this process writes or removes a checkpoint (`tmp`), or sets one aside while another takes its place (`old`): a name
+ * that nothing has, not even what could not be removed.
+ */
+export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
+  for (let count = 1; ; count++) {
+    const path = join(folder, `.${name}.${process.pid}${count > 1 ? `-${count}` : ''}.${ending}`);
+    if (!existsSync(path)) return path;
+  }
+}
 
 /** A living process of that number is the writer only if it has touched the folder this recently; numbers come again. */
 const writingMilliseconds = 3600_000;
@@ -24,11 +30,11 @@ export function syncFolder(path: string): void {
 
 /**
  * Gives a finished folder its name. A rename does not replace a folder that has files, so a checkpoint of that name
- * steps aside first, and comes back if the rename fails.
+ * steps aside first, and comes back if the rename fails. If it cannot be removed then, `clearLeftovers` says so.
  */
 export function putInPlace(temporary: string, folder: string, name: string): void {
   const path = join(folder, name);
-  const aside = join(folder, setAsideName(name, process.pid));
+  const aside = unfinishedPath(folder, name, 'old');
   const replaces = existsSync(path);
   if (replaces) renameSync(path, aside);
   try {
@@ -38,19 +44,44 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
     throw error;
   }
   syncFolder(folder);
-  if (replaces) rmSync(aside, { recursive: true });
+  if (!replaces) return;
+  try {
+    rmSync(aside, { recursive: true });
+  } catch {
+    // The new checkpoint is in place all the same.
+  }
 }
 
-/** Removes what killed writers have left; what they had set aside goes back in its place if that is empty. */
-export function clearLeftovers(folder: string): void {
-  for (const entry of readdirSync(folder)) {
-    const writer = Number(leftover.exec(entry)?.[1]);
-    const path = join(folder, entry);
-    if (Number.isNaN(writer) || isWriting(writer, path)) continue;
-    const name = nameOfSetAside(entry);
-    if (name && !existsSync(join(folder, name))) renameSync(path, join(folder, name));
-    else rmSync(path, { recursive: true, force: true });
-  }
+/**
+ * Removes what killed writers have left; what they had set aside goes back in its place if that is empty.
+ * @returns why something is still there; undefined if nothing is
+ */
+export function clearLeftovers(folder: string): string | undefined {
+  const failures: string[] = [];
+  const attempt = (path: string, work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === undefined) throw error;
+      if (code !== 'ENOENT') failures.push(`${path}: ${message}`);
+    }
+  };
+  attempt(folder, () => {
+    for (const entry of readdirSync(folder)) attempt(join(folder, entry), () => clear(folder, entry));
+  });
+  if (failures.length === 0) return undefined;
+  const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : '';
+  return `cannot remove what an interrupted save left, ${failures[0]}${more}; remove it by hand`;
+}
+
+function clear(folder: string, entry: string): void {
+  const left = unfinished(entry);
+  const path = join(folder, entry);
+  if (!left || isWriting(left.process, path)) return;
+  const place = join(folder, left.name);
+  if (left.isSetAside && !existsSync(place)) renameSync(path, place);
+  else rmSync(path, { recursive: true, force: true });
 }
 
 /** Whether another process is at work on a folder. This one never is when it asks. */

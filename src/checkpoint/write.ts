@@ -12,7 +12,7 @@ import { checkpointName } from './directory.ts';
 import { storedShape, toStored } from './layout.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
-import { clearLeftovers, putInPlace, syncFolder, temporaryName } from './replace.ts';
+import { clearLeftovers, putInPlace, syncFolder, unfinishedPath } from './replace.ts';
 import { type WrittenFile, writeSafetensors } from './safetensors.ts';
 
 /** AdamW's state. */
@@ -45,9 +45,11 @@ export interface CheckpointToWrite extends CheckpointHead {
   readonly moments: Moments;
 }
 
-/** Writes a checkpoint from the device's memory, as `writeState`. */
-export const writeCheckpoint = ({ model, moments, ...head }: CheckpointToWrite): string =>
-  writeState(head, stateInDevice(model, moments));
+/** Writes a checkpoint from the device's memory, as `writeState`, in place of what interrupted writes have left. */
+export function writeCheckpoint({ model, moments, ...head }: CheckpointToWrite): string {
+  clearLeftovers(head.folder);
+  return writeState(head, stateInDevice(model, moments));
+}
 
 /** The state as it is in the device when it is read. */
 export const stateInDevice = (model: Model, moments: Moments): State => ({
@@ -65,10 +67,10 @@ export const stateInDevice = (model: Model, moments: Moments): State => ({
 export function writeState({ folder, step, manifest }: CheckpointHead, state: State): string {
   const name = checkpointName(step);
   const path = join(folder, name);
-  const temporary = join(folder, temporaryName(name));
+  let temporary: string | undefined;
   try {
     makeFolder(folder);
-    clearLeftovers(folder);
+    temporary = unfinishedPath(folder, name, 'tmp');
     mkdirSync(temporary);
     const weights = writeTensors(join(temporary, weightsFile), state, ['weights']);
     const optimizer = writeTensors(join(temporary, optimizerFile), state, ['m', 'v']);
@@ -87,7 +89,7 @@ export function writeState({ folder, step, manifest }: CheckpointHead, state: St
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
-    removeIfPossible(temporary);
+    if (temporary) removeIfPossible(temporary);
     // Anything without the file system's code is no matter of disks: a device that failed, a defect of ours.
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
@@ -105,29 +107,52 @@ export interface Keeping {
   readonly keepEvery?: number;
 }
 
-/** What came of a save: the checkpoint's path or why there is none; and why an older one could not be removed. */
-export interface SaveResult {
-  readonly path?: string;
-  readonly failure?: string;
+/** What could not be removed: no reason to stop. */
+export interface TidyResult {
+  /** Of what interrupted saves have left. */
+  readonly clearFailure?: string;
+  /** Of checkpoints that are not to be kept. */
   readonly pruneFailure?: string;
 }
 
-/** Writes a checkpoint, then removes those that are not to be kept. What the disk refuses is in the result. */
+/** What came of a save: the checkpoint's path or why there is none. */
+export interface SaveResult extends TidyResult {
+  readonly path?: string;
+  readonly failure?: string;
+}
+
+/**
+ * Removes what interrupted saves have left, writes a checkpoint, then removes those that are not to be kept. What the disk
+ * refuses is in the result.
+ */
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
-  const refused = (work: () => void): string | undefined => {
-    try {
-      work();
-    } catch (error) {
-      if (!(error instanceof Gpt2Error) || error instanceof NativeError) throw error;
-      return error.message;
-    }
-  };
+  const clearFailure = clearLeftovers(head.folder);
   let path: string | undefined;
   const failure = refused(() => {
     path = writeState(head, state);
   });
-  if (failure !== undefined || keeping === undefined) return { path, failure };
-  return { path, pruneFailure: refused(() => pruneCheckpoints(head.folder, keeping)) };
+  const pruneFailure = failure === undefined ? prune(head.folder, keeping) : undefined;
+  return { path, failure, clearFailure, pruneFailure };
+}
+
+/** What `saveState` removes, for a run that has nothing to save any more: its last save may have been killed at just that. */
+export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
+  clearFailure: clearLeftovers(folder),
+  pruneFailure: prune(folder, keeping),
+});
+
+const prune = (folder: string, keeping: Keeping | undefined): string | undefined =>
+  keeping && refused(() => pruneCheckpoints(folder, keeping));
+
+/** What the disk says to some work; undefined if it takes it. */
+function refused(work: () => void): string | undefined {
+  try {
+    work();
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Gpt2Error) || error instanceof NativeError) throw error;
+    return error.message;
+  }
 }
 
 /** Every folder on the way that was not there yet is on the disk afterwards. */

@@ -2,7 +2,15 @@
 // checkpoint holds is ../checkpoint; when one is due is decided in session.ts.
 import type { Position } from '../batches/order.ts';
 import { WriterError } from '../checkpoint/background.ts';
-import { type CheckpointHead, type SaveResult, saveState, stateInDevice } from '../checkpoint/write.ts';
+import {
+  type CheckpointHead,
+  type Keeping,
+  type SaveResult,
+  saveState,
+  stateInDevice,
+  type TidyResult,
+  tidy,
+} from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import type { RunEvent } from '../runs/schema.ts';
@@ -21,6 +29,7 @@ export class Saving {
   /** The save that is being written, while it is. It rejects only if training cannot go on. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
+  readonly #told = new Set<string>();
 
   constructor(run: Run, hooks: SavingHooks) {
     this.#run = run;
@@ -165,8 +174,7 @@ export class Saving {
         shards: loader.shards.map(shardRecord),
       },
     };
-    const { keep, keepEvery } = options;
-    const keeping = keep === undefined ? undefined : { keep, keepEvery };
+    const keeping = keepingOf(options);
     const direct = async () => saveState(head, stateInDevice(model, trainer), keeping);
     const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
     const result = await (begun ?? direct()).catch((error) => {
@@ -174,6 +182,7 @@ export class Saving {
       if (inPlace && error instanceof WriterError && !model.sharing) return direct();
       throw error;
     });
+    this.#tellLeft(result);
     if (result.failure !== undefined) throw new Gpt2Error(result.failure);
     return result;
   }
@@ -197,13 +206,30 @@ export class Saving {
 
   #tell(
     step: number,
-    { path, pruneFailure }: SaveResult,
+    { path }: SaveResult,
     { due, ...times }: { due: number; heldMs?: number; waitedMs?: number },
   ): void {
     this.#hooks.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
-    if (pruneFailure !== undefined) this.#hooks.notice(`${pruneFailure}; training goes on`);
+  }
+
+  /** Removes what is left of saves that a run before this one did not finish, when it has nothing to save itself. */
+  tidy(): void {
+    const { options, out } = this.#run;
+    if (this.#isRoot) this.#tellLeft(tidy(checkpointsFolder(out), keepingOf(options)));
+  }
+
+  /** Each only once: it is found again at every save. */
+  #tellLeft({ clearFailure, pruneFailure }: TidyResult): void {
+    for (const failure of [clearFailure, pruneFailure]) {
+      if (failure === undefined || this.#told.has(failure)) continue;
+      this.#told.add(failure);
+      this.#hooks.notice(`${failure}; training goes on`);
+    }
   }
 }
+
+const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping | undefined =>
+  keep === undefined ? undefined : { keep, keepEvery };
 
 /** A device that fails is another matter: what it computes next would fail too. */
 const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);
