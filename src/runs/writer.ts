@@ -34,15 +34,22 @@ export function refuseExistingRun(run: string): void {
 
 /** What is true later as well only of a log that is opened. @throws Gpt2Error if another process writes the run */
 export function refuseBusyRun(run: string): void {
+  if (!whileIdle(run, () => {})) throw busy(run);
+}
+
+/** Does some work while no process writes a run, and keeps others from it meanwhile. @returns false if one does */
+export function whileIdle(run: string, work: () => void): boolean {
   let file: number;
   try {
     file = openRegularFile(logPath(run));
   } catch {
     // There is none; or what keeps it from being read is said when it is to be written.
-    return;
+    return true;
   }
   try {
-    if (!lockFile(file)) throw busy(run);
+    if (!lockFile(file)) return false;
+    work();
+    return true;
   } finally {
     closeSync(file);
   }

@@ -115,6 +115,7 @@ export class Session {
       throw error instanceof ChangedShardError ? await this.#stopAtChange(error) : error;
     }
 
+    if (resumed && this.#step === startStep) this.#saving.tidy();
     const seconds = (performance.now() - started) / 1000;
     if (this.#step === steps)
       this.#log(await doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));

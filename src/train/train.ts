@@ -1,7 +1,10 @@
 // A training run from options to the last checkpoint: opens data, device and run folder, then the loop (session.ts). What a step
 // computes is in trainer.ts.
+import { tidy } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
 import { Ranks } from '../ranks/ranks.ts';
+import { checkpointsFolder } from '../runs/paths.ts';
+import { whileIdle } from '../runs/writer.ts';
 import type { TrainOptions } from './option-table.ts';
 import { oneGpu, openRun } from './run.ts';
 import { kindsAt, Session, StoppedError, type TrainHooks, type TrainResult } from './session.ts';
@@ -45,6 +48,7 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
     notice(
       `the run in ${finished.out} is finished: ${finished.steps} of ${finished.steps} steps are done; a larger --steps goes on`,
     );
+    if (!ranks || ranks.isRoot) clearFinished(finished.out, notice);
     await ranks?.leave();
     return finished;
   }
@@ -82,4 +86,12 @@ function finishedRun({ checkpoint, options: { out, steps } }: Settled): TrainRes
   const { step } = checkpoint.manifest;
   if (step > steps) throw new Gpt2Error(`${out} has done ${step} steps; to go on give --steps ${step + 1} or more`);
   return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
+}
+
+/** What a save that was killed had not removed yet. */
+function clearFinished(out: string, notice: (text: string) => void): void {
+  whileIdle(out, () => {
+    const { clearFailure } = tidy(checkpointsFolder(out), undefined);
+    if (clearFailure !== undefined) notice(clearFailure);
+  });
 }
