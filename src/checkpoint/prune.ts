@@ -3,7 +3,7 @@ import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
-import { unfinishedPath } from './replace.ts';
+import { clearLeftovers, unfinishedPath } from './replace.ts';
 
 /**
  * Removes all checkpoints but those written last, `keep` of them and one at least, and whole ones whose step is a multiple
@@ -17,6 +17,15 @@ export function pruneCheckpoints(folder: string, { keep, keepEvery }: { keep: nu
   const newestLast = paths.toSorted((a, b) => written.get(a)! - written.get(b)!);
   const stays = (path: string) => keepEvery !== undefined && written.get(path)! >= 0 && stepOf(path) % keepEvery === 0;
   for (const path of newestLast.slice(0, -Math.max(1, keep))) if (!stays(path)) remove(path);
+}
+
+/**
+ * Removes all checkpoints of a folder and what interrupted saves have left, and nothing else.
+ * @throws Gpt2Error if a checkpoint cannot be removed
+ */
+export function removeCheckpoints(folder: string): void {
+  clearLeftovers(folder);
+  for (const path of listCheckpoints(folder)) remove(path);
 }
 
 /** The furthest time that a date can hold: what a manifest says may be anything. */

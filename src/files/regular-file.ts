@@ -2,12 +2,12 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 
 /**
- * Opens a file for reading.
+ * Opens a file, for reading alone unless `flags` say otherwise.
  * @throws Error if it is no regular file; the file system's error, with its code
  */
-export function openRegularFile(path: string): number {
+export function openRegularFile(path: string, flags: number = constants.O_RDONLY): number {
   // Without O_NONBLOCK the program stays in the open of a FIFO that nobody writes, and hears no signal.
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const file = openSync(path, flags | constants.O_NONBLOCK);
   if (fstatSync(file).isFile()) return file;
   closeSync(file);
   throw new Error('it is not a file');

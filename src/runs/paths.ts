@@ -1,9 +1,12 @@
 // Where things lie in a run folder: the only file that knows their names. What is in them is left to schema.ts (log,
 // config) and ../checkpoint.
-import { join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 
 /** The events, one JSON object a line. */
 export const logPath = (run: string): string => join(run, 'log.jsonl');
+/** What the log was when a run began anew in its place; the highest number was the last. */
+export const earlierLogPath = (run: string, number: number): string => join(run, `log-before-${number}.jsonl`);
+export const earlierLog = /^log-before-(\d+)\.jsonl$/;
 /** The configuration with every default settled; `--config` takes it. */
 export const configPath = (run: string): string => join(run, 'config.json');
 /** What one of several ranks has logged for itself; rank 0's is the run's. */
@@ -12,3 +15,6 @@ export const rankLogPath = (run: string, rank: number): string => join(run, 'ran
 export const capturesFolder = (run: string): string => join(run, 'captures');
 /** One folder a checkpoint: step-00000020. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');
+/** Where a run goes whose folder was taken from it; beside that, the first that is free. */
+export const rescuePath = (run: string, number: number): string =>
+  join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);

@@ -9,6 +9,7 @@ import {
   ftruncateSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -17,95 +18,77 @@ import {
   writeSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { removeCheckpoints } from '../checkpoint/prune.ts';
+import { readFully } from '../checkpoint/stored-file.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
-import { openRegularFile } from '../files/regular-file.ts';
-import { lockFile } from '../native/library.ts';
-import { checkpointsFolder, configPath, logPath, rankLogPath } from './paths.ts';
-import { type Configuration, formatEvent, type RunEvent } from './schema.ts';
-
-/** @throws Gpt2Error if the folder already holds a run */
-export function refuseExistingRun(run: string): void {
-  if (!existsSync(logPath(run)) && !existsSync(checkpointsFolder(run))) return;
-  throw new Gpt2Error(
-    `${run} already holds a run: continue it with --resume, replace it with --overwrite, or name another --out`,
-  );
-}
-
-/** What is true later as well only of a log that is opened. @throws Gpt2Error if another process writes the run */
-export function refuseBusyRun(run: string): void {
-  if (!whileIdle(run, () => {})) throw busy(run);
-}
-
-/** Does some work while no process writes a run, and keeps others from it meanwhile. @returns false if one does */
-export function whileIdle(run: string, work: () => void): boolean {
-  let file: number;
-  try {
-    file = openRegularFile(logPath(run));
-  } catch {
-    // There is none; or what keeps it from being read is said when it is to be written.
-    return true;
-  }
-  try {
-    if (!lockFile(file)) return false;
-    work();
-    return true;
-  } finally {
-    closeSync(file);
-  }
-}
-
-const busy = (run: string): Gpt2Error =>
-  new Gpt2Error(`${run} is being written by another process; wait for its end or name another --out`);
+import { refuseOccupied } from './existing.ts';
+import { busy, leadsTo, RunLock } from './lock.ts';
+import {
+  checkpointsFolder,
+  configPath,
+  earlierLog,
+  earlierLogPath,
+  logPath,
+  rankLogPath,
+  rescuePath,
+} from './paths.ts';
+import { type Configuration, formatEvent, parseEvent, type RunEvent } from './schema.ts';
 
 /** The log of a run folder, open for writing. */
 export class RunLog {
-  readonly #path: string;
-  readonly #file: number;
+  #path: string;
+  #open: { readonly log: number; close(): void };
   /** Of whole lines on the disk. */
   #bytes: number;
   #waiting: Buffer[] = [];
   #failure: Gpt2Error | undefined;
   #closed = false;
 
-  private constructor(path: string, file: number, bytes: number) {
+  private constructor(path: string, open: { readonly log: number; close(): void }, bytes: number) {
     this.#path = path;
-    this.#file = file;
+    this.#open = open;
     this.#bytes = bytes;
   }
 
   /**
    * Starts a run in a folder.
-   * @throws Gpt2Error if the folder cannot be written, or holds a run and `overwrite` is not given
+   * @param before told where the log now is that stood there
+   * @throws Gpt2Error if the folder cannot be written, or holds what may not go: see `refuseOccupied`
    */
   static create(
     run: string,
     { configuration, overwrite }: { configuration: Configuration; overwrite: boolean },
+    before: (path: string) => void = () => {},
   ): RunLog {
-    if (!overwrite) refuseExistingRun(run);
     const failed = (cause: Error) =>
       new Gpt2Error(`cannot write the run folder ${run}: ${cause.message}; name another with --out`, { cause });
-    return openLocked(run, failed, (file) => {
-      rmSync(checkpointsFolder(run), { recursive: true, force: true });
+    return openLocked(run, failed, (lock) => {
+      refuseOccupied(run, { overwrite });
+      removeCheckpoints(checkpointsFolder(run));
       writeConfiguration(run, configuration);
-      ftruncateSync(file);
-      return new RunLog(logPath(run), file, 0);
+      if (statSync(logPath(run)).size > 0) {
+        const path = nextEarlierLog(run);
+        lock.setAside(path);
+        before(path);
+      }
+      return new RunLog(logPath(run), lock, 0);
     });
   }
 
   /**
-   * Continues a run's log after its first `bytes` bytes; what lies beyond is cut off. A log that is shorter (the machine
-   * went down before its end reached the disk) loses its torn last line, so that the next one starts on a line of its own.
+   * Continues a run's log after its first `bytes` bytes; what lies beyond is cut off. What a machine that went down has left
+   * at their end, less than a line or lines that are no events, goes too: the next one starts on a line of its own.
    * @throws Gpt2Error if it cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
     const failed = (cause: Error) =>
       new Gpt2Error(`cannot continue the log ${logPath(run)}: ${cause.message}`, { cause });
-    return openLocked(run, failed, (file) => {
-      const kept = readFileSync(logPath(run)).subarray(0, bytes).lastIndexOf('\n') + 1;
+    return openLocked(run, failed, (lock) => {
+      const kept = lengthOfEvents(readFileSync(logPath(run)).subarray(0, bytes));
       writeConfiguration(run, configuration);
-      ftruncateSync(file, kept);
-      return new RunLog(logPath(run), file, kept);
+      ftruncateSync(lock.log, kept);
+      return new RunLog(logPath(run), lock, kept);
     });
   }
 
@@ -115,7 +98,8 @@ export class RunLog {
     try {
       mkdirSync(dirname(path), { recursive: true });
       closeSync(openSync(path, 'a'));
-      return new RunLog(path, openSync(path, 'r+'), statSync(path).size);
+      const log = openSync(path, 'r+');
+      return new RunLog(path, { log, close: () => closeSync(log) }, statSync(path).size);
     } catch (cause) {
       throw new Gpt2Error(`cannot write the log ${path}: ${(cause as Error).message}`, { cause });
     }
@@ -150,7 +134,7 @@ export class RunLog {
       for (let line = this.#waiting[0]; line; line = this.#waiting[0]) {
         // One write, unless the disk takes only part of it: then the next says why, and the line is begun anew.
         for (let done = 0; done < line.length; ) {
-          done += writeSync(this.#file, line, done, line.length - done, this.#bytes + done);
+          done += writeSync(this.#open.log, line, done, line.length - done, this.#bytes + done);
         }
         this.#bytes += line.length;
         this.#waiting.shift();
@@ -164,6 +148,33 @@ export class RunLog {
     }
   }
 
+  /** What became of the file or its folder since it was opened; undefined: it is where it was. */
+  get lost(): string | undefined {
+    const found = leadsTo(this.#path, this.#open.log);
+    if (found === 'it') return undefined;
+    return `${this.#path} was ${found === 'nothing' ? 'removed or moved' : 'replaced by another file'} while the run wrote it`;
+  }
+
+  /**
+   * Goes on in a folder beside that which was taken from the run, with every line of before.
+   * @returns the folder
+   * @throws Gpt2Error if it cannot be written
+   */
+  rescue(run: string, configuration: Configuration): string {
+    const lines = Buffer.alloc(this.#bytes);
+    readFully(this.#open.log, lines, 0, this.#path);
+    let number = 1;
+    while (existsSync(rescuePath(run, number))) number++;
+    const out = rescuePath(run, number);
+    const there = RunLog.create(out, { configuration, overwrite: false });
+    there.#waiting.push(lines);
+    there.settle();
+    this.#open.close();
+    this.#open = there.#open;
+    this.#path = there.#path;
+    return out;
+  }
+
   /**
    * Sees what is written onto the disk and closes the log; a second time does nothing.
    * @throws Gpt2Error if the disk may not have it all
@@ -173,9 +184,9 @@ export class RunLog {
     this.#closed = true;
     try {
       try {
-        fsyncSync(this.#file);
+        fsyncSync(this.#open.log);
       } finally {
-        closeSync(this.#file);
+        this.#open.close();
       }
     } catch (cause) {
       const { message } = cause as Error;
@@ -188,22 +199,49 @@ export class RunLog {
  * Opens the log of a run for this process alone, before anything in its folder is touched.
  * @throws Gpt2Error if another process writes it; `failed` for whatever else goes wrong
  */
-function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (file: number) => RunLog): RunLog {
-  let file: number | undefined;
+function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
+  let lock: RunLock | undefined;
   try {
     mkdirSync(run, { recursive: true });
-    file = openSync(logPath(run), constants.O_RDWR | constants.O_CREAT);
-    if (lockFile(file)) return open(file);
+    lock = RunLock.take(run, constants.O_RDWR | constants.O_CREAT);
+    if (lock) return open(lock);
   } catch (cause) {
-    if (file !== undefined) closeSync(file);
-    throw failed(cause as Error);
+    lock?.close();
+    throw cause instanceof Gpt2Error ? cause : failed(cause as Error);
   }
-  closeSync(file);
   throw busy(run);
+}
+
+/** The name for a log that makes place: all of them stay. */
+function nextEarlierLog(run: string): string {
+  const numbers = readdirSync(run).map((entry) => Number(earlierLog.exec(entry)?.[1] ?? 0));
+  return earlierLogPath(run, Math.max(0, ...numbers) + 1);
+}
+
+/** Bytes up to the end of the last line that is an event. */
+function lengthOfEvents(log: Buffer): number {
+  let end = log.lastIndexOf('\n') + 1;
+  while (end > 0) {
+    const start = end > 1 ? log.lastIndexOf('\n', end - 2) + 1 : 0;
+    if (isEvent(log.toString('utf8', start, end - 1))) return end;
+    end = start;
+  }
+  return 0;
+}
+
+function isEvent(line: string): boolean {
+  try {
+    parseEvent(line);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function writeConfiguration(run: string, configuration: Configuration): void {
   const temporary = `${configPath(run)}.tmp`;
-  writeFileSync(temporary, checkedJson(configuration));
+  // A link that stands there could lead to any file.
+  rmSync(temporary, { force: true });
+  writeFileSync(temporary, checkedJson(configuration), { flag: 'wx' });
   renameSync(temporary, configPath(run));
 }

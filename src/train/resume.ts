@@ -1,9 +1,10 @@
 // What `--resume` takes from a checkpoint: every option, except those given again, which are used and named, or refused
 // where they would break the run.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { type FoundCheckpoint, newestValidCheckpoint } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
 import { customModel, presetConfig } from '../model/config.ts';
+import { refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../runs/existing.ts';
 import { checkpointsFolder, configPath } from '../runs/paths.ts';
 import { type OptionName, type OptionRow, optionTable, runOnlyOptions, type TrainOptions } from './option-table.ts';
 import { readRunOptions } from './options.ts';
@@ -25,9 +26,7 @@ export interface Resumed {
  */
 export function resumeOptions(given: TrainOptions, notice: (text: string) => void): Resumed {
   const out = given.out!;
-  if (!existsSync(out) || readdirSync(out).length === 0) {
-    throw new Gpt2Error(`there is no run to resume in ${out}; start one without --resume`);
-  }
+  refuseUnreadable(out);
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
     throw new Gpt2Error(
@@ -36,6 +35,8 @@ export function resumeOptions(given: TrainOptions, notice: (text: string) => voi
   }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   if (!checkpoint) {
+    refuseLostCheckpoints(out);
+    refuseOccupied(out, { overwrite: true });
     notice(`${out} has no complete checkpoint: starting at step 0`);
     const before = existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
     const now = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));

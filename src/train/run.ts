@@ -18,8 +18,10 @@ import { Device } from '../native/device.ts';
 import { programVersion } from '../package-root.ts';
 import { agree, codeHash } from '../ranks/agree.ts';
 import type { Ranks } from '../ranks/ranks.ts';
+import { refuseOccupied } from '../runs/existing.ts';
+import { refuseBusyRun } from '../runs/lock.ts';
 import type { Configuration, RunEvent } from '../runs/schema.ts';
-import { RunLog, refuseBusyRun, refuseExistingRun } from '../runs/writer.ts';
+import { RunLog } from '../runs/writer.ts';
 import { openScalarFile, type ScalarFile } from '../tensorboard/scalar-file.ts';
 import { connectDevices } from './connect.ts';
 import { checkMemory } from './memory.ts';
@@ -66,7 +68,8 @@ export interface Run {
   readonly ranks: Ranks | undefined;
   readonly options: SettledOptions;
   readonly configuration: Configuration;
-  readonly out: string;
+  /** The run folder: another once this one was taken from the run (saving.ts). */
+  out: string;
   readonly steps: number;
   readonly startStep: number;
   /** The step at which this process ends: `steps`, or --stop-after. */
@@ -136,7 +139,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
     const ownOut = options.out ?? defaultOut(options.data, modelLabel(config));
     const out = (await ranks?.fromRoot(ownOut)) ?? ownOut;
     const asked = configurationOf(options, config, steps);
-    if (isRoot && !checkpoint && !options.overwrite) refuseExistingRun(out);
+    if (isRoot && !checkpoint) refuseOccupied(out, options);
     if (isRoot) refuseBusyRun(out);
 
     const { serve: port, serveHost: host } = options;
@@ -195,7 +198,9 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       if (!isRoot) return RunLog.ofRank(out, ranks.rank);
       return checkpoint
         ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
-        : RunLog.create(out, { configuration, overwrite: options.overwrite });
+        : RunLog.create(out, { configuration, overwrite: options.overwrite }, (path) =>
+            notice(`the log of before is kept as ${path}`),
+          );
     };
     if (!isRoot) await ranks.barrier();
     const log = keep(openLog());

@@ -3,8 +3,8 @@
 import { tidy } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
 import { Ranks } from '../ranks/ranks.ts';
+import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import { whileIdle } from '../runs/writer.ts';
 import type { TrainOptions } from './option-table.ts';
 import { oneGpu, openRun } from './run.ts';
 import { kindsAt, Session, StoppedError, type TrainHooks, type TrainResult } from './session.ts';

@@ -108,8 +108,14 @@ it('a run that has saved nothing yet is resumed from its start, with its own opt
   run(train('killed', ...schedule));
   const wanted = figures('killed');
   rmSync(place.path('killed', 'checkpoints'), { recursive: true });
+  const log = place.path('killed', 'log.jsonl');
+  const lines = readFileSync(log, 'utf8').split('\n');
+  writeFileSync(log, lines.filter((line) => !line.includes('"event":"checkpoint"')).join('\n'));
+  const before = readFileSync(log, 'utf8');
   const { stdout } = run(['train', '--out', 'killed', '--resume']);
   expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
+  expect(stdout).toContain('the log of before is kept as killed/log-before-1.jsonl');
+  expect(readFileSync(place.path('killed', 'log-before-1.jsonl'), 'utf8')).toBe(before);
   expect(figures('killed')).toEqual(wanted);
 });
 

@@ -114,6 +114,27 @@ it('resume of a log that lost its end starts on a line of its own', () => {
   expect(readRun(run).series.train).toEqual([[0, 2]]);
 });
 
+it.each([
+  ['a torn line', '{"event":"train","step":2,"lo'],
+  ['zeros', '\0'.repeat(4096)],
+  ['a torn line and garbage in lines', '{"event":"train","step":2,"lo\u0007\x9f}\nq3\n\n{"event":"?"}\n\xff\n'],
+  ['lines of another file', '<html>\n</html>\n'],
+])('resume of a log that ends in %s goes on behind the last event', (_, garbage) => {
+  RunLog.create(run, { configuration, overwrite: false }).close();
+  const kept = [runEvent(), trainEvent(0, 2), trainEvent(1, 2)].map(formatEvent).join('');
+  for (const cut of [0, 1]) {
+    writeFileSync(log, Buffer.concat([Buffer.from(kept), Buffer.from(garbage, 'latin1')]));
+    const bytes = readFileSync(log).length - cut;
+    const resumed = RunLog.resume(run, { configuration, bytes });
+    resumed.write(trainEvent(2, 1));
+    resumed.close();
+    expect(readFileSync(log, 'utf8')).toBe(kept + formatEvent(trainEvent(2, 1)));
+  }
+  writeFileSync(log, Buffer.from(garbage, 'latin1'));
+  RunLog.resume(run, { configuration, bytes: 1e6 }).close();
+  expect(readFileSync(log).length).toBe(0);
+});
+
 it('resume makes the log where there is none', () => {
   mkdirSync(run);
   const resumed = RunLog.resume(run, { configuration, bytes: 500 });

@@ -1,5 +1,5 @@
 // The run folder: events as lines, one run in a folder, continuing a log, reading it back.
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
 import { type Configuration, formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
@@ -106,6 +106,21 @@ it('a folder that holds a run is refused, replaced with overwrite, continued wit
   RunLog.create(run, { configuration, overwrite: true }).close();
   expect(readFileSync(`${run}/log.jsonl`, 'utf8')).toBe('');
   expect(JSON.parse(readFileSync(`${run}/config.json`, 'utf8'))).toMatchObject(configuration);
+});
+
+it('nothing is written through a link where config.json is put together', () => {
+  const other = place.path('other');
+  writeFileSync(other, 'of another program');
+  mkdirSync(run, { recursive: true });
+  const start = () => RunLog.create(run, { configuration, overwrite: true });
+  const resume = () => RunLog.resume(run, { configuration, bytes: 0 });
+  for (const open of [start, resume]) {
+    symlinkSync(other, `${run}/config.json.tmp`);
+    open().close();
+    expect(readFileSync(other, 'utf8')).toBe('of another program');
+    expect(readdirSync(run).sort()).toEqual(['config.json', 'log.jsonl']);
+    expect(JSON.parse(readFileSync(`${run}/config.json`, 'utf8'))).toEqual(configuration);
+  }
 });
 
 it('a folder that cannot be made says so in one line', () => {

@@ -1,0 +1,151 @@
+// What stands in a folder before a run begins there at step 0, and what of it keeps the run from beginning: only what a run
+// has made may go. Opening the folder is left to writer.ts.
+import { closeSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
+import { Gpt2Error } from '../errors.ts';
+import { checkpointsFolder, configPath, logPath } from './paths.ts';
+import { configurationSchema } from './schema.ts';
+
+/** A file that a run writes: not there, without content, a run's, or of something else. */
+type Content = 'none' | 'empty' | 'own' | 'foreign';
+
+interface Existing {
+  readonly log: Content;
+  /** Whether the log or the configuration is one of a run. */
+  readonly isRun: boolean;
+  /** Names in the folder of checkpoints that a run has given. */
+  readonly own: readonly string[];
+  /** What no run has made, as paths in the folder. */
+  readonly foreign: readonly string[];
+}
+
+/**
+ * @param overwrite what a run has made may go
+ * @throws Gpt2Error naming what a run that begins there would take the place of
+ */
+export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
+  const { log, isRun, own, foreign } = examine(run);
+  const holds = log === 'own' || (isRun && log === 'foreign') || own.length > 0;
+  const refuse = (what: string): never => {
+    throw new Gpt2Error(`${run} ${what}`);
+  };
+  if (foreign.length > 0) {
+    const what = `holds ${list(foreign)}, which no run has made`;
+    const resume = own.length > 0 && !overwrite ? 'continue its run with --resume, ' : '';
+    refuse(`${what}: ${resume}move it away, or name another --out`);
+  }
+  if (own.length > 0 && !isRun) {
+    const what = `holds ${list(own)}, but no log or configuration of a run`;
+    refuse(`${what}: continue from there with --resume, move it away, or name another --out`);
+  }
+  if (holds && !overwrite) {
+    refuse('already holds a run: continue it with --resume, replace it with --overwrite, or name another --out');
+  }
+}
+
+/**
+ * Of a folder in which no checkpoint was found.
+ * @throws Gpt2Error if it has no run either, or its run has saved some
+ */
+export function refuseLostCheckpoints(run: string): void {
+  const { log, isRun, foreign } = examine(run);
+  if (log !== 'empty' && !isRun) {
+    throw new Gpt2Error(`there is no run to resume in ${run}; start one without --resume`);
+  }
+  const saved = log === 'own' ? savedSteps(run).map(checkpointName) : [];
+  if (saved.length === 0) return;
+  const folder = checkpointsFolder(run);
+  const others = foreign.map((path) => basename(path));
+  const only = others.length > 0 ? ` (there: ${list(others)})` : '';
+  const anew = others.length > 0 ? '' : 'start anew with --overwrite, ';
+  throw new Gpt2Error(
+    `${logPath(run)} names checkpoints that are not in ${folder}: ${list(saved.toReversed())}${only}; put them back or mount their disk, ${anew}or name another --out`,
+  );
+}
+
+/** @throws Gpt2Error if something of a run cannot be read, or is not what it has to be */
+export const refuseUnreadable = (run: string): void => void examine(run);
+
+function examine(run: string): Existing {
+  const log = contentOf(logPath(run), isLog);
+  const configuration = contentOf(configPath(run), isConfiguration);
+  const isRun = log === 'own' || configuration === 'own';
+  const folder = checkpointsFolder(run);
+  const entries = standsAs('folder', folder) ? (lookAt(folder, () => readdirSync(folder)) ?? []).sort() : [];
+  const files = [
+    [logPath(run), log],
+    [configPath(run), configuration],
+  ] as const;
+  const foreign = files.flatMap(([path, content]) => (content === 'foreign' && !isRun ? [basename(path)] : []));
+  for (const entry of entries) if (!isOwnEntry(entry)) foreign.push(join(basename(folder), entry));
+  return { log, isRun, own: entries.filter(isOwnEntry), foreign };
+}
+
+function contentOf(path: string, isOwn: (path: string) => boolean): Content {
+  if (!standsAs('file', path)) return 'none';
+  if (statSync(path).size === 0) return 'empty';
+  return lookAt(path, () => isOwn(path)) ? 'own' : 'foreign';
+}
+
+/** Every line of a log begins so, the first too. */
+function isLog(path: string): boolean {
+  const beginning = '{"event":';
+  const read = Buffer.alloc(beginning.length);
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, read, 0, read.length, 0);
+  } finally {
+    closeSync(file);
+  }
+  return read.toString() === beginning;
+}
+
+/** Of a run, or written for `--config`: nothing else has our names with values that they can have. */
+function isConfiguration(path: string): boolean {
+  try {
+    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    const known = configurationSchema.partial().parse(value);
+    return Object.keys(configurationSchema.shape).some((name) => Object.hasOwn(known, name));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== undefined) throw error;
+    return false;
+  }
+}
+
+/** The steps whose saves a log tells of. Other lines are not read: a long log has hundreds of thousands. */
+function savedSteps(run: string): number[] {
+  const path = logPath(run);
+  const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
+  const steps = lines.flatMap((line) => /^\{"event":"checkpoint","step":(\d+),/.exec(line)?.[1] ?? []);
+  return [...new Set(steps.map(Number))];
+}
+
+/** Whether something is there. @throws Gpt2Error if it is not a file, or folder, or a link to one */
+function standsAs(kind: 'file' | 'folder', path: string): boolean {
+  const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
+  if (isLink === undefined) return false;
+  const stats = lookAt(path, () => statSync(path), isLink);
+  // Above it a file is in place of a folder: that is said when the run's folder is made.
+  if (!stats) return false;
+  if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
+  throw new Gpt2Error(`${path} is not a ${kind}: move it away or name another --out`);
+}
+
+/** @returns undefined where there can be nothing. @throws Gpt2Error saying why `path` cannot be read */
+function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
+  try {
+    return look();
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOTDIR' && !isLink) return undefined;
+    const why = isLink
+      ? `is a link to ${readlinkSync(path)}, which leads nowhere (${code})`
+      : `cannot be read: ${message}`;
+    const mend = isLink ? 'mount its disk or correct the link' : 'make it readable';
+    throw new Gpt2Error(`${path} ${why}; ${mend}, or name another --out`, { cause });
+  }
+}
+
+const list = (names: readonly string[], most = 3): string =>
+  names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');

@@ -1,0 +1,114 @@
+// One process at a time writes a run: it locks the run's folder and its log. The folder is still locked when the log was
+// removed; on network file systems only the log can be locked. What is written is writer.ts's.
+import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
+import { Gpt2Error } from '../errors.ts';
+import { openRegularFile } from '../files/regular-file.ts';
+import { lockFile } from '../native/library.ts';
+import { logPath } from './paths.ts';
+
+export const busy = (run: string): Gpt2Error =>
+  new Gpt2Error(`${run} is being written by another process; wait for its end or name another --out`);
+
+/** What is true later as well only of a run that is locked. @throws Gpt2Error if another process writes it */
+export function refuseBusyRun(run: string): void {
+  if (!whileIdle(run, () => {})) throw busy(run);
+}
+
+/** Does some work while no process writes a run, and keeps others from it meanwhile. @returns false if one does */
+export function whileIdle(run: string, work: () => void): boolean {
+  let lock: RunLock | undefined;
+  try {
+    lock = RunLock.take(run, constants.O_RDONLY);
+  } catch {
+    // There is no log; or what keeps it from being read is said when it is to be written.
+    return true;
+  }
+  if (!lock) return false;
+  try {
+    work();
+  } finally {
+    lock.close();
+  }
+  return true;
+}
+
+/** A run's log, open for this process alone. */
+export class RunLock {
+  readonly #run: string;
+  readonly #folder: number | undefined;
+  #log: number;
+
+  private constructor(run: string, folder: number | undefined, log: number) {
+    this.#run = run;
+    this.#folder = folder;
+    this.#log = log;
+  }
+
+  /**
+   * @param flags the log is opened with
+   * @returns undefined if another process writes the run
+   * @throws Error if there is no log to open, or it is no regular file
+   */
+  static take(run: string, flags: number): RunLock | undefined {
+    const open: number[] = [];
+    let lock: RunLock | undefined;
+    try {
+      const folder = openIfReadable(run);
+      if (folder !== undefined && !lockFile(open[open.push(folder) - 1]!)) return undefined;
+      for (;;) {
+        const log = openRegularFile(logPath(run), flags);
+        open.push(log);
+        if (!lockFile(log)) return undefined;
+        if (leadsTo(logPath(run), log) === 'it') {
+          lock = new RunLock(run, folder, log);
+          return lock;
+        }
+        // Between opening and locking another process has set it aside.
+        closeSync(open.pop()!);
+      }
+    } finally {
+      if (!lock) for (const file of open) closeSync(file);
+    }
+  }
+
+  get log(): number {
+    return this.#log;
+  }
+
+  /** Gives the log another name, and its own to a new one. @throws Gpt2Error if another process was faster */
+  setAside(path: string): void {
+    renameSync(logPath(this.#run), path);
+    let log: number;
+    try {
+      log = openSync(logPath(this.#run), constants.O_RDWR | constants.O_CREAT | constants.O_EXCL);
+    } catch (cause) {
+      throw (cause as NodeJS.ErrnoException).code === 'EEXIST' ? busy(this.#run) : cause;
+    }
+    closeSync(this.#log);
+    this.#log = log;
+    if (!lockFile(log)) throw busy(this.#run);
+  }
+
+  close(): void {
+    closeSync(this.#log);
+    if (this.#folder !== undefined) closeSync(this.#folder);
+  }
+}
+
+/** What a path leads to. What cannot be told now, of a disk that is away, counts as the file. */
+export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing' {
+  try {
+    const [there, here] = [statSync(path, { bigint: true }), fstatSync(file, { bigint: true })];
+    return there.ino === here.ino && there.dev === here.dev ? 'it' : 'another';
+  } catch (error) {
+    return ['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '') ? 'nothing' : 'it';
+  }
+}
+
+function openIfReadable(folder: string): number | undefined {
+  try {
+    return openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  } catch {
+    return undefined;
+  }
+}

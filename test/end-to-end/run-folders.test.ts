@@ -1,0 +1,243 @@
+// What train does with a folder that is there already, by how it is started and what stands there: a run goes on or begins
+// anew, or is refused in one line and nothing is touched. Nothing goes that no run has made, and no line of a log.
+import {
+  chmodSync,
+  cpSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Gpt2Error } from '../../src/errors.ts';
+import type { TrainOptions } from '../../src/train/option-table.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+let given: TrainOptions;
+/** A run of 6 steps that was stopped after 4. */
+let stopped: string;
+beforeAll(async () => {
+  place = new Workplace();
+  chmodSync(place.folder, 0o755);
+  stopped = place.path('stopped');
+  given = {
+    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
+    ...{ valEvery: 0, sampleEvery: 0, saveEvery: 2, steps: 6, data: place.data({ vocabulary: 100 }) },
+  };
+  await train({ ...given, out: stopped, stopAfter: 4 });
+});
+afterAll(() => place[Symbol.dispose]());
+
+/** What may stand at --out, made there. */
+const folders = {
+  'no folder': () => {},
+  'empty folder': (out: string) => void mkdirSync(out),
+  'a run': (out: string) => cpSync(stopped, out, { recursive: true }),
+  'a run without checkpoints': (out: string) => {
+    folders['a run'](out);
+    rmSync(join(out, 'checkpoints'), { recursive: true });
+    const lines = readFileSync(join(out, 'log.jsonl'), 'utf8').split('\n');
+    writeFileSync(join(out, 'log.jsonl'), lines.filter((line) => !line.includes('"checkpoint"')).join('\n'));
+  },
+  'a run, checkpoints renamed': (out: string) => {
+    folders['a run'](out);
+    for (const step of [2, 4]) {
+      const path = join(out, 'checkpoints', `step-0000000${step}`);
+      renameSync(path, `${path}.bak`);
+    }
+  },
+  'a run, checkpoints on a disk that is not mounted': (out: string) => {
+    folders['a run'](out);
+    rmSync(join(out, 'checkpoints'), { recursive: true });
+    mkdirSync(join(out, 'checkpoints'));
+  },
+  'a run, checkpoints a dangling link': (out: string) => {
+    folders['a run'](out);
+    rmSync(join(out, 'checkpoints'), { recursive: true });
+    symlinkSync(place.path('unmounted'), join(out, 'checkpoints'));
+  },
+  'a run, checkpoints unreadable': (out: string) => {
+    folders['a run'](out);
+    chmodSync(join(out, 'checkpoints'), 0);
+  },
+  "a run's checkpoints alone": (out: string) => {
+    folders['a run'](out);
+    for (const name of ['log.jsonl', 'config.json']) rmSync(join(out, name));
+  },
+  'another project, with checkpoints': (out: string) => {
+    mkdirSync(join(out, 'checkpoints'), { recursive: true });
+    writeFileSync(join(out, 'train.py'), 'import torch');
+    writeFileSync(join(out, 'checkpoints', 'best.pt'), 'weights');
+  },
+  'a model of transformers': (out: string) => {
+    mkdirSync(out);
+    writeFileSync(
+      join(out, 'config.json'),
+      '{"architectures": ["GPT2LMHeadModel"], "n_layer": 12, "dtype": "float32"}',
+    );
+  },
+} satisfies Record<string, (out: string) => void>;
+type Folder = keyof typeof folders;
+
+type Start = '--resume' | '--resume, notes' | '--overwrite' | 'plain';
+const starts: Readonly<Record<Start, (out: string) => TrainOptions>> = {
+  '--resume': (out) => ({ out, resume: true }),
+  '--resume, notes': (out) => ({ out, resume: true }),
+  '--overwrite': (out) => ({ ...given, out, overwrite: true }),
+  plain: (out) => ({ ...given, out }),
+};
+
+/** What comes of it: the step that the run begins at, or why it is refused. */
+type Outcome = number | RegExp;
+const none = /^there is no run to resume in /;
+const isRun = /already holds a run: continue it with --resume, replace it with --overwrite, or name another --out$/;
+const notes = /holds checkpoints\/notes\.txt, which no run has made: move it away, or name another --out$/;
+const renamed =
+  /holds checkpoints\/step-00000002\.bak, checkpoints\/step-00000004\.bak, which no run has made: move it/;
+const gone =
+  /log\.jsonl names checkpoints that are not in .*: step-00000004, step-00000002; put them back or mount their/;
+const goneAnd = (there: string) => new RegExp(`${gone.source.split(';')[0]} \\(there: ${there}\\); put them back`);
+const dangling =
+  /checkpoints is a link to .*unmounted, which leads nowhere \(ENOENT\); mount its disk or correct the link/;
+const unreadable = /checkpoints cannot be read: EACCES: .*; make it readable, or name another --out$/;
+const alone =
+  /holds step-00000002, step-00000004, but no log or configuration of a run: continue from there with --resume/;
+const best = /holds checkpoints\/best\.pt, which no run has made: move it away, or name another --out$/;
+const model = /holds config\.json, which no run has made: move it away, or name another --out$/;
+
+const table: readonly [Folder, Readonly<Record<Start, Outcome>>][] = [
+  ['no folder', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
+  ['empty folder', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
+  ['a run', { '--resume': 4, '--resume, notes': 4, '--overwrite': 0, plain: isRun }],
+  ['a run without checkpoints', { '--resume': 0, '--resume, notes': notes, '--overwrite': 0, plain: isRun }],
+  [
+    'a run, checkpoints renamed',
+    {
+      '--resume': goneAnd('step-00000002.bak, step-00000004.bak'),
+      '--resume, notes': goneAnd('notes.txt, step-00000002.bak, step-00000004.bak'),
+      '--overwrite': renamed,
+      plain: renamed,
+    },
+  ],
+  [
+    'a run, checkpoints on a disk that is not mounted',
+    { '--resume': gone, '--resume, notes': goneAnd('notes.txt'), '--overwrite': 0, plain: isRun },
+  ],
+  [
+    'a run, checkpoints a dangling link',
+    { '--resume': dangling, '--resume, notes': dangling, '--overwrite': dangling, plain: dangling },
+  ],
+  [
+    'a run, checkpoints unreadable',
+    { '--resume': unreadable, '--resume, notes': unreadable, '--overwrite': unreadable, plain: unreadable },
+  ],
+  ["a run's checkpoints alone", { '--resume': 4, '--resume, notes': 4, '--overwrite': alone, plain: alone }],
+  [
+    'another project, with checkpoints',
+    { '--resume': none, '--resume, notes': none, '--overwrite': best, plain: best },
+  ],
+  ['a model of transformers', { '--resume': none, '--resume, notes': none, '--overwrite': model, plain: model }],
+];
+
+/** Every entry of a folder and what is in it, by its path. */
+function contents(folder: string, path = '.'): Map<string, string> {
+  const entry = join(folder, path);
+  const stats = lstatSync(entry, { throwIfNoEntry: false });
+  if (!stats) return new Map();
+  if (stats.isSymbolicLink()) return new Map([[path, `-> ${readlinkSync(entry)}`]]);
+  if (!stats.isDirectory()) return new Map([[path, readFileSync(entry, 'latin1')]]);
+  const names = (stats.mode & 0o777) === 0 ? [] : readdirSync(entry);
+  return new Map([[path, 'folder'], ...names.flatMap((name) => [...contents(folder, join(path, name))])]);
+}
+
+/** What a run that begins anew may take away. */
+const isOfRuns = (path: string) => /^(log\.jsonl|config\.json|checkpoints\/step-\d{8}(\/.*)?)$/.test(path);
+
+/** Notes of the user, where a folder can have them. */
+function addNotes(out: string): void {
+  mkdirSync(out, { recursive: true });
+  writeFileSync(join(out, 'notes.txt'), 'of the user');
+  const checkpoints = join(out, 'checkpoints');
+  const isFolder = lstatSync(checkpoints, { throwIfNoEntry: false })?.isDirectory() ?? true;
+  if (!isFolder || readdirSync(out).length === 1) return;
+  mkdirSync(checkpoints, { recursive: true });
+  writeFileSync(join(checkpoints, 'notes.txt'), 'of the user');
+}
+
+/** As `root` would be let in everywhere, it is done as nobody. */
+async function asNobody<R>(work: () => Promise<R>): Promise<R> {
+  if (process.geteuid?.() !== 0) return work();
+  process.seteuid!(65534);
+  try {
+    return await work();
+  } finally {
+    process.seteuid!(0);
+  }
+}
+
+async function start(options: TrainOptions): Promise<{ code: number; said: string; from: number | undefined }> {
+  const said: string[] = [];
+  let from: number | undefined;
+  const onStart = ({ startStep }: { startStep: number }) => {
+    from = startStep;
+  };
+  try {
+    await train(options, { onNotice: (text) => said.push(text), onStart });
+    return { code: 0, said: said.join('\n'), from };
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    return { code: error.exitCode, said: error.message, from };
+  }
+}
+
+describe.each(table)('%s', (folder, outcomes) => {
+  it.each(Object.entries(outcomes) as [Start, Outcome][])('%s', async (how, outcome) => {
+    const out = place.path(`${folder}, ${how}`.replaceAll(/\W+/g, '-'));
+    folders[folder](out);
+    if (how === '--resume, notes') addNotes(out);
+    const before = contents(out);
+    const isClosed = folder === 'a run, checkpoints unreadable';
+    const { code, said, from } = await (isClosed ? asNobody : (work: () => ReturnType<typeof start>) => work())(() =>
+      start(starts[how](out)),
+    );
+    const after = contents(out);
+    if (isClosed) chmodSync(join(out, 'checkpoints'), 0o755);
+    if (outcome instanceof RegExp) {
+      expect([code, from, said]).toEqual([1, undefined, expect.stringMatching(outcome)]);
+      expect(after).toEqual(before);
+      return;
+    }
+    expect([code, from], said).toEqual([0, outcome]);
+    expect([...after.keys()]).toContain('checkpoints/step-00000006');
+    for (const [path, content] of before) if (!isOfRuns(path)) expect([path, after.get(path)]).toEqual([path, content]);
+    const log = before.get('log.jsonl');
+    if (outcome === 0) expect(after.get('log-before-1.jsonl')).toBe(log);
+    if (log === undefined) return;
+    if (outcome === 0) expect(said).toContain(`the log of before is kept as ${join(out, 'log-before-1.jsonl')}`);
+    // What its checkpoint knows of: the line of a checkpoint is written after it.
+    else for (const line of log.split('\n').slice(0, 1 + 4)) expect(after.get('log.jsonl')).toContain(line);
+  });
+});
+
+it('each log that makes place gets the next number', async () => {
+  const out = place.path('again');
+  folders['a run'](out);
+  rmSync(join(out, 'log.jsonl'));
+  const logs = ['first', 'second'].map((device) => `{"event":"run","device":"${device}"}\n`);
+  writeFileSync(join(out, 'log-before-4.jsonl'), 'of before');
+  for (const log of logs) {
+    writeFileSync(join(out, 'log.jsonl'), log);
+    expect(await start(starts['--overwrite'](out))).toMatchObject({ code: 0, from: 0 });
+  }
+  const names = [4, 5, 6].map((number) => `log-before-${number}.jsonl`);
+  expect(readdirSync(out).filter((name) => name.startsWith('log-before'))).toEqual(names);
+  expect(names.map((name) => readFileSync(join(out, name), 'utf8'))).toEqual(['of before', logs[0], logs[1]]);
+});
