@@ -1,6 +1,6 @@
 // Writes a checkpoint beside its final name, every file synced, the manifest last, then renames it: under its name a
 // checkpoint is whole or not there. Making room, for a new one or by pruning, is in replace.ts and prune.ts.
-import { mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
@@ -48,7 +48,7 @@ export interface CheckpointToWrite extends CheckpointHead {
 /** Writes a checkpoint from the device's memory, as `writeState`, in place of what interrupted writes have left. */
 export function writeCheckpoint({ model, moments, ...head }: CheckpointToWrite): string {
   clearLeftovers(head.folder);
-  return writeState(head, stateInDevice(model, moments));
+  return writeState(head, stateInDevice(model, moments), makeFolders);
 }
 
 /** The state as it is in the device when it is read. */
@@ -64,12 +64,12 @@ export const stateInDevice = (model: Model, moments: Moments): State => ({
  * Writes a checkpoint and gives its path. One of the same step, whole or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; what was written of it is removed then, older checkpoints are untouched
  */
-export function writeState({ folder, step, manifest }: CheckpointHead, state: State): string {
+export function writeState({ folder, step, manifest }: CheckpointHead, state: State, make = makeFolder): string {
   const name = checkpointName(step);
   const path = join(folder, name);
   let temporary: string | undefined;
   try {
-    makeFolder(folder);
+    make(folder);
     temporary = unfinishedPath(folder, name, 'tmp');
     mkdirSync(temporary);
     const weights = writeTensors(join(temporary, weightsFile), state, ['weights']);
@@ -155,8 +155,15 @@ function refused(work: () => void): string | undefined {
   }
 }
 
-/** Every folder on the way that was not there yet is on the disk afterwards. */
+/** In a run folder that is there: one that was taken away is not made again, without log and configuration. */
 function makeFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  mkdirSync(folder);
+  syncFolder(dirname(folder));
+}
+
+/** Every folder on the way that was not there yet is on the disk afterwards. */
+function makeFolders(folder: string): void {
   const first = mkdirSync(folder, { recursive: true });
   if (first === undefined) return;
   const top = dirname(resolve(first));

@@ -53,6 +53,7 @@ export class Saving {
       return;
     }
     if (this.#gives()) return;
+    if (this.#run.log.lost !== undefined) return this.#writeNow(step, position);
     const waitedMs = performance.now() - due;
     if (before) {
       this.#hooks.notice(
@@ -80,26 +81,62 @@ export class Saving {
   /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
   async saveNow(step: number, position: Position): Promise<void> {
     await this.#ready();
-    const due = performance.now();
     const refusal = await this.#logRefusal();
     if (refusal && this.#isRoot) throw refusal;
     if (!refusal && !this.#gives()) {
-      const result = this.#write(step, position, { inPlace: true });
-      const done = result
-        .then(
-          (written) => this.#tell(step, written, { due }),
-          (error: Error) => {
-            throw this.#noted(step, error);
-          },
-        )
-        .finally(() => {
-          this.#writing = undefined;
-        });
-      // `close` waits for it where another rank's end is heard of meanwhile.
-      this.#writing = { step, done };
-      await done;
+      try {
+        await this.#writeNow(step, position);
+      } catch (error) {
+        if (!isOfDisk(error) || !this.#isLostHere) throw error;
+      }
     }
-    await this.#run.ranks?.barrier();
+    // Where it was written to was taken away meanwhile.
+    if (await this.isLost()) await this.saveNow(step, position);
+  }
+
+  /**
+   * Writes the state and waits until it is on the disk: in another folder if the run's was taken from it.
+   * @throws Gpt2Error that names the other folder; whatever keeps it from being written
+   */
+  async #writeNow(step: number, position: Position): Promise<void> {
+    const due = performance.now();
+    const lost = this.#goElsewhere();
+    const result = this.#write(step, position, { inPlace: true });
+    const done = result
+      .then(
+        (written) => this.#tell(step, written, { due }),
+        (error: Error) => {
+          throw this.#noted(step, error);
+        },
+      )
+      .finally(() => {
+        this.#writing = undefined;
+      });
+    // `close` waits for it where another rank's end is heard of meanwhile.
+    this.#writing = { step, done };
+    await done;
+    if (lost === undefined) return;
+    const { out, steps } = this.#run;
+    throw new Gpt2Error(
+      `${lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
+    );
+  }
+
+  /** Moves the run if its folder, or its log, is no longer where it was. @returns why it had to */
+  #goElsewhere(): string | undefined {
+    const { log, out, configuration } = this.#run;
+    const { lost } = log;
+    if (lost !== undefined) this.#run.out = log.rescue(out, configuration);
+    return lost;
+  }
+
+  get #isLostHere(): boolean {
+    return this.#isRoot && this.#run.log.lost !== undefined;
+  }
+
+  /** Whether what was saved so far is no longer where it was; all ranks ask at the same time. */
+  async isLost(): Promise<boolean> {
+    return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
   /** Nothing is being written, and all ranks are here: none waits in a collective for one that waits for its disk. */

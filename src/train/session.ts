@@ -120,6 +120,7 @@ export class Session {
     if (this.#step === steps)
       this.#log(await doneEvent(this.#run, { seconds, skipped: this.#spikes && this.#skipped }));
     else this.#hooks.onNotice?.(`${this.#saidToBeSaved}, as --stop-after says; continue with --out ${out} --resume`);
+    if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
     return { out, steps: this.#step };
   }
 
