@@ -1,18 +1,8 @@
 // Downloads a file so that nothing is lost: what has come lies in <path>.part and is gone on with, by HTTP ranges, after an
 // interruption or a kill, as long as the server still has the same file; the checksum that the server gives is checked.
-import {
-  createWriteStream,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { Readable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
 import { fileHash } from '../shards/find.ts';
@@ -31,7 +21,7 @@ export interface DownloadOptions {
 /** What a server says of a file: to tell whether it is still the same, and whole. */
 interface Facts {
   readonly size: number | undefined;
-  /** Of this address, for If-Range. */
+  /** Of this address, for If-Range: a strong ETag, or the time of the last change. */
   readonly tag: string | undefined;
   readonly sha256: string | undefined;
 }
@@ -76,44 +66,85 @@ class Refused extends Error {
   }
 }
 
-/** Appends what is missing to the .part, or begins it again if the server has another file by now. */
+/** Fetches what the .part lacks, or everything if the server has another file by now. */
 async function fetchRest(url: string, path: string, { onProgress }: DownloadOptions): Promise<Facts> {
-  const part = `${path}.part`;
   const before = knownFacts(path);
-  const have = before?.tag ? bytesOf(part) : 0;
+  const have = before?.tag ? bytesOf(`${path}.part`) : 0;
   if (before && have > 0 && have === before.size) return before;
-  const linked = await linkedFacts(url);
   const controller = new AbortController();
   let timer = setTimeout(() => controller.abort(), silentMilliseconds);
   try {
-    const headers: Record<string, string> = { 'accept-encoding': 'identity' };
-    if (have > 0) Object.assign(headers, { range: `bytes=${have}-`, 'if-range': before!.tag! });
-    const response = await fetch(url, { headers, signal: controller.signal });
-    if (!response.ok || !response.body) throw new Refused(response.status);
-    const start = response.status === 206 ? have : 0;
-    const length = response.headers.get('content-length');
-    const facts: Facts = {
-      size: linked.size ?? (length === null ? undefined : start + Number(length)),
-      tag: response.headers.get('etag') ?? undefined,
-      sha256: linked.sha256 ?? sha256In(response.headers.get('etag')),
-    };
-    makeFolderOf(path);
-    writeFileSync(`${part}.json`, JSON.stringify(facts));
-    let done = start;
-    const counted = async function* (body: AsyncIterable<Uint8Array>) {
-      for await (const data of body) {
-        clearTimeout(timer);
-        timer = setTimeout(() => controller.abort(), silentMilliseconds);
-        done += data.length;
-        onProgress?.(done, facts.size ?? done);
-        yield data;
-      }
-    };
-    const body = Readable.fromWeb(response.body as Parameters<typeof Readable.fromWeb>[0]);
-    await pipeline(body, counted, createWriteStream(part, { flags: start > 0 ? 'a' : 'w' }));
+    const rest = have > 0 ? await askForRest(url, before!, have, controller.signal) : undefined;
+    const response = rest ?? (await ask(url, controller.signal));
+    const isRest = rest?.status === 206;
+    // A range that was not asked for is no answer.
+    const isWhole = response.ok && response.status !== 206;
+    if (!response.body || !(isRest || isWhole)) throw new Refused(response.status);
+    const facts = isRest ? before! : await factsOf(url, response.headers);
+    await using file = await openPart(path, isRest ? undefined : facts);
+    let done = isRest ? have : 0;
+    // Each write has ended before the file is closed: after a break the size of the .part is what can be gone on from.
+    for await (const data of response.body) {
+      clearTimeout(timer);
+      await writeFully(file, data, done);
+      done += data.length;
+      onProgress?.(done, facts.size ?? done);
+      timer = setTimeout(() => controller.abort(), silentMilliseconds);
+    }
+    await file.sync();
     return facts;
   } finally {
     clearTimeout(timer);
+    controller.abort();
+  }
+}
+
+const ask = (url: string, signal: AbortSignal, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(url, { headers: { 'accept-encoding': 'identity', ...headers }, signal });
+
+/** The bytes from `have` on, or the whole of another file. Undefined if the server gives a range that is neither. */
+async function askForRest(url: string, known: Facts, have: number, signal: AbortSignal): Promise<Response | undefined> {
+  const response = await ask(url, signal, { range: `bytes=${have}-`, 'if-range': known.tag! });
+  if (response.status !== 206 && response.status !== 416) return response;
+  const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '') ?? [];
+  const isSameFile =
+    (tagOf(response.headers) ?? known.tag) === known.tag &&
+    (total === '*' || known.size === undefined || Number(total) === known.size);
+  if (response.status === 206 && Number(start) === have && isSameFile) return response;
+  await response.body?.cancel();
+}
+
+async function factsOf(url: string, headers: Headers): Promise<Facts> {
+  const linked = await linkedFacts(url);
+  const length = headers.get('content-length');
+  return {
+    size: linked.size ?? (length === null ? undefined : Number(length)),
+    tag: tagOf(headers),
+    sha256: linked.sha256 ?? sha256In(headers.get('etag')),
+  };
+}
+
+/** What If-Range takes. A weak ETag does not say that the bytes are the same. */
+function tagOf(headers: Headers): string | undefined {
+  const etag = headers.get('etag');
+  return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
+}
+
+/** Opens the .part to go on, or empty with a new file's facts: at no moment do the facts of one lie beside bytes of another. */
+function openPart(path: string, facts?: Facts): Promise<FileHandle> {
+  const part = `${path}.part`;
+  if (facts) {
+    makeFolderOf(path);
+    rmSync(`${part}.json`, { force: true });
+    writeFileSync(part, '');
+    writeFileSync(`${part}.json`, JSON.stringify(facts));
+  }
+  return open(part, 'r+');
+}
+
+async function writeFully(file: FileHandle, data: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < data.length; ) {
+    done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
   }
 }
 
@@ -137,12 +168,12 @@ async function finish(
   const have = bytesOf(part);
   if (size !== undefined && have < size) throw new Error(`it ended after ${have} of ${size} bytes`);
   const found = await fileHash(part);
-  if ((size !== undefined && have > size) || (sha256 !== undefined && found !== sha256)) {
+  const isLonger = size !== undefined && have > size;
+  if (isLonger || (sha256 !== undefined && found !== sha256)) {
     rmSync(part, { force: true });
     rmSync(`${part}.json`, { force: true });
-    throw new Gpt2Error(
-      `what came from ${url} has sha256 ${found}, not the server's ${sha256}: it is removed; run this again`,
-    );
+    const what = isLonger ? `${have} bytes, not the server's ${size}` : `sha256 ${found}, not the server's ${sha256}`;
+    throw new Gpt2Error(`what came from ${url} has ${what}: it is removed; run this again`);
   }
   if (sha256 === undefined) notice(`${url}: the server gives no checksum; the sha256 of what came is ${found}`);
   renameSync(part, path);

@@ -1,9 +1,10 @@
 // A download is gone on with where it broke off, is checked, and leaves nothing under its name that is not whole.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { download } from '../../src/datasets/download.ts';
 import { Workplace } from '../support/cli.ts';
 import { Random } from '../support/tensors.ts';
+import { breakDownloads } from './break-downloads.ts';
 import { FileServer } from './file-server.ts';
 
 let place: Workplace;
@@ -36,14 +37,27 @@ it('comes whole, once', async () => {
 
 it('goes on where it broke off, again and again', async () => {
   server.breakAfter = 400_000;
-  await download(url, path(), options);
+  // The break comes when all that was sent has been written, or never.
+  let told = (_done: number) => {};
+  server.beforeBreak = (sent) =>
+    new Promise<void>((resolve) => {
+      told = (done) => {
+        if (done >= sent) resolve();
+      };
+    });
+  await download(url, path(), { ...options, onProgress: (done) => told(done) });
   expect(readFileSync(path()).equals(content)).toBe(true);
   const ranges = server.requests
     .filter(({ path, method }) => path.startsWith('/store') && method === 'GET')
     .map(({ range }) => range);
-  expect(ranges.length).toBeGreaterThanOrEqual(3);
-  expect(ranges[0]).toBeUndefined();
-  expect(Number(/\d+/.exec(ranges.at(-1)!)![0])).toBeGreaterThan(600_000);
+  expect(ranges).toEqual([undefined, 'bytes=400000-', 'bytes=800000-']);
+  expect(server.sent).toBe(content.length);
+});
+
+it('broken at any byte, on a disk that writes late, it comes as it is', async () => {
+  const { breaks, hash, expected } = await breakDownloads({ breaks: 12, seed: 1 });
+  expect(breaks).toBe(12);
+  expect(hash).toBe(expected);
 });
 
 it('keeps what has come when it gives up, and the next run goes on from there', async () => {
@@ -59,14 +73,40 @@ it('keeps what has come when it gives up, and the next run goes on from there', 
   expect(server.requests.at(-1)!.range).toMatch(/^bytes=[1-9]\d{4,}-$/);
 });
 
-it('begins again if the server has another file by now', async () => {
-  server.breakAfter = 100_000;
-  await expect(download(url, path(), options)).rejects.toThrow();
-  server.breakAfter = Number.POSITIVE_INFINITY;
+describe('a server that, when the rest is asked for,', () => {
   const other = Buffer.from(content).reverse();
-  server.files.set('/corpus.bin', other);
-  await download(url, path(), options);
-  expect(readFileSync(path()).equals(other)).toBe(true);
+  it.each<[does: string, ranges: FileServer['ranges'], file?: Buffer]>([
+    ['has another file', 'right', other],
+    ['has another file, and gives its rest', 'blind', other],
+    ['refuses ranges', 'refused'],
+    ['gives no ranges', 'ignored'],
+    ['gives another range', 'shifted'],
+  ])('%s', async (_, ranges, file = content) => {
+    server.breakAfter = 100_000;
+    await expect(download(url, path(), options)).rejects.toThrow(/what has come is kept/);
+    server.breakAfter = Number.POSITIVE_INFINITY;
+    server.ranges = ranges;
+    server.files.set('/corpus.bin', file);
+    await download(url, path(), options);
+    expect(readFileSync(path()).equals(file)).toBe(true);
+  });
+});
+
+it('goes on by the time of the last change where there is no ETag, and not by a weak one', async () => {
+  for (const [validator, goesOn] of [
+    ['last-modified', true],
+    ['weak', false],
+  ] as const) {
+    server.validator = validator;
+    server.breakAfter = 400_000;
+    const to = place.path(validator);
+    if (goesOn) await download(url, to, options);
+    else await expect(download(url, to, options)).rejects.toThrow(/cannot download/);
+    server.breakAfter = Number.POSITIVE_INFINITY;
+    server.files.set('/corpus.bin', Buffer.from(content).reverse());
+    await download(url, to, options);
+    expect(readFileSync(to).equals(goesOn ? content : server.files.get('/corpus.bin')!)).toBe(true);
+  }
 });
 
 it('refuses what has another checksum, and removes it', async () => {

@@ -1,14 +1,23 @@
 // A file server on this machine that behaves as Hugging Face's does: sends on to where a file lies, says its sha256, serves
-// ranges. And that can be told to break off, to send something else, to say no.
+// ranges. And that can be told to break off, to serve ranges wrongly, to send something else, to say no.
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 
 export class FileServer {
   readonly files = new Map<string, Buffer>();
   readonly requests: { method: string; path: string; range: string | undefined }[] = [];
-  /** Closes the connection after so many bytes of an answer's body. */
+  /** Closes the connection after so many bytes of an answer's body, .. */
   breakAfter = Number.POSITIVE_INFINITY;
+  /** .. when this resolves, which is told how many bytes of the file the client has been sent. */
+  beforeBreak: (sent: number) => Promise<unknown> = () => setTimeout(50);
+  /** Bytes of bodies sent, in all answers. */
+  sent = 0;
+  /** How ranges are answered; `blind` to If-Range. */
+  ranges: 'right' | 'ignored' | 'shifted' | 'refused' | 'blind' = 'right';
+  /** What tells one content from another. */
+  validator: 'etag' | 'last-modified' | 'weak' = 'etag';
   /** Answers with this status instead. */
   refusal: number | undefined;
   /** Says this sha256 instead of the right one; '' none. */
@@ -33,18 +42,37 @@ export class FileServer {
       const linked = sha256 ? { 'x-linked-etag': `"${sha256}"`, 'x-linked-size': String(content.length) } : {};
       return void response.writeHead(302, { location: `/store${path}`, ...linked }).end();
     }
-    const etag = `"tag-${createHash('sha256').update(content).digest('hex').slice(0, 8)}"`;
-    const isRange = range !== undefined && request.headers['if-range'] === etag;
-    const start = isRange ? Number(/^bytes=(\d+)-$/.exec(range)![1]) : 0;
+    const validators = validatorsOf(content, this.validator);
+    const knows =
+      this.ranges === 'blind' || Object.values(validators).some((tag) => tag === request.headers['if-range']);
+    const isRange = range !== undefined && knows && this.ranges !== 'ignored';
+    if (isRange && this.ranges === 'refused') return void response.writeHead(416).end();
+    const asked = isRange ? Number(/^bytes=(\d+)-$/.exec(range)![1]) : 0;
+    const start = this.ranges === 'shifted' ? Math.max(0, asked - 1000) : asked;
     const body = content.subarray(start);
-    response.writeHead(isRange ? 206 : 200, { 'content-length': body.length, etag });
+    const headers = { 'content-length': body.length, ...validators };
+    if (isRange) {
+      const places = `bytes ${start}-${content.length - 1}/${content.length}`;
+      response.writeHead(206, { ...headers, 'content-range': places });
+    } else response.writeHead(200, headers);
     if (request.method === 'HEAD') return void response.end();
-    if (body.length <= this.breakAfter) return void response.end(body);
-    response.write(body.subarray(0, this.breakAfter), () => setTimeout(() => response.destroy(), 50));
+    const count = Math.min(body.length, this.breakAfter);
+    this.sent += count;
+    if (count === body.length) return void response.end(body);
+    const end = () => response.destroy();
+    response.write(body.subarray(0, count), () => void this.beforeBreak(start + count).then(end));
   }
 
   async close(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
   }
+}
+
+/** Of contents that are different, different ones; a weak ETag is the same for all. */
+function validatorsOf(content: Buffer, kind: FileServer['validator']): Record<string, string> {
+  if (kind === 'weak') return { etag: 'W/"any"' };
+  const hash = createHash('sha256').update(content).digest();
+  if (kind === 'etag') return { etag: `"tag-${hash.toString('hex', 0, 4)}"` };
+  return { 'last-modified': new Date(hash.readUInt32LE() * 1000).toUTCString() };
 }
