@@ -1,6 +1,6 @@
 // Which kind of character GPT-2's pattern sees at a place of a UTF-8 text: \s, \p{L}, \p{N}, or none of them. Only for the
 // characters whose kind is the same in every version of Unicode since 7.0 and in every engine; of others it says so, and
-// gpt2.ts leaves them to tiktoken. White space is Unicode's White_Space (JavaScript's \s is not: it has U+FEFF, lacks U+0085).
+// gpt2.ts asks tiktoken. White space is Unicode's White_Space (JavaScript's \s is not: it has U+FEFF, lacks U+0085).
 
 export const unknown = 0;
 export const space = 1;
@@ -43,4 +43,30 @@ export function wideKind(bytes: Uint8Array, at: number): number {
     return (inside ? punctuation[codePoint - punctuationStart]! : unknown) + 24;
   }
   return unknown + 32;
+}
+
+/** As `wideKind`. */
+export type WideKind = (bytes: Uint8Array, at: number) => number;
+
+/**
+ * Gives the kind of every character, never `unknown`: `isOther` decides for those on which engines may differ. What it calls
+ * none of them and this engine does not know counts as a letter; a digit has the same ids, as no token joins so new a
+ * character to another.
+ */
+export function createWideKind(isOther: (character: string) => boolean): WideKind {
+  const kinds = new Uint8Array(0x110000);
+  const learn = (codePoint: number): number => {
+    if (isOther(String.fromCodePoint(codePoint))) return other;
+    const kind = kindOf(codePoint);
+    return kind === space || kind === digit ? kind : letter;
+  };
+  return (bytes, at) => {
+    const kind = wideKind(bytes, at);
+    if ((kind & 7) !== unknown) return kind;
+    const lead = bytes[at]!;
+    let codePoint = lead & (lead < 0xe0 ? 0x1f : lead < 0xf0 ? 0x0f : 0x07);
+    for (let more = 1; more < kind >> 3; more++) codePoint = (codePoint << 6) | (bytes[at + more]! & 0x3f);
+    kinds[codePoint] ||= learn(codePoint);
+    return kind + kinds[codePoint]!;
+  };
 }

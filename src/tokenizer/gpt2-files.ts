@@ -1,6 +1,6 @@
 // GPT-2's tokenizer as other programs want it: a token's text, and the merges in their order. Both follow from the ids: a
 // token's rank is its id, and what was merged into it is what byte-pair encoding makes of it with lower ranks alone.
-import { tokenBytes } from './tokenizer.ts';
+import { tokenBytes } from './gpt2.ts';
 
 export interface TokenizerFiles {
   /** The text of each id, every byte as one printable character (see `characterOf`); the last is <|endoftext|>. */

@@ -1,28 +1,48 @@
 // GPT-2's byte-pair encoding of UTF-8 text. The merges are the tiktoken package's; here the text is split as GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// splits it, so that a word met before is looked up. What has characters that characters.ts does not know goes to tiktoken
-// whole, up to the next safe place (safe-cuts.ts). The ids are tiktoken's own, whichever way they come.
+// splits it, so that a word met before is looked up, and a very long one merged in reasonable time. Stretches with characters
+// that characters.ts does not know go to tiktoken. The ids are tiktoken's own, whichever way they come.
 import { get_encoding, type Tiktoken } from 'tiktoken';
-import { kindOfByte, space, unknown, wideKind } from './characters.ts';
-import { chooseCut, nextSpaceCut } from './safe-cuts.ts';
+import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
+import { createMerge, type Merge } from './merge.ts';
+import { endsWithSpace } from './safe-cuts.ts';
 import type { TokenList } from './tokens.ts';
 import { longestWord, WordCache } from './word-cache.ts';
 
-/**
- * Bytes that tiktoken is given at once, and the longest word: it takes time with the square of a run of letters (7 s for
- * 100,000) and fails on a million spaces.
- */
-const longestPiece = 16_384;
+/** Ids that have bytes; the next is end of text. */
+export const tokenCount = 50256;
+
+/** Bytes of a word from which on tiktoken, which takes time with their square, is slower than merge.ts; in 2,560 six times. */
+const longWord = 512;
+/** A word of more is cut, for the sake of memory. */
+const mostBytes = 1 << 24;
+/** Bytes of words that are given to tiktoken at once. */
+const longestStretch = 4096;
 
 const apostrophe = 0x27;
 const blank = 0x20;
 
-let loaded: { tiktoken: Tiktoken; words: WordCache } | undefined;
-const load = () => {
+interface Loaded {
+  readonly tiktoken: Tiktoken;
+  readonly words: WordCache;
+  readonly everyWideKind: WideKind;
+}
+let loaded: Loaded | undefined;
+const load = (): Loaded => {
   if (loaded) return loaded;
   const tiktoken = get_encoding('gpt2');
-  loaded = { tiktoken, words: new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end))) };
+  const words = new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
+  // After a letter, a digit or a space 's is a token; after a sign the apostrophe belongs to the sign.
+  const [contracted] = tiktoken.encode_ordinary("'s");
+  const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
+  loaded = { tiktoken, words, everyWideKind: createWideKind(isOther) };
   return loaded;
+};
+
+let merging: Merge | undefined;
+const merge: Merge = (...word) => {
+  merging ??= createMerge(tokenBytes());
+  merging(...word);
 };
 
 const text = (bytes: Uint8Array, start: number, end: number): string =>
@@ -30,6 +50,9 @@ const text = (bytes: Uint8Array, start: number, end: number): string =>
 
 /** The bytes of a token, but not of end of text. */
 export const gpt2Bytes = (id: number): Uint8Array => load().tiktoken.decode_single_token_bytes(id);
+
+/** The bytes of every id but end of text's. */
+export const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
 
 /** Appends the ids of bytes[start, end), which are valid UTF-8, as those of a text of its own. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
@@ -40,43 +63,44 @@ export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: 
   for (let from = start; from < end; ) {
     const to = wordEnd(bytes, from, end);
     if (to < 0) {
-      stretch = from === unknownEnd ? Math.min(stretch * 2, longestPiece / 4) : 1;
+      stretch = from === unknownEnd ? Math.min(stretch * 2, longestStretch) : 1;
       from = unknownEnd = encodeUnknown(bytes, from, -to + stretch, end, into);
     } else {
       if (to - from <= longestWord) words.append(bytes, from, to, into);
-      else into.append(load().tiktoken.encode_ordinary(text(bytes, from, to)));
+      else if (to - from < longWord) encodeWords(bytes, from, to, into);
+      else merge(bytes, from, to, into);
       from = to;
     }
   }
 }
 
 /** Where the pattern's match that begins at `from` ends; -p if at p there is a character whose kind is not known (1 for 0). */
-function wordEnd(bytes: Uint8Array, from: number, end: number): number {
+function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideKind = wideKind): number {
   let at = from;
   if (bytes[at] === apostrophe) {
     const length = contraction(bytes, at, end);
     if (length > 0) return at + length;
   } else if (bytes[at] === blank && at + 1 < end && kindOfByte[bytes[at + 1]!] !== space) at++;
 
-  const limit = Math.min(end, from + longestPiece);
+  const limit = Math.min(end, from + mostBytes);
   let kind = kindOfByte[bytes[at]!]!;
   let width = 1;
   if (kind === unknown) {
-    const wide = wideKind(bytes, at);
+    const wide = wideKindAt(bytes, at);
     kind = wide & 7;
     width = wide >> 3;
     if (kind === unknown) return -Math.max(at, 1);
     // A blank before wide white space: a run of white space.
-    if (kind === space && at > from) return spaceEnd(bytes, from, end, limit);
+    if (kind === space && at > from) return spaceEnd(bytes, from, end, limit, wideKindAt);
   }
-  if (kind === space) return spaceEnd(bytes, from, end, limit);
+  if (kind === space) return spaceEnd(bytes, from, end, limit, wideKindAt);
 
   for (at += width; at < limit; ) {
     const next = kindOfByte[bytes[at]!]!;
     if (next === kind) at++;
     else if (next !== unknown) return at;
     else {
-      const wide = wideKind(bytes, at);
+      const wide = wideKindAt(bytes, at);
       if ((wide & 7) === unknown) return -at;
       if ((wide & 7) !== kind) return at;
       at += wide >> 3;
@@ -86,12 +110,12 @@ function wordEnd(bytes: Uint8Array, from: number, end: number): number {
 }
 
 /** Of a run of white space all but the last character, which may belong to what follows; all at the end; a single one. */
-function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number): number {
+function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;
   let at = from;
   while (at < limit) {
     const byte = bytes[at]!;
-    const wide = byte < 0x80 ? kindOfByte[byte]! + 8 : wideKind(bytes, at);
+    const wide = byte < 0x80 ? kindOfByte[byte]! + 8 : wideKindAt(bytes, at);
     if ((wide & 7) === unknown) return -at;
     if ((wide & 7) !== space) break;
     last = at;
@@ -111,11 +135,25 @@ function contraction(bytes: Uint8Array, at: number, end: number): number {
   return first === 0x6c && second === 0x6c ? 3 : 0;
 }
 
-/** Leaves the text from `from`, where a match begins, to tiktoken, up to a safe place from `least` on, which is returned. */
+/** Encodes words from `from` on, where the first begins, as far as `least` or the next very long one; returns how far. */
 function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: number, into: TokenList): number {
-  const limit = Math.min(end, from + longestPiece);
-  let to = nextSpaceCut(bytes, least, limit);
-  if (to < 0) to = limit === end ? end : chooseCut(bytes, from + longestPiece / 2, limit);
-  into.append(load().tiktoken.encode_ordinary(text(bytes, from, to)));
+  const { everyWideKind } = load();
+  const first = wordEnd(bytes, from, end, everyWideKind);
+  if (first - from >= longWord) {
+    merge(bytes, from, first, into);
+    return first;
+  }
+  let to = first;
+  for (let at = first; at < end && to < least; ) {
+    at = wordEnd(bytes, at, end, everyWideKind);
+    if (at - to >= longWord) break;
+    // At the end of what it is given, tiktoken takes white space that belongs apart as one word.
+    if (!endsWithSpace(bytes, at)) to = at;
+  }
+  encodeWords(bytes, from, to, into);
   return to;
+}
+
+function encodeWords(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
+  into.append(load().tiktoken.encode_ordinary(text(bytes, start, end)));
 }

@@ -7,10 +7,13 @@ import { digit, kindOfByte, letter, other, space, wideKind } from './characters.
 
 /** Whether it is safe before the white space at `at`. Only ASCII white space counts; that is enough places. */
 function isBeforeSpace(bytes: Uint8Array, at: number): boolean {
-  if (kindOfByte[bytes[at]!] !== space) return false;
-  const before = bytes[at - 1]!;
-  if (before < 0x80) return kindOfByte[before] !== space;
-  return !endsWithWideSpace(bytes, at);
+  return kindOfByte[bytes[at]!] === space && !endsWithSpace(bytes, at);
+}
+
+/** Whether the character before `end` is white space. */
+export function endsWithSpace(bytes: Uint8Array, end: number): boolean {
+  const before = bytes[end - 1]!;
+  return before < 0x80 ? kindOfByte[before] === space : endsWithWideSpace(bytes, end);
 }
 
 /** Whether a character of two or three bytes that is white space, or U+FEFF, over which engines disagree, ends at `end`. */
@@ -59,8 +62,8 @@ export function nextSpaceCut(bytes: Uint8Array, from: number, to: number): numbe
 }
 
 /**
- * A place in [from, to) to cut at: the first safe one before white space; else the first before a sign; else, in
- * 16 kB of letters without either, which tiktoken cannot encode in one piece in reasonable time, the last between two characters.
+ * A place in [from, to) to cut at: the first safe one before white space; else the first before a sign; else the last between
+ * two characters.
  */
 export function chooseCut(bytes: Uint8Array, from: number, to: number): number {
   const beforeSpace = nextSpaceCut(bytes, from, to);

@@ -1,6 +1,6 @@
 // Text to ids and back, in one of two vocabularies: GPT-2's byte pairs (gpt2.ts), or plain bytes. Both end a document with
 // an id of its own; both take any text and give it back. Texts too long to hold are cut by safe-cuts.ts.
-import { encodeGpt2, gpt2Bytes } from './gpt2.ts';
+import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { TokenList } from './tokens.ts';
 
 export interface Tokenizer {
@@ -17,7 +17,7 @@ export interface Tokenizer {
 }
 
 /** <|endoftext|> of GPT-2. */
-export const endOfText = 50256;
+export const endOfText = tokenCount;
 
 export const gpt2: Tokenizer = {
   name: 'gpt2',
@@ -87,6 +87,3 @@ export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): stri
   for (const id of ids) text += decoder.push(id);
   return text + decoder.end();
 }
-
-/** The bytes of every id of GPT-2 before <|endoftext|>. */
-export const tokenBytes = (): Uint8Array[] => Array.from({ length: endOfText }, (_, id) => gpt2Bytes(id));

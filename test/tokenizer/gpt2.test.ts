@@ -5,7 +5,8 @@ import { expect, it } from 'vitest';
 import { chooseCut } from '../../src/tokenizer/safe-cuts.ts';
 import { decode, encode, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { TokenList } from '../../src/tokenizer/tokens.ts';
-import { anyText } from './texts.ts';
+import { Random } from '../support/tensors.ts';
+import { anyText, longWord } from './texts.ts';
 
 const tiktoken = get_encoding('r50k_base');
 
@@ -20,6 +21,28 @@ it("gives tiktoken's ids, and the text back, for any text", () => {
   );
 });
 
+it("gives tiktoken's ids for long words of few different characters", () => {
+  fc.assert(
+    fc.property(longWord, (text) => {
+      expect(encode(text).join()).toBe(tiktoken.encode_ordinary(text).join());
+    }),
+    { numRuns: 300 },
+  );
+});
+
+it.each(['abcdefghijkl', '0123456789', '-=', '🦜🙂👍', '漢字仮名'])(
+  "gives tiktoken's ids for 24,000 bytes of %s",
+  (alphabet) => {
+    const random = new Random(1);
+    const characters = [...alphabet];
+    const length = 24_000 / Buffer.byteLength(characters[0]!);
+    const word = Array.from({ length }, () => characters[Math.floor(random.uniform() * characters.length)]).join('');
+    const text = `a ${word}, ${word.slice(0, 3000)}\u1680${word.slice(0, 600)}`;
+    expect(encode(text).join()).toBe(tiktoken.encode_ordinary(text).join());
+  },
+);
+
+// A third of a million characters: a minute where other programs take the processors.
 it("gives tiktoken's ids for every character, between letters and after a blank", () => {
   for (let start = 0; start < 0x110000; start += 256) {
     const isSurrogate = start >= 0xd800 && start < 0xe000;
@@ -31,7 +54,7 @@ it("gives tiktoken's ids for every character, between letters and after a blank"
     }).join('');
     expect(encode(text).join(), `from U+${start.toString(16)}`).toBe(tiktoken.encode_ordinary(text).join());
   }
-});
+}, 600_000);
 
 it('cut at any place it chooses, the ids of the parts are those of the whole', () => {
   fc.assert(

@@ -1,5 +1,6 @@
 // Texts that a tokenizer is tried on: any characters at all, and the few that its pattern turns on, close together.
 import fc from 'fast-check';
+import { Random } from '../support/tensors.ts';
 
 const telling = [
   ...[' ', '  ', '\n', '\r\n', '\t', '\u000b', '\u0085', '\u00a0', '\u1680', '\u2003', '\u2028', '\u3000', '\ufeff'],
@@ -16,3 +17,42 @@ export const anyText: fc.Arbitrary<string> = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 200, size: 'max' }),
   fc.string({ unit: 'grapheme', maxLength: 100, size: 'max' }),
 );
+
+/** Words of up to some thousand characters that are letters, digits, signs or white space throughout, between others. */
+export const longWord: fc.Arbitrary<string> = fc
+  .tuple(
+    fc.constantFrom(
+      'a',
+      'ab',
+      'etaoin',
+      'abcdefghijklmnopqrstuvwxyz',
+      'éaß',
+      'ж',
+      '漢字',
+      'ไทย',
+      '𝒳',
+      '01',
+      '٣5',
+      '½',
+      '-',
+      '=-!?',
+      '🦜🙂',
+      '。、',
+      ' ',
+      ' \n',
+      '\u3000 ',
+    ),
+    fc.integer({ min: 1, max: 2500 }),
+    fc.nat(),
+    fc.constantFrom(...telling, ''),
+    fc.constantFrom(...telling, ''),
+  )
+  .map(([alphabet, length, seed, before, after]) => {
+    const characters = [...alphabet];
+    const random = new Random(seed);
+    return (
+      before +
+      Array.from({ length }, () => characters[Math.floor(random.uniform() * characters.length)]).join('') +
+      after
+    );
+  });
