@@ -85,7 +85,7 @@ function clear(folder: string, entry: string): void {
 }
 
 /** Whether another process is at work on a folder. This one never is when it asks. */
-function isWriting(writer: number, path: string): boolean {
+export function isWriting(writer: number, path: string): boolean {
   if (writer === process.pid) return false;
   try {
     process.kill(writer, 0);

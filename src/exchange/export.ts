@@ -1,12 +1,13 @@
 // A model written for another program: which formats there are, and what each takes.
-import { accessSync, constants, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { resolveCheckpoint } from '../checkpoint/directory.ts';
 import { isHuggingFaceModel } from '../checkpoint/huggingface-model.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { writeGguf } from './gguf.ts';
-import { writeHuggingFace } from './huggingface.ts';
+import { huggingFaceFiles, writeHuggingFace } from './huggingface.ts';
 import { writeLlmc } from './llmc.ts';
+import { clearLeftovers, isFreeForFolder, writeFolder } from './place.ts';
 import type { WeightType } from './weights.ts';
 
 export const exportFormats = {
@@ -34,7 +35,8 @@ export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOption
   if (format === 'hf' && dtype !== 'fp32')
     throw new UsageError(`--format hf writes fp32, not ${dtype}: leave --dtype out, or take --format llmc or gguf`);
   const isFolder = format === 'hf';
-  if (existsSync(out) && !(isFolder && statSync(out).isDirectory() && readdirSync(out).length === 0)) {
+  const path = resolve(out);
+  if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
     throw new Gpt2Error(`${out} is already there: name another --out, or remove it`);
   }
   if (isHuggingFaceModel(model)) {
@@ -42,13 +44,16 @@ export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOption
   }
   const checkpoint = resolveCheckpoint(model);
   try {
-    const folder = isFolder ? out : dirname(out);
+    const folder = isFolder && existsSync(path) ? path : dirname(path);
     mkdirSync(folder, { recursive: true });
     // Before a model is read that cannot be written; later the message would name the temporary file.
     accessSync(folder, constants.W_OK);
-    if (isFolder) writeHuggingFace(out, checkpoint);
-    else if (format === 'llmc') writeLlmc(out, checkpoint, dtype);
-    else writeGguf(out, checkpoint, dtype);
+    if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, checkpoint));
+    else {
+      clearLeftovers(path);
+      if (format === 'llmc') writeLlmc(out, checkpoint, dtype);
+      else writeGguf(out, checkpoint, dtype);
+    }
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === undefined) throw cause;
     throw new Gpt2Error(`cannot write ${out}: ${(cause as Error).message}; name another --out`, { cause });

@@ -1,18 +1,30 @@
 // A folder as transformers opens it: weights under their names, the configuration, and GPT-2's tokenizer where the model has
 // its vocabulary. In fp32 the weights are the checkpoint's file as it is.
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
+import { syncFolder as sync } from '../checkpoint/replace.ts';
 import { gpt2VocabularySize, type ModelConfig } from '../model/config.ts';
-import { writeDurably } from '../shards/shard.ts';
 import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 
-/** Writes into a folder. @throws Gpt2Error or the error of the file system if it cannot be written */
+const tokenizerFiles = [
+  'vocab.json',
+  'merges.txt',
+  'special_tokens_map.json',
+  'tokenizer_config.json',
+  'tokenizer.json',
+] as const;
+/** All that such a folder may hold. */
+export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
+
+/** Writes into a folder that gets its name later. @throws the error of the file system if it cannot be written */
 export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {
-  const write = (name: string, text: string) => writeDurably(join(folder, name), [Buffer.from(text)]);
-  const json = (name: string, value: unknown) => write(name, `${JSON.stringify(value, null, 2)}\n`);
+  const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
+    writeFileSync(join(folder, name), text, { flush: true });
+  const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
+    write(name, `${JSON.stringify(value, null, 2)}\n`);
   const hasText = manifest.model.vocabularySize === gpt2VocabularySize;
   const ends = hasText ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   json('config.json', configOf(manifest.model, ends));
@@ -32,8 +44,9 @@ export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckp
     });
     write('tokenizer.json', JSON.stringify(fastTokenizer(vocabulary, merges, special)));
   }
-  // Last, so that a folder with weights has all that goes with them.
-  copyFileSync(join(path, weightsFile), join(folder, weightsFile));
+  const weights = join(folder, weightsFile);
+  copyFileSync(join(path, weightsFile), weights);
+  sync(weights);
 }
 
 function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, ends: object): object {

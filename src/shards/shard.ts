@@ -176,9 +176,12 @@ export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
   return { tokens: tokens.length, sha256: hash.digest('hex') };
 }
 
+/** What `path` is called while this process writes it. */
+export const temporaryPath = (path: string): string => `${path}.${process.pid}.tmp`;
+
 /** Writes a file so that after a crash it is there whole or not at all. @throws Gpt2Error */
 export function writeDurably(path: string, parts: Iterable<Uint8Array>): void {
-  const temporary = `${path}.${process.pid}.tmp`;
+  const temporary = temporaryPath(path);
   try {
     const file = openSync(temporary, 'w');
     try {

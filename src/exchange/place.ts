@@ -1,0 +1,67 @@
+// Where an export goes: it is written under a temporary name, as writeDurably's, and has its own when it is whole. What a killed
+// export left is cleared by the next one to the same place; nothing else is ever removed.
+import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { weightsFile } from '../checkpoint/manifest.ts';
+import { isWriting, syncFolder } from '../checkpoint/replace.ts';
+import { temporaryPath } from '../shards/shard.ts';
+
+/** Whether a folder can be written at `path`: there is none, or it is empty but for what a killed export left. */
+export function isFreeForFolder(path: string, ourNames: readonly string[]): boolean {
+  if (!existsSync(path)) return true;
+  if (!statSync(path).isDirectory()) return false;
+  const left = leftovers(stagedInside(path));
+  const others = readdirSync(path).filter((entry) => !left.includes(join(path, entry)));
+  // The weights come last, so without them and beside what is left the rest is of that export.
+  return (
+    others.length === 0 || (left.length > 0 && others.every((name) => ourNames.includes(name) && name !== weightsFile))
+  );
+}
+
+/** Makes a folder of what `write` writes into it. One that is there stays: it may be mounted, or the current one of a shell. */
+export function writeFolder(path: string, write: (folder: string) => void): void {
+  const isThere = existsSync(path);
+  const staged = isThere ? stagedInside(path) : path;
+  clearLeftovers(staged);
+  const temporary = temporaryPath(staged);
+  try {
+    mkdirSync(temporary);
+    write(temporary);
+    syncFolder(temporary);
+    if (!isThere) renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { recursive: true, force: true });
+    throw error;
+  }
+  if (isThere) {
+    const others = readdirSync(temporary).filter((name) => name !== weightsFile);
+    for (const name of [...others, weightsFile]) renameSync(join(temporary, name), join(path, name));
+    rmdirSync(temporary);
+  }
+  syncFolder(isThere ? path : dirname(path));
+}
+
+/** Removes what killed exports to `path` left beside it. */
+export function clearLeftovers(path: string): void {
+  for (const left of leftovers(path)) {
+    try {
+      rmSync(left, { recursive: true, force: true });
+    } catch {
+      // Another user's: it is in nobody's way.
+    }
+  }
+}
+
+const stagedInside = (folder: string): string => join(folder, basename(folder));
+
+function leftovers(path: string): string[] {
+  const folder = dirname(path);
+  const start = `${basename(path)}.`;
+  const paths: string[] = [];
+  for (const entry of readdirSync(folder)) {
+    if (!entry.startsWith(start)) continue;
+    const writer = /^(\d+)\.tmp$/.exec(entry.slice(start.length))?.[1];
+    if (writer !== undefined && !isWriting(Number(writer), join(folder, entry))) paths.push(join(folder, entry));
+  }
+  return paths;
+}
