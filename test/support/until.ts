@@ -1,5 +1,4 @@
-// Waits until a check passes: for as long as a busy machine may take.
+// Waits for what comes in its own time, as long as it may take where other programs have the processors.
 import { vi } from 'vitest';
 
-export const until = <R>(check: () => R): Promise<Awaited<R>> =>
-  vi.waitFor(check, { timeout: 60_000, interval: 50 }) as Promise<Awaited<R>>;
+export const until = <T>(check: () => T | Promise<T>): Promise<T> => vi.waitFor(check, { timeout: 100_000 });
