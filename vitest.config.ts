@@ -4,7 +4,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     setupFiles: ['test/support/environment.ts'],
-    // They end what hangs; a machine that is busy with much else takes its time.
+    // Two minutes of work take ten where other programs have the processors.
     testTimeout: 600_000,
     hookTimeout: 600_000,
     pool: 'forks',

@@ -107,7 +107,7 @@ describe('runs', () => {
     furnish(place);
     process.chdir(place.folder);
     vi.stubEnv('GPT2_DATASETS', place.path('sets'));
-  }, 120_000);
+  });
   afterAll(() => {
     vi.unstubAllEnvs();
     process.chdir(before);
