@@ -29,6 +29,8 @@ export class Saving {
   /** The save that is being written, while it is. It rejects only if training cannot go on. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
+  /** Why the run had to go on in another folder, and ends once it is saved there. */
+  #lost: string | undefined;
   readonly #told = new Set<string>();
 
   constructor(run: Run, hooks: SavingHooks) {
@@ -47,13 +49,13 @@ export class Saving {
     const due = performance.now();
     const before = this.#writing;
     await this.#ready();
-    const refusal = await this.#logRefusal();
+    const refusal = await this.#refusal();
     if (refusal) {
       if (this.#isRoot) this.#notSaved(step, refusal);
       return;
     }
     if (this.#gives()) return;
-    if (this.#run.log.lost !== undefined) return this.#writeNow(step, position);
+    if (this.#lost !== undefined) return this.#writeNow(step, position);
     const waitedMs = performance.now() - due;
     if (before) {
       this.#hooks.notice(
@@ -81,7 +83,7 @@ export class Saving {
   /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
   async saveNow(step: number, position: Position): Promise<void> {
     await this.#ready();
-    const refusal = await this.#logRefusal();
+    const refusal = await this.#refusal();
     if (refusal && this.#isRoot) throw refusal;
     if (!refusal && !this.#gives()) {
       try {
@@ -94,13 +96,9 @@ export class Saving {
     if (await this.isLost()) await this.saveNow(step, position);
   }
 
-  /**
-   * Writes the state and waits until it is on the disk: in another folder if the run's was taken from it.
-   * @throws Gpt2Error that names the other folder; whatever keeps it from being written
-   */
+  /** Writes the state and waits until it is on the disk. @throws Gpt2Error that names the folder if that is another now */
   async #writeNow(step: number, position: Position): Promise<void> {
     const due = performance.now();
-    const lost = this.#goElsewhere();
     const result = this.#write(step, position, { inPlace: true });
     const done = result
       .then(
@@ -115,19 +113,25 @@ export class Saving {
     // `close` waits for it where another rank's end is heard of meanwhile.
     this.#writing = { step, done };
     await done;
-    if (lost === undefined) return;
+    if (this.#lost === undefined) return;
     const { out, steps } = this.#run;
     throw new Gpt2Error(
-      `${lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
+      `${this.#lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
     );
   }
 
-  /** Moves the run if its folder, or its log, is no longer where it was. @returns why it had to */
-  #goElsewhere(): string | undefined {
+  /** Moves the run if its folder, or its log, is no longer where it was. @throws Gpt2Error if it cannot */
+  #leaveLostFolder(): void {
     const { log, out, configuration } = this.#run;
     const { lost } = log;
-    if (lost !== undefined) this.#run.out = log.rescue(out, configuration);
-    return lost;
+    if (lost === undefined) return;
+    try {
+      this.#run.out = log.rescue(out, configuration);
+    } catch (cause) {
+      if (!isOfDisk(cause)) throw cause;
+      throw new Gpt2Error(`${lost}, and nothing could be saved beside it: ${cause.message}`, { cause });
+    }
+    this.#lost = lost;
   }
 
   get #isLostHere(): boolean {
@@ -147,14 +151,15 @@ export class Saving {
   }
 
   /**
-   * Why the log cannot be written, at every rank: none gives its part to a save that then is none. A resumed run goes on behind
-   * the log's lines of before, so they must be there.
+   * Why the log cannot be written, where it was or elsewhere, at every rank: none gives its part to a save that then is none.
+   * A resumed run goes on behind the log's lines of before, so they must be there.
    */
-  async #logRefusal(): Promise<Gpt2Error | undefined> {
+  async #refusal(): Promise<Gpt2Error | undefined> {
     let refusal: Gpt2Error | undefined;
     if (this.#isRoot) {
       try {
         this.#run.log.settle();
+        this.#leaveLostFolder();
       } catch (error) {
         if (!isOfDisk(error)) throw error;
         refusal = error;

@@ -1,12 +1,15 @@
 // What interrupted saves have left in a run folder: it goes with the next save or the end of the run; where it cannot be
 // removed the run says so once, and saves.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { command, tinyModel, Workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 /** No process has this number: it is over the largest that Linux gives. */
 const deadProcess = 4194305;
+
+// Each test is seconds of work, on a busy machine minutes.
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 let place: Workplace;
 beforeAll(() => {

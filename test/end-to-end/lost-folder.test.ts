@@ -15,6 +15,9 @@ import { tinyModel, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 import { rankData, tinyRanks } from '../support/ranks.ts';
 
+// Each test is seconds of work, on a busy machine minutes.
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
+
 let place: Workplace;
 let given: TrainOptions;
 let straight: readonly string[];
@@ -75,6 +78,7 @@ async function trainUntil(
   isWhen: (event: RunEvent) => boolean,
   take: (out: string) => void,
   saveEvery = 5,
+  notices: string[] = [],
 ) {
   let isTaken = false;
   const onEvent = (event: RunEvent) => {
@@ -82,7 +86,9 @@ async function trainUntil(
     isTaken = true;
     take(out);
   };
-  const error = await train({ ...given, saveEvery, out }, { onEvent }).catch((thrown) => thrown);
+  const error = await train({ ...given, saveEvery, out }, { onEvent, onNotice: (text) => notices.push(text) }).catch(
+    (thrown) => thrown,
+  );
   expect(error).toBeInstanceOf(Gpt2Error);
   return error as Gpt2Error;
 }
@@ -156,6 +162,30 @@ it.each([
   const error = await trainUntil(out, () => false, take);
   expect(existsSync(join(out, 'checkpoints'))).toBe(false);
   await expectRescued(out, error, 12);
+});
+
+it('with nowhere to save it trains on, and says so', async () => {
+  const parent = place.path('parent');
+  const notices: string[] = [];
+  const error = await trainUntil(
+    join(parent, 'run'),
+    ({ event }) => event === 'train',
+    () => {
+      rmSync(parent, { recursive: true });
+      writeFileSync(parent, 'a file');
+    },
+    5,
+    notices,
+  );
+  expect(notices).toEqual(
+    [5, 10].map((step) => expect.stringContaining(`step ${step} was not saved, training goes on: `)),
+  );
+  const log = join(parent, 'run', 'log.jsonl');
+  expect(error.message).toMatch(
+    new RegExp(
+      `^${log} was removed or moved while .*, and nothing could be saved beside it: cannot write the run folder `,
+    ),
+  );
 });
 
 it('a second time goes to a folder of its own', async () => {

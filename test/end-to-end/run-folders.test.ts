@@ -14,11 +14,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/errors.ts';
 import type { TrainOptions } from '../../src/train/option-table.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
+
+// Each test is seconds of work, on a busy machine minutes.
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 let place: Workplace;
 let given: TrainOptions;
