@@ -191,6 +191,12 @@ export interface ParameterCopy {
 /** How many values of a parameter's tensor are real: those of its real rows, which come first. */
 export const realCount = ({ rows, shape }: Parameter): number => rows * elements(shape.slice(1));
 
+/** @throws ShapeError unless there is a value for each element of a parameter's real rows */
+export function checkCount(parameter: Parameter, values: Float32Array): void {
+  const count = realCount(parameter);
+  if (values.length !== count) throw new ShapeError(`${parameter.name} has ${count} values, not ${values.length}`);
+}
+
 /** A copy that is whole in one device's memory. */
 export class ParameterArena implements ParameterCopy {
   readonly matrices: Tensor;
@@ -232,10 +238,8 @@ export class ParameterArena implements ParameterCopy {
   }
 
   write(parameter: Parameter, values: Float32Array): void {
-    const { name } = parameter;
-    const count = realCount(parameter);
-    if (values.length !== count) throw new ShapeError(`${name} has ${count} values, not ${values.length}`);
-    const tensor = this.get(name);
+    checkCount(parameter, values);
+    const tensor = this.get(parameter.name);
     const padding = tensor.count - values.length;
     if (padding > 0) tensor.write(new Float32Array(padding), values.length);
     tensor.write(values);

@@ -12,6 +12,7 @@ import {
   arenaLayout,
   type Bucket,
   bucketOf,
+  checkCount,
   type Parameter,
   type ParameterArena,
   type ParameterCopy,
@@ -88,7 +89,9 @@ export class ParameterShards implements ParameterCopy {
   }
 
   /** Padding rows are zero as the memory was. */
-  write({ name, kind }: Parameter, values: Float32Array): void {
+  write(parameter: Parameter, values: Float32Array): void {
+    checkCount(parameter, values);
+    const { name, kind } = parameter;
     const start = this.#sharing.layout.starts.get(name)!;
     if (kind === 'vector') {
       this.vectors.write(values, start);
