@@ -23,7 +23,7 @@ export interface TrainHooks {
    * seconds, whatever else it does: its GPU may never come back.
    */
   readonly place?: Place;
-  /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (130 or 143). */
+  /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (128 + the number of the signal). */
   readonly signal?: AbortSignal;
   /** Told once, before step 0. */
   readonly onStart?: (run: RunDescription) => void;
