@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { logPath } from '../../src/runs/paths.ts';
 
-/** Every line of a log but those that a start adds, without times: nothing repeated may hide behind a later line. */
+/** Every line of a log but those of starts and saves, without times: nothing repeated may hide behind a later line. */
 export function figuresOf(run: string): string[] {
   return readFileSync(logPath(run), 'utf8')
     .trimEnd()
     .split('\n')
     .flatMap((line) => {
       const event = JSON.parse(line) as Record<string, unknown>;
-      if (event.event === 'run' || event.event === 'checkpoint') return [];
+      if (['run', 'checkpoint', 'notSaved'].includes(event.event as string)) return [];
       const { ms: _, tokensPerSecond: __, seconds: ___, crc32: ____, ...figures } = event;
       return [JSON.stringify(figures)];
     });
