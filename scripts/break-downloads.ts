@@ -1,4 +1,4 @@
-// Breaks downloads at random bytes with late writes, some hundred times: test/datasets/break-downloads.ts.
+// Interrupts downloads at random bytes, with delayed writes, some hundred times: test/datasets/break-downloads.ts.
 //
 //   node --import tsx scripts/break-downloads.ts [--breaks 200] [--seed 1]
 import { parseArgs } from 'node:util';

@@ -1,5 +1,5 @@
-// Kills the launcher of two CPU ranks at random moments of its first seconds, and counts the ranks that go on without it:
-// test/end-to-end/launcher-kills.ts. The program is dist/, as `npm run build:ts` leaves it.
+// Kills the launcher of two CPU ranks at random moments in its first seconds, and counts the ranks that keep running:
+// test/end-to-end/launcher-kills.ts. Runs dist/, which `npm run build:ts` makes.
 //
 //   node --import tsx scripts/kill-launchers.ts [--kills 50] [--within 2] [--wait 10] [--seed 1]
 import { join } from 'node:path';

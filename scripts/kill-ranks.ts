@@ -1,4 +1,4 @@
-// Ends one of two ranks inside a save some dozen times: test/end-to-end/rank-kills.ts.
+// Kills one of two ranks during a save, some dozen times: test/end-to-end/rank-kills.ts.
 //
 //   node --import tsx scripts/kill-ranks.ts [--kills 50] [--seed 1] [--device cpu|cuda]
 import { parseArgs } from 'node:util';

@@ -9,18 +9,18 @@ import { announcements, demands, exitCodeOf } from './signals.ts';
 /** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
 const sameSignalMilliseconds = 500;
 
-/** A write to a terminal that was closed is EIO. */
+/** A write to a closed terminal fails with EIO. */
 const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as const;
 
 let running: AbortController | undefined;
 
-/** Without a run SIGUSR1 ends the program, as it does any other; Node would open its debugger on a port. */
+/** Without a run, SIGUSR1 ends the program, as it does any other; by default Node would open a debugger port. */
 const endByUser1 = () => void process.kill(process.pid, 'SIGUSR1');
 process.once('SIGUSR1', endByUser1);
 
 /**
- * The returned signal is aborted, its reason the exit code, when the run shall stop. A second demand exits at once; an announcement
- * never does: Slurm sends SIGUSR1, then SIGTERM while the run is being saved.
+ * Returns a signal that is aborted, with the exit code as its reason, when the run is to stop. A second demand exits at once; an
+ * announcement never does, and does not count as the first: Slurm sends SIGUSR1, then SIGTERM while the run is being saved.
  */
 function interruption(how?: 'quiet'): AbortSignal {
   const controller = new AbortController();
@@ -71,7 +71,7 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
-// After SIGUSR1 is listened for: loading takes a while.
+// Loaded after SIGUSR1 has a handler: loading takes a while.
 const { program } = await import('./commands/program.ts');
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));

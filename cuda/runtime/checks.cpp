@@ -18,11 +18,11 @@ int thrown(gpt2_context *context, const char *function) noexcept {
     } catch (const std::bad_alloc &) {
       return fail(context, GPT2_OUT_OF_MEMORY, function, "out of host memory");
     } catch (const std::exception &error) {
-      // A thread that could not be started.
+      // For example, a thread could not be started.
       return fail(context, GPT2_DEVICE_ERROR, function, error.what());
     }
   } catch (...) {
-    // No memory for the text either.
+    // Not even memory for the message.
     return GPT2_OUT_OF_MEMORY;
   }
 }

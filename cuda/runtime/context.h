@@ -25,7 +25,7 @@ namespace gpt2 {
 // Keeps "function: text" as the context's last error and returns the status.
 int fail(gpt2_context *context, int status, const char *function, const std::string &text);
 
-// In a handler: the status for what was thrown, which must not pass through C; kept as the context's last error.
+// For a catch block: keeps the exception, which must not pass through C, as the context's last error; returns the status.
 int thrown(gpt2_context *context, const char *function) noexcept;
 
 }  // namespace gpt2

@@ -101,7 +101,7 @@ int Peers::choose_ordering(gpt2_context &context, const std::vector<cudaUUID_t> 
   std::vector<bool> has_nvlink(gpus.size(), false);
   for (int other = 0; other < devices; other++) {
     cudaDeviceProp gpu;
-    // Atomics in another GPU's memory need NVLink; a GPU's link to itself is not asked for.
+    // Atomics in another GPU's memory need NVLink. A GPU counts as linked to itself.
     int has_atomics = other == device;
     GPT2_TRY(context, function, cudaGetDeviceProperties(&gpu, other));
     if (other != device) {
@@ -312,7 +312,7 @@ int Peers::issue(gpt2_context &context, cudaStream_t stream, const char *functio
 
 // A word is set by another rank and taken back by its own. Between two signs of one kind lies one of the other kind, from
 // everyone, so that no word is set again before it was taken back. A word is sent after the copies before it, but a GPU may
-// reorder the remote writes that it receives: the wait flushes them where the GPU can, and NVLink keeps their order
+// reorder the remote writes that it receives. The wait flushes them if the GPU can; otherwise NVLink keeps their order
 // (choose_ordering).
 int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
   std::vector<CUstreamBatchMemOpParams> operations;

@@ -38,7 +38,7 @@ class Peers {
   // Maps `memory` [bytes], of the same size at every rank, into the others. All ranks call these in the same order.
   int share(gpt2_context &, void *memory, int64_t bytes, const char *function);
   int unshare(gpt2_context &, void *memory, const char *function);
-  // Why a rank that has another's word also sees the copies before it: "flushed" or "nvlink".
+  // What guarantees that a rank that has another's word also sees the copies before it: "flushed" or "nvlink".
   const char *ordering() const { return ordering_; }
   // Ends what is under way in both streams without its result, though it may be waiting for a rank that is gone.
   void abandon(cudaStream_t, cudaStream_t) const;
@@ -80,7 +80,7 @@ class Peers {
   explicit Peers(std::unique_ptr<Loopback> loopback)
       : loopback_(std::move(loopback)), rank_(loopback_->rank()), ranks_(loopback_->ranks()) {}
   int open(gpt2_context &, std::string &why, const char *function);
-  // Sets `ordering_`; `why` says what keeps copies from arriving before the word that follows them.
+  // Sets `ordering_`; also sets `why` if nothing guarantees that copies arrive before the word that follows them.
   int choose_ordering(gpt2_context &, const std::vector<cudaUUID_t> &gpus, std::string &why, const char *function);
   // Unmaps everything, and frees what is its own when all ranks have.
   void close();
@@ -118,7 +118,7 @@ class Peers {
   cudaStream_t last_ = nullptr;
   cudaEvent_t fork_ = nullptr, joined_ = nullptr;
   const char *ordering_ = "";
-  // Of every wait for a word.
+  // Flags of every wait for a word.
   unsigned wait_flags_ = CU_STREAM_WAIT_VALUE_EQ;
   decltype(&cuStreamBatchMemOp) batch_memory_operations_ = nullptr;
 };

@@ -44,7 +44,7 @@ export interface Loader extends Disposable {
 
 /**
  * Opens shards, checks every token in them, and compares their sha256 with dataset.json beside them.
- * @throws Gpt2Error for a file that is no shard or a damaged one, a token beyond the vocabulary, or a shard too short for one
+ * @throws Gpt2Error for a file that is not a shard or is damaged, a token beyond the vocabulary, or a shard too short for one
  * sample
  */
 export function openLoader(options: LoaderOptions): Loader {

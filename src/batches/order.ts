@@ -41,7 +41,7 @@ export interface Order {
   whenRootIsAt(position: Position): Position;
 }
 
-/** The order of a name. Only llmc and sequence shuffle. */
+/** Makes the order that `name` selects. Only llmc and sequence shuffle. */
 export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>): Order => {
   const all = { ...sizes, shuffle: name !== 'file' };
   return name === 'sequence' ? new SequenceOrder(all) : new SampleOrder(all);

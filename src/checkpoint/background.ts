@@ -79,8 +79,8 @@ export class BackgroundWriter {
   /**
    * Writes the state after all that was issued so far. Returns at once, and what is issued from now on may change the state;
    * unless `inPlace`, for which nothing may until it is written: the CPU's memory is then read where it is. One at a time.
-   * @throws NativeError as `prepare`; by the promise, if another rank ended before it gave its part: nothing is written then.
-   *   WriterError, by the promise
+   * @throws NativeError as `prepare`. The promise rejects with WriterError, or with NativeError if another rank ended before it
+   *   sent its part: nothing is written then
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
@@ -88,7 +88,7 @@ export class BackgroundWriter {
     const addresses = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
     return device.reached(this.#event).then(() => {
-      // What abandoned collectives gathered is no state of any step.
+      // Abandoned collectives leave incomplete data, which must not be saved.
       this.#model.sharing?.communicator.check();
       return this.#ask({ head, config, addresses, keeping });
     });
@@ -130,7 +130,7 @@ export class BackgroundWriter {
 
   #thread(): Worker {
     if (this.#worker) return this.#worker;
-    // A thread made now would read memory that closes with the device.
+    // A thread started now would read memory that is freed with the device.
     if (this.#isClosed) throw new Gpt2Error('the writer of checkpoints is closed');
     const worker = startThread('./background-thread', import.meta.url);
     // It keeps the program alive only while it writes.
@@ -159,7 +159,7 @@ export class BackgroundWriter {
     }
   }
 
-  /** Ends the thread. Nothing may be being written, and nothing is from now on. */
+  /** Ends the thread for good. No write may be in progress. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#worker?.terminate();

@@ -18,7 +18,7 @@ import { type Moments, stateInDevice, writeTensors } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';
-/** 1 had no checksum. */
+/** Version 1 has no checksum. */
 export const captureVersion = 2;
 
 const count = z.int().nonnegative();

@@ -27,16 +27,16 @@ export const checkpointName = (step: number): string => `step-${String(step).pad
 const namePattern = /^step-(\d{8,})$/;
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 
-/** What the name of a folder says that a process has written, or removed, or set aside (see replace.ts) and may have left. */
+/** The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts). */
 export interface Unfinished {
   /** "step-00000020" */
   readonly name: string;
   readonly process: number;
-  /** Set aside for a new one: it is the checkpoint of its step until that is in place. */
+  /** Set aside for a new one: it stays the checkpoint of its step until the new one is in place. */
   readonly isSetAside: boolean;
 }
 
-/** Undefined for any other name. */
+/** Parses such a folder name; undefined for any other. */
 export function unfinished(entry: string): Unfinished | undefined {
   const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
   return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
@@ -48,7 +48,7 @@ export function nameOfSetAside(entry: string): string | undefined {
   return found?.isSetAside ? found.name : undefined;
 }
 
-/** Whether an entry of a folder of checkpoints has a name of our making. */
+/** Whether an entry of a folder of checkpoints has a name that this program gives. */
 export const isOwnEntry = (entry: string): boolean => namePattern.test(entry) || unfinished(entry) !== undefined;
 
 /** The step that the name of a checkpoint's folder says, set aside or not. */
@@ -79,8 +79,8 @@ function namesIn(folder: string): string[] {
 }
 
 /**
- * The newest whole checkpoint of a folder, and those that were skipped on the way to it, the newest first.
- * @param check throws a Gpt2Error for a manifest whose values cannot be used: that is damage too
+ * The newest whole checkpoint of a folder, and the damaged ones skipped on the way to it, the newest first.
+ * @param check throws a Gpt2Error if a manifest's values cannot be used: its checkpoint then counts as damaged
  */
 export function newestValidCheckpoint(
   folder: string,
@@ -164,7 +164,7 @@ export function verifySizes(path: string): FoundCheckpoint {
 }
 
 /**
- * No memory is taken for a model that cannot be, or that the file of its weights does not have.
+ * Checks the model's sizes, also against the weights file, before memory is allocated for it.
  * @throws Gpt2Error
  */
 export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'model' | 'files'>): void {

@@ -9,7 +9,7 @@ import { readCheckedJson } from '../files/checked-json.ts';
 export const manifestFile = 'manifest.json';
 export const weightsFile = 'model.safetensors';
 export const optimizerFile = 'optimizer.safetensors';
-/** 1 had no checksum. */
+/** Version 1 has no checksum. */
 export const checkpointVersion = 2;
 
 const count = z.int().nonnegative();
@@ -67,7 +67,7 @@ export const readManifest = (checkpoint: string): Manifest =>
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**
- * Reads the JSON that describes a folder, written last with `checkedJson`; of version 1 without.
+ * Reads the JSON that describes a folder, written last with `checkedJson`; version 1 has no checksum.
  * @param version the newest that can be read
  * @throws Gpt2Error if it is missing, damaged, or of another format or version
  */

@@ -20,7 +20,7 @@ export function pruneCheckpoints(folder: string, { keep, keepEvery }: { keep: nu
 }
 
 /**
- * Removes all checkpoints of a folder and what interrupted saves have left, and nothing else.
+ * Removes all checkpoints of a folder and the remains of interrupted saves, and nothing else.
  * @throws Gpt2Error if a checkpoint cannot be removed
  */
 export function removeCheckpoints(folder: string): void {

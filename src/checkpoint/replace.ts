@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { unfinished } from './directory.ts';
 
 /**
- * Where this process writes or removes a checkpoint (`tmp`), or sets one aside while another takes its place (`old`): a name
- * that nothing has, not even what could not be removed.
+ * Where this process writes or removes a checkpoint (`tmp`), or sets one aside while another takes its place (`old`). The path
+ * is free: a leftover that could not be removed keeps its own.
  */
 export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
   for (let count = 1; ; count++) {
@@ -30,7 +30,7 @@ export function syncFolder(path: string): void {
 
 /**
  * Gives a finished folder its name. A rename does not replace a folder that has files, so a checkpoint of that name
- * steps aside first, and comes back if the rename fails. If it cannot be removed then, `clearLeftovers` says so.
+ * is set aside first, and put back if the rename fails. If it cannot be removed afterwards, `clearLeftovers` reports that.
  */
 export function putInPlace(temporary: string, folder: string, name: string): void {
   const path = join(folder, name);
@@ -48,13 +48,13 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
   try {
     rmSync(aside, { recursive: true });
   } catch {
-    // The new checkpoint is in place all the same.
+    // The new checkpoint is in place anyway.
   }
 }
 
 /**
- * Removes what killed writers have left; what they had set aside goes back in its place if that is empty.
- * @returns why something is still there; undefined if nothing is
+ * Removes what killed writers left. A checkpoint that they had set aside goes back to its place if that is free.
+ * @returns why something could not be removed; undefined if all was
  */
 export function clearLeftovers(folder: string): string | undefined {
   const failures: string[] = [];

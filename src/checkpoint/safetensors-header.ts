@@ -2,7 +2,7 @@
 // gap or overlap, as many bytes as its shape needs. Nothing of a file is believed before. Reading it is safetensors.ts.
 import { z } from 'zod';
 
-/** The largest that train can write, of 1,000 layers' moments, has 2.4 MB. Reading 8 MB takes 120 MB of memory. */
+/** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Reading 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;
 /** Of an F32 element. */
 export const floatBytes = 4;

@@ -5,8 +5,8 @@ import type { Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 
 /**
- * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. Of several ranks all
- * take it at the same time.
+ * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all
+ * call it at the same time.
  * @throws NativeError if another rank ends meanwhile
  */
 export async function weightsHash({ config, masters }: Model): Promise<string> {

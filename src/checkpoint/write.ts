@@ -45,7 +45,7 @@ export interface CheckpointToWrite extends CheckpointHead {
   readonly moments: Moments;
 }
 
-/** Writes a checkpoint from the device's memory, as `writeState`, in place of what interrupted writes have left. */
+/** Removes the remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`. */
 export function writeCheckpoint({ model, moments, ...head }: CheckpointToWrite): string {
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, moments), makeFolders);
@@ -107,23 +107,23 @@ export interface Keeping {
   readonly keepEvery?: number;
 }
 
-/** What could not be removed: no reason to stop. */
+/** Why something could not be removed; no reason to stop. */
 export interface TidyResult {
-  /** Of what interrupted saves have left. */
+  /** For remains of interrupted saves. */
   readonly clearFailure?: string;
-  /** Of checkpoints that are not to be kept. */
+  /** For checkpoints that are no longer kept. */
   readonly pruneFailure?: string;
 }
 
-/** What came of a save: the checkpoint's path or why there is none. */
+/** The result of a save: the checkpoint's path, or why there is none. */
 export interface SaveResult extends TidyResult {
   readonly path?: string;
   readonly failure?: string;
 }
 
 /**
- * Removes what interrupted saves have left, writes a checkpoint, then removes those that are not to be kept. What the disk
- * refuses is in the result.
+ * Removes the remains of interrupted saves, writes a checkpoint, then removes those that are no longer kept. Disk errors are
+ * in the result.
  */
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
   const clearFailure = clearLeftovers(head.folder);
@@ -135,7 +135,7 @@ export function saveState(head: CheckpointHead, state: State, keeping: Keeping |
   return { path, failure, clearFailure, pruneFailure };
 }
 
-/** What `saveState` removes, for a run that has nothing to save any more: its last save may have been killed at just that. */
+/** Removes what `saveState` would, for a run with nothing left to save: its last save may have been killed while removing. */
 export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
   clearFailure: clearLeftovers(folder),
   pruneFailure: prune(folder, keeping),
@@ -144,7 +144,7 @@ export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult =
 const prune = (folder: string, keeping: Keeping | undefined): string | undefined =>
   keeping && refused(() => pruneCheckpoints(folder, keeping));
 
-/** What the disk says to some work; undefined if it takes it. */
+/** Runs `work` and returns the disk's error message; undefined if there was no error. */
 function refused(work: () => void): string | undefined {
   try {
     work();
@@ -155,14 +155,14 @@ function refused(work: () => void): string | undefined {
   }
 }
 
-/** In a run folder that is there: one that was taken away is not made again, without log and configuration. */
+/** Makes a folder in an existing run folder. A lost run folder is not made again: it would lack log and configuration. */
 function makeFolder(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder);
   syncFolder(dirname(folder));
 }
 
-/** Every folder on the way that was not there yet is on the disk afterwards. */
+/** Makes a folder and its missing parents, and syncs them to the disk. */
 function makeFolders(folder: string): void {
   const first = mkdirSync(folder, { recursive: true });
   if (first === undefined) return;

@@ -125,14 +125,14 @@ interface Loss {
   readonly data: string;
 }
 
-/** A script that asks whether a model is any good goes by the exit code. @throws Gpt2Error */
+/** Makes the exit code tell scripts that a loss is not finite. @throws Gpt2Error */
 function refuseNoNumber(found: Loss | undefined): void {
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
   throw new Gpt2Error(`the loss of ${model} on ${data} is ${loss}: name another checkpoint with --model`);
 }
 
-/** Of several ranks, 0 says what comes of it. @returns the loss, where there was data */
+/** With several ranks, rank 0 prints the results. @returns the loss, if there is data */
 async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};

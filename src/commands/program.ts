@@ -13,7 +13,7 @@ import { reportCommand } from './report.ts';
 import { sampleCommand } from './sample.ts';
 import { trainCommand } from './train.ts';
 
-/** @param interruption called when a run starts; gives the signal that Ctrl-C and its like abort */
+/** @param interruption called when a run starts; returns the AbortSignal that Ctrl-C and other stop signals abort */
 export function program(interruption: () => AbortSignal): Command {
   const root = new Command('gpt2')
     .description('GPT-2 training from TypeScript')

@@ -91,7 +91,7 @@ export class Progress {
         // The first line of a resumed run's log names where it comes from.
         this.line(`${event.step === this.#resumedFrom ? 'going on from' : 'saved'} ${event.path}`);
         break;
-      // A notice, or the error that ends the run, says it.
+      // A notice, or the error that ends the run, reports it.
       case 'notSaved':
       case 'nonFinite':
         break;

@@ -42,7 +42,7 @@ SIGUSR2, SIGXCPU, SIGALRM. --resume continues from there, bit for bit.
 `;
 
 /**
- * @param interruption called when the run starts; gives the signal that Ctrl-C and its like abort. `quiet` leaves it to another
+ * @param interruption called when the run starts; gives the AbortSignal that stop signals abort. `quiet` leaves it to another
  * process to say so
  */
 export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {

@@ -21,7 +21,7 @@ export interface DownloadOptions {
 /** What a server says of a file: to tell whether it is still the same, and whole. */
 interface Facts {
   readonly size: number | undefined;
-  /** Of this address, for If-Range: a strong ETag, or the time of the last change. */
+  /** For If-Range at this address: a strong ETag, or the time of the last change. */
   readonly tag: string | undefined;
   readonly sha256: string | undefined;
 }
@@ -66,7 +66,7 @@ class Refused extends Error {
   }
 }
 
-/** Fetches what the .part lacks, or everything if the server has another file by now. */
+/** Fetches what the .part lacks, or the whole file if the server's has changed. */
 async function fetchRest(url: string, path: string, { onProgress }: DownloadOptions): Promise<Facts> {
   const before = knownFacts(path);
   const have = before?.tag ? bytesOf(`${path}.part`) : 0;
@@ -77,13 +77,13 @@ async function fetchRest(url: string, path: string, { onProgress }: DownloadOpti
     const rest = have > 0 ? await askForRest(url, before!, have, controller.signal) : undefined;
     const response = rest ?? (await ask(url, controller.signal));
     const isRest = rest?.status === 206;
-    // A range that was not asked for is no answer.
+    // A range that was not requested is not a valid answer.
     const isWhole = response.ok && response.status !== 206;
     if (!response.body || !(isRest || isWhole)) throw new Refused(response.status);
     const facts = isRest ? before! : await factsOf(url, response.headers);
     await using file = await openPart(path, isRest ? undefined : facts);
     let done = isRest ? have : 0;
-    // Each write has ended before the file is closed: after a break the size of the .part is what can be gone on from.
+    // Each write ends before the file is closed, so that after an interruption the download resumes at the .part's size.
     for await (const data of response.body) {
       clearTimeout(timer);
       await writeFully(file, data, done);
@@ -102,7 +102,7 @@ async function fetchRest(url: string, path: string, { onProgress }: DownloadOpti
 const ask = (url: string, signal: AbortSignal, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(url, { headers: { 'accept-encoding': 'identity', ...headers }, signal });
 
-/** The bytes from `have` on, or the whole of another file. Undefined if the server gives a range that is neither. */
+/** Requests the bytes from `have` on; a changed file comes whole. Undefined if the server's range is not the one requested. */
 async function askForRest(url: string, known: Facts, have: number, signal: AbortSignal): Promise<Response | undefined> {
   const response = await ask(url, signal, { range: `bytes=${have}-`, 'if-range': known.tag! });
   if (response.status !== 206 && response.status !== 416) return response;
@@ -124,13 +124,13 @@ async function factsOf(url: string, headers: Headers): Promise<Facts> {
   };
 }
 
-/** What If-Range takes. A weak ETag does not say that the bytes are the same. */
+/** The value for If-Range. A weak ETag does not guarantee the same bytes. */
 function tagOf(headers: Headers): string | undefined {
   const etag = headers.get('etag');
   return (etag?.startsWith('"') ? etag : headers.get('last-modified')) ?? undefined;
 }
 
-/** Opens the .part to go on, or empty with a new file's facts: at no moment do the facts of one lie beside bytes of another. */
+/** Opens the .part to resume, or empties it for a new file's facts. The facts on disk never describe another file's bytes. */
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {

@@ -23,7 +23,7 @@ export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batc
 /**
  * The sum of which `meanLoss` is the mean. In double it hardly rounds: in parts it comes to the same.
  * @throws ShapeError for a batch that is not B x T tokens of the vocabulary; InterruptedError if `signal` is aborted before
- * it is done
+ * the last batch
  */
 export async function summedLoss(
   model: Model,
@@ -44,7 +44,7 @@ export async function summedLoss(
 /**
  * The loss of each token but the first, given those before it: [tokens - 1].
  * @param tokens at least two, at most one more than the model's activations were made for
- * @throws ShapeError for other lengths, or a token that the vocabulary lacks
+ * @throws ShapeError for other lengths, or a token outside the vocabulary
  */
 export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise<Float32Array> {
   const all = Int32Array.from(tokens);
@@ -57,7 +57,7 @@ export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise
   return runBatch(model, activations, () => batch, new Float32Array(T));
 }
 
-/** Leaves the loss at each position in `losses`. @throws as `writeBatch` */
+/** Computes the loss at each position into `losses`. @throws as `writeBatch` */
 export function runBatch(
   model: Model,
   activations: ActivationSet,

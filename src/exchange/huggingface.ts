@@ -16,10 +16,10 @@ const tokenizerFiles = [
   'tokenizer_config.json',
   'tokenizer.json',
 ] as const;
-/** All that such a folder may hold. */
+/** Every file that an exported folder may hold. */
 export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
 
-/** Writes into a folder that gets its name later. @throws the error of the file system if it cannot be written */
+/** Writes into a temporary folder, renamed later. @throws the error of the file system if it cannot be written */
 export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {
   const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
     writeFileSync(join(folder, name), text, { flush: true });

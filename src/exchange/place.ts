@@ -1,24 +1,24 @@
-// Where an export goes: it is written under a temporary name, as writeDurably's, and has its own when it is whole. What a killed
-// export left is cleared by the next one to the same place; nothing else is ever removed.
+// Puts an export in place: it is written under a temporary name, like writeDurably's, and renamed when complete. The next export
+// to the same place removes what a killed one left, and nothing else.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { isWriting, syncFolder } from '../checkpoint/replace.ts';
 import { temporaryPath } from '../shards/shard.ts';
 
-/** Whether a folder can be written at `path`: there is none, or it is empty but for what a killed export left. */
+/** Whether a folder can be written at `path`: there is none, or it holds only what a killed export left. */
 export function isFreeForFolder(path: string, ourNames: readonly string[]): boolean {
   if (!existsSync(path)) return true;
   if (!statSync(path).isDirectory()) return false;
   const left = leftovers(stagedInside(path));
   const others = readdirSync(path).filter((entry) => !left.includes(join(path, entry)));
-  // The weights come last, so without them and beside what is left the rest is of that export.
+  // The weights come last: if they are missing and there are leftovers, the other files are from that export.
   return (
     others.length === 0 || (left.length > 0 && others.every((name) => ourNames.includes(name) && name !== weightsFile))
   );
 }
 
-/** Makes a folder of what `write` writes into it. One that is there stays: it may be mounted, or the current one of a shell. */
+/** Makes a folder of what `write` writes. An existing one is kept: it may be a mount point or a shell's current directory. */
 export function writeFolder(path: string, write: (folder: string) => void): void {
   const isThere = existsSync(path);
   const staged = isThere ? stagedInside(path) : path;
@@ -47,7 +47,7 @@ export function clearLeftovers(path: string): void {
     try {
       rmSync(left, { recursive: true, force: true });
     } catch {
-      // Another user's: it is in nobody's way.
+      // It belongs to another user, and does no harm.
     }
   }
 }

@@ -1,4 +1,4 @@
-// JSON that carries its own checksum: the last field, `sha256`, is over all other lines. By hand:
+// JSON with its own checksum: the last field, `sha256`, covers all other lines. To compute it by hand:
 // grep -v '^  "sha256"' manifest.json | sha256sum
 import { createHash } from 'node:crypto';
 import { largestDescription, readTextFile } from './regular-file.ts';
@@ -6,7 +6,7 @@ import { largestDescription, readTextFile } from './regular-file.ts';
 const field = 'sha256';
 const lineStart = `  "${field}"`;
 
-/** An object's text, its checksum last. */
+/** An object as JSON text, with its checksum last. */
 export function checkedJson(value: object): string {
   const text = `${JSON.stringify({ ...value, [field]: '' }, null, 2)}\n`;
   return text.replace(`${lineStart}: ""\n}`, `${lineStart}: "${hashOfOthers(text)}"\n}`);
@@ -15,13 +15,13 @@ export function checkedJson(value: object): string {
 export interface CheckedJson {
   /** Without the checksum. */
   readonly value: unknown;
-  /** Whether it has a checksum: files of before have none. */
+  /** Whether it has a checksum; files of earlier versions have none. */
   readonly isChecked: boolean;
-  /** @throws Error if it has a checksum that is not its own */
+  /** @throws Error if it has a checksum that does not match */
   check(): void;
 }
 
-/** Reads a JSON file of at most 16 MiB. @throws Error if it cannot be read, or is no JSON */
+/** Reads a JSON file of at most 16 MiB. @throws Error if it cannot be read, or is not JSON */
 export function readCheckedJson(path: string): CheckedJson {
   const text = readTextFile(path, largestDescription);
   const value: unknown = JSON.parse(text);
@@ -30,7 +30,7 @@ export function readCheckedJson(path: string): CheckedJson {
   }
   const { [field]: _, ...rest } = value as Record<string, unknown>;
   const check = () => {
-    // The whole line, so that no byte of the file is left out.
+    // Compares the whole line, so that every byte of the file counts.
     const line = `${lineStart}: "${hashOfOthers(text)}"`;
     if (text.split('\n').filter((each) => each === line).length !== 1) {
       throw new Error('it has changed since it was written: its sha256 differs');

@@ -204,12 +204,12 @@ export class Activations {
   }
 
   /**
-   * Runs `work` once all that was given before it has ended: what one caller computes here while it lets the event loop run is
-   * not another's to overwrite.
+   * Runs `work` once all work given before it has ended, so that callers do not overwrite each other's activations while the
+   * event loop runs.
    */
   inTurn<R>(work: () => Promise<R>): Promise<R> {
     const turn = this.#lastTurn.then(work);
-    // A failure is the caller's alone.
+    // Only this caller sees the failure; the next turn still runs.
     this.#lastTurn = turn.catch(() => {});
     return turn;
   }

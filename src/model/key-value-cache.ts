@@ -89,7 +89,7 @@ export class KeyValueCache implements CacheView {
   readonly copies: readonly [TokenCopy, TokenCopy];
   /** One token's ops as programs, by how tokens are chosen. */
   readonly programs = new Map<string, { run(): void }>();
-  /** Whether a generation has begun here, and not ended. */
+  /** Whether a generation is using this cache. */
   isInUse = false;
 
   constructor(model: Model, { texts, window }: CacheSizes) {

@@ -171,14 +171,14 @@ export interface ParameterCopy {
   readonly vectors: Tensor;
   /** The tensor of a parameter by its name in the table. */
   get(name: string): Tensor;
-  /** Fills a parameter's real rows; padding rows become zero. @throws ShapeError for other than `realCount` values */
+  /** Fills a parameter's real rows; padding rows become zero. @throws ShapeError unless there are `realCount` values */
   write(parameter: Parameter, values: Float32Array): void;
-  /** A parameter's real rows. A copy that is spread over ranks has no `read`, only `readWhole`. */
+  /** A parameter's real rows. For a copy that is spread over ranks it throws: use `readWhole`. */
   read(parameter: Parameter): Float32Array;
   /**
-   * The same of any copy, without blocking the event loop while it waits for other ranks; all of them read the same at the
-   * same time.
-   * @throws NativeError if another rank ended before it gave its part
+   * A parameter's real rows, from any copy. It waits for other ranks without blocking the event loop; all of them read the same
+   * parameter at the same time.
+   * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
   /**

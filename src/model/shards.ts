@@ -114,7 +114,7 @@ export class ParameterShards implements ParameterCopy {
     if (kind === 'vector') return this.vectors.readInto(values, start);
     const bucket = this.#bucketOf(name);
     const whole = this.#sharing.gather(this.matrices, bucket);
-    // A copy to the host blocks the event loop, and with it what hears of a rank that is gone.
+    // A copy to the host blocks the event loop, and with it the detection of a rank that is gone.
     await whole.device.finished();
     this.#sharing.communicator.check();
     return whole.readInto(values, start - bucket.start);

@@ -335,11 +335,11 @@ export interface Bindings {
   /**
    * What was joined, as JSON:
    *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
-   *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 where NCCL adds
-   *   "ordering"  how a rank that was signalled is sure to see the copies before the signal: "flushed" (the wait flushes remote
-   *               writes) or "nvlink" (it keeps their order); "" where no copy engines are used
-   *   "reason"    why NCCL carries where copy engines might, else ""
-   * Belongs to the communicator.
+   *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
+   *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
+   *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
+   *   "reason"    why NCCL carries although copy engines might, else ""
+   * The text belongs to the communicator.
    */
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**

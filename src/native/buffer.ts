@@ -75,7 +75,7 @@ export class PinnedBuffer {
   }
 
   /**
-   * Its memory, as a whole. Node cannot detach it: ask for it at each use, and keep no view of it over an `await`.
+   * All of its memory. Node cannot detach it: ask for it at each use, and keep no view of it across an `await`.
    * @throws Gpt2Error after close
    */
   get memory(): ArrayBuffer {
@@ -108,7 +108,7 @@ export class Tensor {
   /** Number of elements. */
   readonly count: number;
 
-  /** @throws ShapeError if it would reach past the buffer, or its sizes are no whole numbers */
+  /** @throws ShapeError if it would reach past the buffer, or its sizes are not whole numbers */
   constructor(buffer: DeviceBuffer, name: string, type: ElementType, shape: readonly number[], offset = 0) {
     this.buffer = buffer;
     this.name = name;

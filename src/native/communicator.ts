@@ -100,7 +100,7 @@ export class Communicator {
   }
 
   /**
-   * After `device.reached`, tells whether what the collectives before gave may be used: abandoned ones end without a result.
+   * Checks, after `device.reached`, that earlier collectives' results may be used: abandoned ones end without a result.
    * @throws NativeError if a collective has failed, or the communicator was abandoned or closed
    */
   check(): void {

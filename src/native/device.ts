@@ -40,7 +40,7 @@ export interface CommunicatorDescription {
   readonly carrier: 'copies' | 'nccl' | 'loopback';
   /** Rows of what `reduceScatter` gives: each rank's part, or 1, the sum. */
   readonly parts: number;
-  /** How copies are sure to be seen before the signal after them; "" where no copy engines are used. */
+  /** What guarantees that copies are seen before the signal after them; "" if no copy engines are used. */
   readonly ordering: 'flushed' | 'nvlink' | '';
   /** Why NCCL carries where copy engines might; else "". */
   readonly reason: string;
@@ -207,12 +207,12 @@ export class Device {
   }
 
   /**
-   * Makes the workspace that ops take their scratch from at least `bytes` large.
+   * Grows the workspace, from which ops take their scratch memory, to at least `bytes`.
    * @throws NativeError if there is no memory for it; ops that need one then throw until it is reserved
    */
   reserveWorkspace(bytes: number): void {
     if (bytes <= (this.#workspace?.bytes ?? 0)) return;
-    // They have the old one's address.
+    // Graphs hold the old workspace's address.
     this.dropGraphs();
     this.call('setWorkspace', { workspace: 0n, bytes: 0 });
     this.#workspace?.close();

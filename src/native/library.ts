@@ -9,7 +9,7 @@ import { packageRoot } from '../package-root.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 
-// Here, since importing koffi is what makes it needed.
+// Called here because importing koffi makes it necessary.
 replaceFailedStreamsAtExit();
 
 /** The library's file name without path: libgpt2-cpu.so or libgpt2-cuda.so. */

@@ -1,12 +1,12 @@
-// Standard streams that fail, as the process ends. koffi (3.3.4, the newest) syncs standard output and error then, and where that
-// fails (a full quota, a broken disk, a closed descriptor) says so on standard error under the lock that it holds: it hangs. And
-// Node aborts where a terminal that was closed does not take its settings back.
+// Replaces standard streams that would hang or abort the process as it ends. koffi (3.3.4, the newest) then syncs standard output
+// and error. If that fails (a full quota, a broken disk, a closed descriptor), it reports so on standard error while holding its
+// lock, and hangs. Node aborts if a closed terminal rejects its restored settings.
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 import { constants, devNull } from 'node:os';
 import { isatty } from 'node:tty';
 import { isMainThread } from 'node:worker_threads';
 
-/** From now on, puts /dev/null in their place as the process ends. */
+/** Installs an exit handler that puts /dev/null in place of failed streams. */
 export function replaceFailedStreamsAtExit(): void {
   if (!isMainThread) return;
   const streams = [0, 1, 2].map((descriptor) => ({ descriptor, isTerminal: isatty(descriptor) }));
@@ -18,13 +18,13 @@ export function replaceFailedStreamsAtExit(): void {
       } catch {
         // It was closed already.
       }
-      // The lowest free descriptor: this one.
+      // This takes the lowest free descriptor: the one just closed.
       openSync(devNull, 'r+');
     }
   });
 }
 
-/** Pipes and devices have nothing to sync. */
+/** Whether syncing does not fail. Pipes and devices have nothing to sync. */
 function canSync(descriptor: number): boolean {
   try {
     fsyncSync(descriptor);

@@ -11,7 +11,7 @@ type Pattern = readonly [tensor: Tensor | null, type: ElementType, letters: stri
 
 /**
  * Checks tensors against patterns and gives the size of each letter.
- * @throws ShapeError naming op, tensor and dimension, or tensors of two devices
+ * @throws ShapeError naming op, tensor and dimension, or the tensors that are on two devices
  */
 export function dimensions(op: string, patterns: Record<string, Pattern>): Record<Letter, number> {
   const sizes = new Map<string, { size: number; from: string }>();

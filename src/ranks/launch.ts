@@ -28,7 +28,7 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   };
   signal?.addEventListener('abort', pass, { once: true });
   const timers: NodeJS.Timeout[] = [];
-  /** The first that failed: others end over it. */
+  /** The first rank that failed; others end because of it. */
   let failed: number | undefined;
   const ends = await Promise.all(
     ranks.map(async ({ exited, closed }, rank) => {
@@ -84,12 +84,12 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
 }
 
 /**
- * Asks a rank to stop, saved, when the process that launched it ends.
- * @throws Gpt2Error if that has ended already
+ * Makes this rank save and stop when the process that launched it ends.
+ * @throws Gpt2Error if that process has already ended
  */
 export function stopWithLauncher(): void {
   if (process.env.GPT2_LAUNCHED !== '1') return;
-  // While this program was loaded: the event is over.
+  // It ended while this program was loading, so 'disconnect' will not be emitted again.
   if (!process.connected)
     throw new Gpt2Error(`the launcher of rank ${process.env.RANK} has ended; start the run again`);
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));

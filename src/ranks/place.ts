@@ -25,10 +25,10 @@ export interface Place {
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** As many as --gpus takes. */
+/** The most that --gpus accepts. */
 const mostRanks = 65_536;
 const mostPort = 65_535;
-/** What a timer of Node counts to in milliseconds. */
+/** The longest delay of a Node timer, which counts milliseconds. */
 const mostSeconds = 2_147_483;
 
 /** What a launcher says, before defaults. */
@@ -125,7 +125,7 @@ export function firstNode(nodes: string): string {
   return `${match[1]}${match[2] ?? ''}${match[3] ?? ''}`;
 }
 
-/** MASTER_PORT, or so many beyond it; undefined where it is not set. @throws UsageError */
+/** MASTER_PORT plus `beyond`; undefined if it is not set. @throws UsageError */
 export function masterPort(environment: Environment = process.env, beyond = 0): number | undefined {
   if (!environment.MASTER_PORT) return undefined;
   return whole(environment, 'MASTER_PORT', 1, mostPort - beyond) + beyond;

@@ -1,5 +1,5 @@
-// What stands in a folder before a run begins there at step 0, and what of it keeps the run from beginning: only what a run
-// has made may go. Opening the folder is left to writer.ts.
+// Checks what a folder holds before a run starts there at step 0. Only what a run wrote may be replaced; anything else stops
+// the start. Opening the folder is left to writer.ts.
 import { closeSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
@@ -7,22 +7,22 @@ import { Gpt2Error } from '../errors.ts';
 import { checkpointsFolder, configPath, logPath } from './paths.ts';
 import { configurationSchema } from './schema.ts';
 
-/** A file that a run writes: not there, without content, a run's, or of something else. */
+/** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'own' | 'foreign';
 
 interface Existing {
   readonly log: Content;
-  /** Whether the log or the configuration is one of a run. */
+  /** Whether the log or the configuration was written by a run. */
   readonly isRun: boolean;
-  /** Names in the folder of checkpoints that a run has given. */
+  /** Entries of the checkpoints folder that a run wrote. */
   readonly own: readonly string[];
-  /** What no run has made, as paths in the folder. */
+  /** What no run wrote, as paths relative to the run folder. */
   readonly foreign: readonly string[];
 }
 
 /**
- * @param overwrite what a run has made may go
- * @throws Gpt2Error naming what a run that begins there would take the place of
+ * @param overwrite allows replacing what a run wrote
+ * @throws Gpt2Error naming what a run that starts there would replace
  */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { log, isRun, own, foreign } = examine(run);
@@ -45,8 +45,8 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
 }
 
 /**
- * Of a folder in which no checkpoint was found.
- * @throws Gpt2Error if it has no run either, or its run has saved some
+ * For a folder in which no checkpoint was found.
+ * @throws Gpt2Error if it holds no run either, or its run's log names checkpoints
  */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
@@ -64,7 +64,7 @@ export function refuseLostCheckpoints(run: string): void {
   );
 }
 
-/** @throws Gpt2Error if something of a run cannot be read, or is not what it has to be */
+/** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */
 export const refuseUnreadable = (run: string): void => void examine(run);
 
 function examine(run: string): Existing {
@@ -88,7 +88,7 @@ function contentOf(path: string, isOwn: (path: string) => boolean): Content {
   return lookAt(path, () => isOwn(path)) ? 'own' : 'foreign';
 }
 
-/** Every line of a log begins so, the first too. */
+/** Whether a file begins as every line of a log does. */
 function isLog(path: string): boolean {
   const beginning = '{"event":';
   const read = Buffer.alloc(beginning.length);
@@ -101,7 +101,7 @@ function isLog(path: string): boolean {
   return read.toString() === beginning;
 }
 
-/** Of a run, or written for `--config`: nothing else has our names with values that they can have. */
+/** Whether a file is a run's configuration, or one for `--config`: nothing else has our option names with valid values. */
 function isConfiguration(path: string): boolean {
   try {
     const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
@@ -113,7 +113,7 @@ function isConfiguration(path: string): boolean {
   }
 }
 
-/** The steps whose saves a log tells of. Other lines are not read: a long log has hundreds of thousands. */
+/** The steps for which a log names a checkpoint. Other lines are not parsed: a long log has hundreds of thousands. */
 function savedSteps(run: string): number[] {
   const path = logPath(run);
   const lines = lookAt(path, () => readFileSync(path, 'utf8'))!.split('\n');
@@ -121,18 +121,18 @@ function savedSteps(run: string): number[] {
   return [...new Set(steps.map(Number))];
 }
 
-/** Whether something is there. @throws Gpt2Error if it is not a file, or folder, or a link to one */
+/** Whether `path` exists. @throws Gpt2Error if it is neither of that kind nor a link to one */
 function standsAs(kind: 'file' | 'folder', path: string): boolean {
   const isLink = lookAt(path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (isLink === undefined) return false;
   const stats = lookAt(path, () => statSync(path), isLink);
-  // Above it a file is in place of a folder: that is said when the run's folder is made.
+  // A parent is a file, not a folder: making the run's folder reports that.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
   throw new Gpt2Error(`${path} is not a ${kind}: move it away or name another --out`);
 }
 
-/** @returns undefined where there can be nothing. @throws Gpt2Error saying why `path` cannot be read */
+/** @returns undefined if a parent of `path` is not a folder. @throws Gpt2Error saying why `path` cannot be read */
 function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
   try {
     return look();

@@ -1,5 +1,5 @@
-// One process at a time writes a run: it locks the run's folder and its log. The folder is still locked when the log was
-// removed; on network file systems only the log can be locked. What is written is writer.ts's.
+// Locks a run's folder and its log, so that one process at a time writes the run. The folder stays locked if the log is
+// removed; on network file systems only the log can be locked. Writing is left to writer.ts.
 import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { openRegularFile } from '../files/regular-file.ts';
@@ -9,18 +9,18 @@ import { logPath } from './paths.ts';
 export const busy = (run: string): Gpt2Error =>
   new Gpt2Error(`${run} is being written by another process; wait for its end or name another --out`);
 
-/** What is true later as well only of a run that is locked. @throws Gpt2Error if another process writes it */
+/** An early check: only a lock keeps other processes out from then on. @throws Gpt2Error if another process writes the run */
 export function refuseBusyRun(run: string): void {
   if (!whileIdle(run, () => {})) throw busy(run);
 }
 
-/** Does some work while no process writes a run, and keeps others from it meanwhile. @returns false if one does */
+/** Runs `work` under the run's lock, or not at all if no log can be opened. @returns false if another process writes the run */
 export function whileIdle(run: string, work: () => void): boolean {
   let lock: RunLock | undefined;
   try {
     lock = RunLock.take(run, constants.O_RDONLY);
   } catch {
-    // There is no log; or what keeps it from being read is said when it is to be written.
+    // There is no log, or it cannot be read; opening it for writing reports that.
     return true;
   }
   if (!lock) return false;
@@ -32,7 +32,7 @@ export function whileIdle(run: string, work: () => void): boolean {
   return true;
 }
 
-/** A run's log, open for this process alone. */
+/** A run's log, open and locked by this process. */
 export class RunLock {
   readonly #run: string;
   readonly #folder: number | undefined;
@@ -63,7 +63,7 @@ export class RunLock {
           lock = new RunLock(run, folder, log);
           return lock;
         }
-        // Between opening and locking another process has set it aside.
+        // Another process set it aside between opening and locking.
         closeSync(open.pop()!);
       }
     } finally {
@@ -75,7 +75,7 @@ export class RunLock {
     return this.#log;
   }
 
-  /** Gives the log another name, and its own to a new one. @throws Gpt2Error if another process was faster */
+  /** Renames the log to `path` and creates an empty one. @throws Gpt2Error if another process was faster */
   setAside(path: string): void {
     renameSync(logPath(this.#run), path);
     let log: number;
@@ -95,7 +95,7 @@ export class RunLock {
   }
 }
 
-/** What a path leads to. What cannot be told now, of a disk that is away, counts as the file. */
+/** Whether a path still leads to an open file. If that cannot be determined, as on a disk that is away, it counts as the file. */
 export function leadsTo(path: string, file: number): 'it' | 'another' | 'nothing' {
   try {
     const [there, here] = [statSync(path, { bigint: true }), fstatSync(file, { bigint: true })];

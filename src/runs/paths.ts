@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 
 /** The events, one JSON object a line. */
 export const logPath = (run: string): string => join(run, 'log.jsonl');
-/** What the log was when a run began anew in its place; the highest number was the last. */
+/** The log of an earlier run that a new one replaced; the highest number is the newest. */
 export const earlierLogPath = (run: string, number: number): string => join(run, `log-before-${number}.jsonl`);
 export const earlierLog = /^log-before-(\d+)\.jsonl$/;
 /** The configuration with every default settled; `--config` takes it. */
@@ -15,6 +15,6 @@ export const rankLogPath = (run: string, rank: number): string => join(run, 'ran
 export const capturesFolder = (run: string): string => join(run, 'captures');
 /** One folder a checkpoint: step-00000020. */
 export const checkpointsFolder = (run: string): string => join(run, 'checkpoints');
-/** Where a run goes whose folder was taken from it; beside that, the first that is free. */
+/** Where a run saves if its folder was removed or moved: next to that folder, with the first number that is free. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);

@@ -128,11 +128,11 @@ export function formatEvent(event: RunEvent): string {
   return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 
-/** Last in a line: the CRC-32 of the line without it, which finds every change of up to four bytes in a row. */
+/** Last in a line: the CRC-32 of the line without it, which detects every change of up to four bytes in a row. */
 const checksumOf = (text: string): string => `,"crc32":"${crc32(text).toString(16).padStart(8, '0')}"`;
 const checksum = /,"crc32":"[^"]*"(?=\}$)/;
 
-/** The event of a line. @throws ZodError, SyntaxError, or Error for a checksum that is not the line's: lines of before have none */
+/** The event of a line. @throws ZodError, SyntaxError, or Error if its checksum differs; lines of earlier versions have none */
 export function parseEvent(line: string): RunEvent {
   const whole = line.replace(/\n$/, '');
   const [found] = checksum.exec(whole) ?? [];

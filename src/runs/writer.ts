@@ -53,8 +53,8 @@ export class RunLog {
 
   /**
    * Starts a run in a folder.
-   * @param before told where the log now is that stood there
-   * @throws Gpt2Error if the folder cannot be written, or holds what may not go: see `refuseOccupied`
+   * @param before called with the new path of the log that was there
+   * @throws Gpt2Error if the folder cannot be written, or holds what must not be replaced: see `refuseOccupied`
    */
   static create(
     run: string,
@@ -77,8 +77,8 @@ export class RunLog {
   }
 
   /**
-   * Continues a run's log after its first `bytes` bytes; what lies beyond is cut off. What a machine that went down has left
-   * at their end, less than a line or lines that are no events, goes too: the next one starts on a line of its own.
+   * Continues a run's log after its first `bytes` bytes; the rest is cut off. If a crash of the machine left part of a line, or
+   * lines that are not events, at their end, those are cut off too, so that the next event starts on a line of its own.
    * @throws Gpt2Error if it cannot be written
    */
   static resume(run: string, { configuration, bytes }: { configuration: Configuration; bytes: number }): RunLog {
@@ -148,7 +148,7 @@ export class RunLog {
     }
   }
 
-  /** What became of the file or its folder since it was opened; undefined: it is where it was. */
+  /** What happened to the log or its folder since it was opened; undefined if it is still in place. */
   get lost(): string | undefined {
     const found = leadsTo(this.#path, this.#open.log);
     if (found === 'it') return undefined;
@@ -156,7 +156,7 @@ export class RunLog {
   }
 
   /**
-   * Goes on in a folder beside that which was taken from the run, with every line of before.
+   * Continues in a new folder next to the lost one, with every line written so far.
    * @returns the folder
    * @throws Gpt2Error if it cannot be written
    */
@@ -176,8 +176,8 @@ export class RunLog {
   }
 
   /**
-   * Sees what is written onto the disk and closes the log; a second time does nothing.
-   * @throws Gpt2Error if the disk may not have it all
+   * Syncs the log to the disk and closes it; a second call does nothing.
+   * @throws Gpt2Error if the disk may lack some of it
    */
   close(): void {
     if (this.#closed) return;
@@ -212,7 +212,7 @@ function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (loc
   throw busy(run);
 }
 
-/** The name for a log that makes place: all of them stay. */
+/** The path for a log that is set aside; earlier ones are kept. */
 function nextEarlierLog(run: string): string {
   const numbers = readdirSync(run).map((entry) => Number(earlierLog.exec(entry)?.[1] ?? 0));
   return earlierLogPath(run, Math.max(0, ...numbers) + 1);
@@ -240,7 +240,7 @@ function isEvent(line: string): boolean {
 
 function writeConfiguration(run: string, configuration: Configuration): void {
   const temporary = `${configPath(run)}.tmp`;
-  // A link that stands there could lead to any file.
+  // A link of that name could lead to any file.
   rmSync(temporary, { force: true });
   writeFileSync(temporary, checkedJson(configuration), { flag: 'wx' });
   renameSync(temporary, configPath(run));

@@ -55,7 +55,7 @@ const stepsAhead = 16;
 /**
  * Gives the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and sizes of
  * the cache. Between tokens the event loop runs. One generation at a time may use a cache.
- * @throws UsageError for an option out of range, Gpt2Error for a prompt that the vocabulary lacks, or a cache in use
+ * @throws UsageError for an option out of range, Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;

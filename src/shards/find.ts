@@ -65,7 +65,7 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Strict: a checksum whose name is damaged is no file of before that has none. */
+/** Strict, so that a file whose checksum has a damaged name does not pass for an older file without one. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
@@ -95,8 +95,8 @@ export function readDataset(folder: string): Dataset | undefined {
 }
 
 /**
- * Compares a shard with dataset.json beside it; without one, or where that lists no shards, there is nothing to compare.
- * @throws Gpt2Error if its sha256 is not the one listed, or it is not listed
+ * Compares a shard with dataset.json beside it; does nothing if there is none, or if that lists no shards.
+ * @throws Gpt2Error if the shard is not listed, or its sha256 is not the one listed
  */
 export function checkListed(path: string, sha256: string): void {
   const shards = readDataset(dirname(path))?.shards ?? [];
@@ -110,7 +110,7 @@ export function checkListed(path: string, sha256: string): void {
   );
 }
 
-/** Of a hash, as much as a message needs. */
+/** The first digits of a hash, for messages. */
 export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;
 
 /** sha256 of a file, in hex. */

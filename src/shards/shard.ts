@@ -27,7 +27,7 @@ export interface Shard extends Disposable {
   readonly tokens: number;
   /**
    * `count` tokens from `start` on, in memory that the next read reuses. A file that takes this one's name does no harm:
-   * the one that was opened is read on. A file that was touched or written over with the same is read on too.
+   * reading continues from the one that was opened. It also continues if the file was touched, or overwritten with the same.
    * @throws ChangedShardError if the file's content has changed since it was opened
    */
   read(start: number, count: number): Uint16Array;
@@ -38,7 +38,7 @@ export interface Shard extends Disposable {
   close(): void;
 }
 
-/** A shard is not what it was when it was opened. What was read of it before was right. */
+/** A shard's content has changed since it was opened. Earlier reads were correct. */
 export class ChangedShardError extends Gpt2Error {
   override readonly name = 'ChangedShardError';
 }
@@ -71,7 +71,7 @@ export function openShard(path: string): Shard {
         const view = buffer.subarray(0, count);
         for (;;) {
           readFully(file, path, new Uint8Array(view.buffer, 0, count * tokenBytes), headerBytes + start * tokenBytes);
-          // After it, so that a change before it or during it is seen. It takes 1 µs.
+          // Checked after the read, so that a change before or during it is detected. It takes 1 µs.
           const now = fstatSync(file);
           if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
           if (now.size !== seen.size || sha256 === undefined || hashOf(file, path, now.size) !== sha256) {
@@ -137,7 +137,7 @@ function readFully(file: number, path: string, into: Uint8Array, position: numbe
   }
 }
 
-/** sha256 of an open file of so many bytes. */
+/** sha256 of an open file of `size` bytes. */
 function hashOf(file: number, path: string, size: number): string {
   const hash = createHash('sha256');
   const chunk = new Uint8Array(1 << 22);
@@ -176,7 +176,7 @@ export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
   return { tokens: tokens.length, sha256: hash.digest('hex') };
 }
 
-/** What `path` is called while this process writes it. */
+/** The temporary name of `path` while this process writes it. */
 export const temporaryPath = (path: string): string => `${path}.${process.pid}.tmp`;
 
 /** Writes a file so that after a crash it is there whole or not at all. @throws Gpt2Error */

@@ -45,13 +45,13 @@ export function wideKind(bytes: Uint8Array, at: number): number {
   return unknown + 32;
 }
 
-/** As `wideKind`. */
+/** The type of `wideKind`. */
 export type WideKind = (bytes: Uint8Array, at: number) => number;
 
 /**
- * Gives the kind of every character, never `unknown`: `isOther` decides for those on which engines may differ. What it calls
- * none of them and this engine does not know counts as a letter; a digit has the same ids, as no token joins so new a
- * character to another.
+ * Makes a `WideKind` that never gives `unknown`: `isOther` decides for characters on which engines may differ. One that is not
+ * `other`, and that this engine does not know, counts as a letter. If it is a digit the ids are the same, since no token joins
+ * such a new character to another.
  */
 export function createWideKind(isOther: (character: string) => boolean): WideKind {
   const kinds = new Uint8Array(0x110000);

@@ -1,7 +1,7 @@
 // GPT-2's byte-pair encoding of UTF-8 text. The merges are the tiktoken package's; here the text is split as GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// splits it, so that a word met before is looked up, and a very long one merged in reasonable time. Stretches with characters
-// that characters.ts does not know go to tiktoken. The ids are tiktoken's own, whichever way they come.
+// splits it, so that a word seen before is looked up, and a very long one merged in reasonable time. Stretches with characters
+// that characters.ts does not know go to tiktoken. In every case the ids are tiktoken's.
 import { get_encoding, type Tiktoken } from 'tiktoken';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';
@@ -9,14 +9,14 @@ import { endsWithSpace } from './safe-cuts.ts';
 import type { TokenList } from './tokens.ts';
 import { longestWord, WordCache } from './word-cache.ts';
 
-/** Ids that have bytes; the next is end of text. */
+/** Number of ids that have bytes; the next id is end of text. */
 export const tokenCount = 50256;
 
-/** Bytes of a word from which on tiktoken, which takes time with their square, is slower than merge.ts; in 2,560 six times. */
+/** Word length in bytes from which merge.ts is faster than tiktoken, whose time grows with its square: six times at 2,560. */
 const longWord = 512;
-/** A word of more is cut, for the sake of memory. */
+/** A longer word is cut, to limit memory. */
 const mostBytes = 1 << 24;
-/** Bytes of words that are given to tiktoken at once. */
+/** Bytes of words that tiktoken is given at once. */
 const longestStretch = 4096;
 
 const apostrophe = 0x27;
@@ -32,7 +32,7 @@ const load = (): Loaded => {
   if (loaded) return loaded;
   const tiktoken = get_encoding('gpt2');
   const words = new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
-  // After a letter, a digit or a space 's is a token; after a sign the apostrophe belongs to the sign.
+  // After a letter, a digit or a space, 's is a token; after another sign, the apostrophe belongs to that sign.
   const [contracted] = tiktoken.encode_ordinary("'s");
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
   loaded = { tiktoken, words, everyWideKind: createWideKind(isOther) };
@@ -51,7 +51,7 @@ const text = (bytes: Uint8Array, start: number, end: number): string =>
 /** The bytes of a token, but not of end of text. */
 export const gpt2Bytes = (id: number): Uint8Array => load().tiktoken.decode_single_token_bytes(id);
 
-/** The bytes of every id but end of text's. */
+/** The bytes of every id except end of text. */
 export const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
 
 /** Appends the ids of bytes[start, end), which are valid UTF-8, as those of a text of its own. */
@@ -135,7 +135,7 @@ function contraction(bytes: Uint8Array, at: number, end: number): number {
   return first === 0x6c && second === 0x6c ? 3 : 0;
 }
 
-/** Encodes words from `from` on, where the first begins, as far as `least` or the next very long one; returns how far. */
+/** Encodes words from `from`, where the first begins, to `least` or the next very long word; returns where it stopped. */
 function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: number, into: TokenList): number {
   const { everyWideKind } = load();
   const first = wordEnd(bytes, from, end, everyWideKind);
@@ -147,7 +147,7 @@ function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: numb
   for (let at = first; at < end && to < least; ) {
     at = wordEnd(bytes, at, end, everyWideKind);
     if (at - to >= longWord) break;
-    // At the end of what it is given, tiktoken takes white space that belongs apart as one word.
+    // At the end of its input, tiktoken would join white space that has to be split.
     if (!endsWithSpace(bytes, at)) to = at;
   }
   encodeWords(bytes, from, to, into);

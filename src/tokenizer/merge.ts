@@ -1,15 +1,15 @@
-// Byte-pair encoding of one long word in n log n steps, by a heap of pairs; tiktoken takes n². As there, the two neighbours
-// whose bytes together are the token of lowest id are merged first, of equal ones the leftmost.
+// Byte-pair encoding of one long word in n log n steps, with a heap of pairs; tiktoken takes n². As in tiktoken, the two
+// neighbours whose joined bytes are the token of lowest id are merged first; among equals, the leftmost.
 import type { TokenList } from './tokens.ts';
 
-/** Gives the ids of a word that is longer than any token. */
+/** Appends the ids of a word that is longer than any token. */
 export type Merge = (bytes: Uint8Array, start: number, end: number, into: TokenList) => void;
 
 const none = 0xffff;
 /** The heap's entries are id * 2^32 + position: the order of merging. */
 const shift = 2 ** 32;
 
-/** `tokens` has the bytes of every id. This takes a quarter of a second; merging 28 bytes of memory for each of the word's. */
+/** `tokens` has the bytes of every id. Setup takes a quarter of a second, merging 28 bytes of memory per byte of the word. */
 export function createMerge(tokens: readonly Uint8Array[]): Merge {
   const pairs = new PairTable(tokens);
   const idOfByte = new Uint16Array(256);
@@ -17,7 +17,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
 
   return (bytes, start, end, into) => {
     const length = end - start;
-    // A part begins at a position and has the bytes up to the next one; `merged` is what it and the next would be.
+    // A part reaches from its position to that of the next part; `merged` is the id that the two would form.
     const ids = new Uint16Array(length);
     const next = new Uint32Array(length);
     const before = new Int32Array(length);
@@ -27,7 +27,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       next[at] = at + 1;
       before[at] = at - 1;
     }
-    // Every pair at first, and for each that is taken out at most two.
+    // Every pair at first, and at most two for each merge.
     const heap = new Heap(2 * length);
     const look = (at: number) => {
       const other = next[at]!;
@@ -40,7 +40,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       const entry = heap.pop();
       const id = Math.floor(entry / shift);
       const at = entry % shift;
-      // Void since one of the two parts has grown.
+      // Stale: one of the two parts has changed since.
       if (merged[at] !== id) continue;
       const gone = next[at]!;
       const after = next[gone]!;
@@ -55,7 +55,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
   };
 }
 
-/** The id of two tokens' bytes together, by their ids: a hash table with open addressing. */
+/** Maps two ids to the id of their joined bytes: a hash table with open addressing. */
 class PairTable {
   readonly #mask: number;
   readonly #keys: Uint32Array;
@@ -67,7 +67,7 @@ class PairTable {
     const idOf = new Map(names.map((name, id) => [name, id]));
     const found: [left: number, right: number, id: number][] = [];
     for (const [id, name] of names.entries()) {
-      // Not only the two that made it: tiktoken goes by the bytes alone.
+      // Every split, not only the one it was made from: tiktoken compares bytes alone.
       for (let cut = 1; cut < name.length; cut++) {
         const left = idOf.get(name.slice(0, cut));
         const right = left === undefined ? undefined : idOf.get(name.slice(cut));
@@ -97,7 +97,7 @@ class PairTable {
   }
 }
 
-/** The least of some numbers first. */
+/** A min-heap of numbers. */
 class Heap {
   readonly #entries: Float64Array;
   size = 0;

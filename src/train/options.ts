@@ -60,11 +60,11 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
 
 /**
  * Reads a file of options, such as a run's config.json, edited or not.
- * @throws Gpt2Error if it is none; UsageError as `readOptions`
+ * @throws Gpt2Error if it is not such a file; UsageError as `readOptions`
  */
 export const readOptionsFile = (path: string): TrainOptions => optionsOf(openOptionsFile(path), path);
 
-/** As `readOptionsFile`, of a run that goes on with it. @throws Gpt2Error if it is not what the run wrote */
+/** As `readOptionsFile`, for a run that resumes with it. @throws Gpt2Error if it is not what the run wrote */
 export function readRunOptions(path: string): TrainOptions {
   const file = openOptionsFile(path);
   try {

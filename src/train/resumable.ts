@@ -1,5 +1,5 @@
-// Whether a run can go on with what a checkpoint's manifest says. Values that would fail later are damage as well: then the
-// run goes on from an older checkpoint.
+// Checks that a run can resume with the values of a checkpoint's manifest. Values that would fail later count as damage: the
+// run then resumes from an older checkpoint.
 import { orderOf } from '../batches/order.ts';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { manifestFile } from '../checkpoint/manifest.ts';
@@ -11,7 +11,7 @@ import { checkOptions, readOptions } from './options.ts';
 export const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
   readOptions(manifest.configuration, `${path}/${manifestFile}`);
 
-/** @throws Gpt2Error naming the value that cannot be, or that contradicts another */
+/** @throws Gpt2Error naming the value that is invalid, or that contradicts another */
 export function checkResumable(found: FoundCheckpoint): void {
   const { path, manifest } = found;
   const refuse = (what: string, cause?: unknown): never => {

@@ -68,7 +68,7 @@ export interface Run {
   readonly ranks: Ranks | undefined;
   readonly options: SettledOptions;
   readonly configuration: Configuration;
-  /** The run folder: another once this one was taken from the run (saving.ts). */
+  /** The run folder; a new one if it is removed or moved during the run (saving.ts). */
   out: string;
   readonly steps: number;
   readonly startStep: number;

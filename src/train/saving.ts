@@ -29,7 +29,7 @@ export class Saving {
   /** The save that is being written, while it is. It rejects only if training cannot go on. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
-  /** Why the run had to go on in another folder, and ends once it is saved there. */
+  /** Why the run moved to another folder; it ends once it is saved there. */
   #lost: string | undefined;
   readonly #told = new Set<string>();
 
@@ -92,11 +92,11 @@ export class Saving {
         if (!isOfDisk(error) || !this.#isLostHere) throw error;
       }
     }
-    // Where it was written to was taken away meanwhile.
+    // The folder was removed or moved during the save.
     if (await this.isLost()) await this.saveNow(step, position);
   }
 
-  /** Writes the state and waits until it is on the disk. @throws Gpt2Error that names the folder if that is another now */
+  /** Writes the state and waits until it is on the disk. @throws Gpt2Error naming the new folder if the run had to move */
   async #writeNow(step: number, position: Position): Promise<void> {
     const due = performance.now();
     const result = this.#write(step, position, { inPlace: true });
@@ -138,7 +138,7 @@ export class Saving {
     return this.#isRoot && this.#run.log.lost !== undefined;
   }
 
-  /** Whether what was saved so far is no longer where it was; all ranks ask at the same time. */
+  /** Whether the run folder is no longer in place; all ranks ask at the same time. */
   async isLost(): Promise<boolean> {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
@@ -151,8 +151,8 @@ export class Saving {
   }
 
   /**
-   * Why the log cannot be written, where it was or elsewhere, at every rank: none gives its part to a save that then is none.
-   * A resumed run goes on behind the log's lines of before, so they must be there.
+   * Why the log cannot be written, in place or elsewhere. Every rank learns it, so that none sends its part to a save that fails.
+   * A resumed run appends to the log's earlier lines, so they must be there.
    */
   async #refusal(): Promise<Gpt2Error | undefined> {
     let refusal: Gpt2Error | undefined;
@@ -178,7 +178,7 @@ export class Saving {
     this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
   }
 
-  /** Notes in the log why there is no checkpoint, and gives the error back. */
+  /** Logs why there is no checkpoint, and returns the error. */
   #noted<E extends Error>(step: number, error: E): E {
     this.#hooks.log({ event: 'notSaved', step, reason: error.message });
     return error;
@@ -254,13 +254,13 @@ export class Saving {
     this.#hooks.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
   }
 
-  /** Removes what is left of saves that a run before this one did not finish, when it has nothing to save itself. */
+  /** Removes the remains of an earlier process's saves, for a run that has nothing to save itself. */
   tidy(): void {
     const { options, out } = this.#run;
     if (this.#isRoot) this.#tellLeft(tidy(checkpointsFolder(out), keepingOf(options)));
   }
 
-  /** Each only once: it is found again at every save. */
+  /** Reports each failure only once: every save finds it again. */
   #tellLeft({ clearFailure, pruneFailure }: TidyResult): void {
     for (const failure of [clearFailure, pruneFailure]) {
       if (failure === undefined || this.#told.has(failure)) continue;

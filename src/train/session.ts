@@ -23,7 +23,7 @@ export interface TrainHooks {
    * seconds, whatever else it does: its GPU may never come back.
    */
   readonly place?: Place;
-  /** Aborting it ends the run after the step in progress, saved; its reason is the exit code (128 + the number of the signal). */
+  /** Aborting it saves and ends the run after the step in progress; its reason is the exit code (128 + the signal's number). */
   readonly signal?: AbortSignal;
   /** Told once, before step 0. */
   readonly onStart?: (run: RunDescription) => void;
@@ -71,7 +71,7 @@ export class Session {
   /** For --overfit-batch. */
   readonly #firstBatch: (() => Batch) | undefined;
   #step: number;
-  /** Of the first micro-batch of that step. */
+  /** The position of that step's first micro-batch. */
   #position: Position;
   #underWay: UnderWay | undefined;
   /** Whether any of several ranks was asked to stop, as of the last step that is settled. */
@@ -124,7 +124,7 @@ export class Session {
     return { out, steps: this.#step };
   }
 
-  /** @param toldBefore what the log of a resumed run tells at its first step */
+  /** @param toldBefore the kinds of events that a resumed run's log already has at its first step */
   async #steps(toldBefore: ReadonlySet<RunEvent['event']>): Promise<void> {
     const { options, steps, lastStep, startStep, trainer, loader, ranks } = this.#run;
     const { validation, hellaswag, cache, resumed } = this.#run;
@@ -178,8 +178,8 @@ export class Session {
   }
 
   /**
-   * Saves what was trained on the shards as they were, and gives the error that ends the run. Of several ranks the others
-   * are in a step that waits for this one: they have their last checkpoint.
+   * Saves what was trained before the shards changed, and returns the error that ends the run. With several ranks it saves
+   * nothing: the others are in a step that waits for this one. The last checkpoint remains.
    */
   async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
     const { ranks, resumed, startStep, trainer } = this.#run;
@@ -206,7 +206,7 @@ export class Session {
     this.#skipped = before.skipped;
   }
 
-  /** What the log says of the steps before, skipped or not. */
+  /** The log's train events of earlier steps, skipped ones included. */
   #trainedSteps() {
     const { out, startStep } = this.#run;
     const trained = eventsIfReadable(out).flatMap((event) => (event.event === 'train' ? [event] : []));

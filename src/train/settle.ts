@@ -83,8 +83,8 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
 export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
 /**
- * How many ranks a run is to have: as given, else as the run that is resumed says. A file of options is read by then.
- * @throws UsageError for what the options alone show to be wrong, before any process is started
+ * The number of ranks for a run: as given, else as in the run that is resumed. A file of options has been read by then.
+ * @throws UsageError if the options are wrong in themselves, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
   const now = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
@@ -98,7 +98,7 @@ export function wantedRanks(given: TrainOptions): number {
   return ranks;
 }
 
-/** Those that a resumed run's config.json has. */
+/** The options in a resumed run's config.json. */
 const optionsOfRun = ({ resume, out }: TrainOptions): TrainOptions =>
   resume && out !== undefined && existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
 

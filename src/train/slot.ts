@@ -1,12 +1,12 @@
-// What a step under way hands to the device and gets from it, in page-locked memory: step values, tokens, results. A trainer
-// has two, so that a step can be issued while the one before is on the device.
+// Page-locked memory through which a step passes values and tokens to the device, and gets results back. A trainer has two
+// slots, so that it can issue a step while the one before runs on the device.
 import type { Batch } from '../batches/loader.ts';
 import type { ActivationSet } from '../model/activations.ts';
 import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import type { PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 
-/** What is told of a step before it begins. */
+/** The values that a step is given before it begins. */
 export interface StepValues {
   readonly learningRate: number;
   /** 1 - beta^t of both moments. */
@@ -29,25 +29,25 @@ export interface StepResult {
   readonly stops: boolean;
 }
 
-/** Where a slot keeps results, and the tokens behind them, in bytes. */
+/** Byte offsets of a slot's results, and of the tokens after them. */
 const resultsAt = 64;
 const tokensAt = 128;
 
 export class Slot {
-  /** Reads the result of the step that has the slot; undefined once that is done. */
+  /** Reads the result of the step that has the slot; undefined once it has been read. */
   settle: (() => Promise<StepResult>) | undefined;
   readonly #device: Device;
   readonly #event: Pointer;
   readonly #pinned: PinnedBuffer;
 
-  /** @param tokens of all micro-batches */
+  /** @param tokens in all micro-batches together */
   constructor(device: Device, tokens: number) {
     this.#device = device;
     this.#event = device.createEvent();
     this.#pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
   }
 
-  /** Keeps the step's values, for `hand`. */
+  /** Stores the step's values for `hand` to copy. */
   fill({ learningRate, corrections: { first, second }, loss, norm, afterUpdate, stops }: StepValues): void {
     const values = new Float32Array(this.#pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
     values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
@@ -59,14 +59,14 @@ export class Slot {
     values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
   }
 
-  /** Copies the values `from` to `to` into the step block, behind what was issued before. */
+  /** Copies the values `from` to `to` into the step block, after all work issued before. */
   hand(block: Tensor, from: number, to: number): void {
     const [start, end] = [from * 4, (to + 1) * 4];
     const destination = block.pointer + BigInt(start);
     this.#device.call('copyToDeviceAsync', { destination, pinned: this.#pinned.at(start), bytes: end - start });
   }
 
-  /** Copies the step's `micro`-th batch to the device, behind what was issued before. */
+  /** Copies the step's `micro`-th batch to the device, after all work issued before. */
   copy(batch: Batch, { model }: ActivationSet, micro: number): void {
     this.#copyTokens(batch.inputs, model.tokens, 2 * micro);
     this.#copyTokens(batch.targets, model.targets, 2 * micro + 1);
@@ -82,7 +82,7 @@ export class Slot {
     });
   }
 
-  /** Has the step block's results copied to the host; `finished` then gives them, to whoever asks first and all others. */
+  /** Issues the copy of the step block's results to the host. The returned function gives them, each time it is called. */
   take(block: Tensor): () => Promise<StepResult> {
     const device = this.#device;
     const first = GPT2_STEP.GPT2_STEP_STOP;

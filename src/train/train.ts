@@ -71,7 +71,7 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
     try {
       run.close();
     } catch (closing) {
-      // What ended the run counts.
+      // The error that ended the run takes precedence.
       notice((closing as Error).message);
     }
     throw error;
@@ -88,7 +88,7 @@ function finishedRun({ checkpoint, options: { out, steps } }: Settled): TrainRes
   return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
 }
 
-/** What a save that was killed had not removed yet. */
+/** Removes what a killed save left. */
 function clearFinished(out: string, notice: (text: string) => void): void {
   whileIdle(out, () => {
     const { clearFailure } = tidy(checkpointsFolder(out), undefined);

@@ -255,7 +255,7 @@ function checkSizes(options: TrainerOptions): void {
   }
 }
 
-/** Of anything else the update would make weights that are no numbers. */
+/** Rejects values with which the update would turn weights into NaN. */
 function checkStep(index: number, learningRate: number): void {
   if (!Number.isSafeInteger(index) || index < 0) {
     throw new UsageError(`a step's index must be a whole number of at least 0, not ${index}`);
