@@ -45,7 +45,7 @@ export const manifestSchema = z.object({
   /** Which code of the library computed it; bits are the same only on the same path. */
   codePath: z.string(),
   /** The training shards, to tell whether the data is still the same. Checkpoints of before have no hashes of them. */
-  shards: z.array(z.object({ name: z.string(), tokens: count, sha256: sha256.optional() })),
+  shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
   files: filesSchema.refine(
     (files) => [weightsFile, optimizerFile].every((wanted) => files.some(({ name }) => name === wanted)),
     { error: `it lists no ${weightsFile} or no ${optimizerFile}` },

@@ -5,7 +5,7 @@ import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { manifestFile } from '../checkpoint/manifest.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { TrainOptions } from './option-table.ts';
-import { checkOptions, readOptions } from './options.ts';
+import { readOptions } from './options.ts';
 
 /** The options that a checkpoint's run had. @throws UsageError */
 export const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
@@ -14,21 +14,39 @@ export const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions
 /** @throws Gpt2Error naming the value that is invalid, or that contradicts another */
 export function checkResumable(found: FoundCheckpoint): void {
   const { path, manifest } = found;
-  const refuse = (what: string, cause?: unknown): never => {
-    throw new Gpt2Error(`${path}/${manifestFile} cannot be used: ${what}`, { cause });
-  };
+  const refusal = (what: string, cause?: unknown) =>
+    new Gpt2Error(`${path}/${manifestFile} cannot be used: ${what}`, { cause });
   const { model, configuration, position, shards } = manifest;
-  try {
-    const { batch, sequence, order, seed, ranks } = checkOptions(optionsBefore(found), 'cpu');
-    const shardTokens = shards.map(({ tokens }) => tokens);
-    const positions = orderOf(order, { shardTokens, batch, sequence, rank: 0, ranks, seed });
-    if (!positions.holds(position)) refuse(`its shards have no position ${JSON.stringify(position)}`);
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    refuse(error.message, error);
-  }
   for (const [name, size] of Object.entries(model)) {
     const asked = configuration[name];
-    if (asked !== undefined && asked !== size) refuse(`its model has ${name} ${size}, its configuration ${asked}`);
+    if (asked !== undefined && asked !== size)
+      throw refusal(`its model has ${name} ${size}, its configuration ${asked}`);
   }
+  let before: TrainOptions;
+  try {
+    before = optionsBefore(found);
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    throw refusal(error.message, error);
+  }
+  // Other rules about several options are left to settle.ts: options given again may change what breaks them.
+  const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
+  if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {
+    throw refusal('its configuration lacks batch, sequence, order or seed');
+  }
+  if (totalBatch !== undefined && totalBatch % (batch * sequence * ranks) !== 0) {
+    throw refusal(
+      `totalBatch ${totalBatch} is not a multiple of batch ${batch} x sequence ${sequence} x ranks ${ranks}`,
+    );
+  }
+  const shardTokens = shards.map(({ tokens }) => tokens);
+  let holds: boolean;
+  try {
+    holds = orderOf(order, { shardTokens, batch, sequence, rank: 0, ranks, seed }).holds(position);
+  } catch (error) {
+    // Permutations of more samples than memory has room for.
+    if (!(error instanceof RangeError)) throw error;
+    holds = false;
+  }
+  if (!holds) throw refusal(`its shards have no position ${JSON.stringify(position)}`);
 }

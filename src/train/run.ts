@@ -126,6 +126,11 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
         `${options.data} has ${loader.tokens} training tokens, less than one step of ${options.totalBatch}; give --steps or a smaller --total-batch`,
       );
     }
+    if (options.warmup > steps) {
+      throw new Gpt2Error(
+        `--warmup ${options.warmup} is over the ${steps} steps of one epoch of ${options.data}; take a shorter --warmup or give --steps`,
+      );
+    }
     const validation =
       options.valEvery > 0 ? openValidation(options, valShards, config.vocabularySize, notice, ranks?.rank) : undefined;
     if (validation) keep(validation.loader);

@@ -52,6 +52,30 @@ it.each<[string, (manifest: Values) => void, RegExp]>([
   expect(notices[0]).toMatch(reason);
 });
 
+it('an option that breaks a rule is not damage: one given again takes its place', async () => {
+  const out = place.path('warmup');
+  cpSync(place.path('run'), out, { recursive: true });
+  const file = join(checkpointsFolder(out), 'step-00000006', 'manifest.json');
+  const { sha256: _, ...manifest } = JSON.parse(readFileSync(file, 'utf8'));
+  Object.assign(manifest.configuration, { warmup: 100 });
+  writeFileSync(file, JSON.stringify({ ...manifest, version: 1 }));
+  await expect(train({ out, resume: true })).rejects.toThrow(
+    /^--warmup 100 is over --steps 8; take a shorter --warmup/,
+  );
+  expect(await train({ out, resume: true, warmup: 2 })).toEqual({ out, steps: 8 });
+});
+
+it('a warmup longer than the epoch that is trained is refused', async () => {
+  const { data } = JSON.parse(readFileSync(configPath(place.path('run')), 'utf8'));
+  const given = {
+    ...parseOptions('--layers 1 --channels 32 --heads 2 --context 32 --seq 32 --batch 1 --warmup 1000'),
+    data,
+  };
+  await expect(train({ ...given, device: 'cpu', out: place.path('long-warmup') })).rejects.toThrow(
+    /^--warmup 1000 is over the \d+ steps of one epoch of .*; take a shorter --warmup or give --steps$/,
+  );
+});
+
 it('config.json is resumed from as the run wrote it, and given with --config in any form', async () => {
   const out = place.path('edited');
   cpSync(place.path('run'), out, { recursive: true });
