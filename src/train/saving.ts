@@ -55,7 +55,7 @@ export class Saving {
       return;
     }
     if (this.#gives()) return;
-    if (this.#lost !== undefined) return this.#writeNow(step, position);
+    if (this.#lost !== undefined) return this.#writeElsewhere(step, position);
     const waitedMs = performance.now() - due;
     if (before) {
       this.#hooks.notice(
@@ -91,12 +91,34 @@ export class Saving {
       } catch (error) {
         if (!isOfDisk(error) || !this.#isLostHere) throw error;
       }
+      this.#endIfMoved(step);
     }
     // The folder was removed or moved during the save.
     if (await this.isLost()) await this.saveNow(step, position);
   }
 
-  /** Writes the state and waits until it is on the disk. @throws Gpt2Error naming the new folder if the run had to move */
+  /** After the run had to move: saves and ends it there, or trains on if it cannot be saved there. */
+  async #writeElsewhere(step: number, position: Position): Promise<void> {
+    try {
+      await this.#writeNow(step, position);
+    } catch (error) {
+      if (!isOfDisk(error)) throw error;
+      this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
+      return;
+    }
+    this.#endIfMoved(step);
+  }
+
+  /** @throws Gpt2Error naming the new folder if the run had to move */
+  #endIfMoved(step: number): void {
+    if (this.#lost === undefined) return;
+    const { out, steps } = this.#run;
+    throw new Gpt2Error(
+      `${this.#lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
+    );
+  }
+
+  /** Writes the state and waits until it is on the disk. @throws Gpt2Error if it is not */
   async #writeNow(step: number, position: Position): Promise<void> {
     const due = performance.now();
     const result = this.#write(step, position, { inPlace: true });
@@ -113,11 +135,6 @@ export class Saving {
     // `close` waits for it where another rank's end is heard of meanwhile.
     this.#writing = { step, done };
     await done;
-    if (this.#lost === undefined) return;
-    const { out, steps } = this.#run;
-    throw new Gpt2Error(
-      `${this.#lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
-    );
   }
 
   /** Moves the run if its folder, or its log, is no longer where it was. @throws Gpt2Error if it cannot */
