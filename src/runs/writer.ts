@@ -5,10 +5,10 @@ import {
   closeSync,
   constants,
   existsSync,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
-  openSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -22,6 +22,7 @@ import { removeCheckpoints } from '../checkpoint/prune.ts';
 import { readFully } from '../checkpoint/stored-file.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
+import { openRegularFile } from '../files/regular-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {
@@ -97,9 +98,8 @@ export class RunLog {
     const path = rankLogPath(run, rank);
     try {
       mkdirSync(dirname(path), { recursive: true });
-      closeSync(openSync(path, 'a'));
-      const log = openSync(path, 'r+');
-      return new RunLog(path, { log, close: () => closeSync(log) }, statSync(path).size);
+      const log = openRegularFile(path, constants.O_RDWR | constants.O_CREAT);
+      return new RunLog(path, { log, close: () => closeSync(log) }, fstatSync(log).size);
     } catch (cause) {
       throw new Gpt2Error(`cannot write the log ${path}: ${(cause as Error).message}`, { cause });
     }
@@ -166,9 +166,17 @@ export class RunLog {
     let number = 1;
     while (existsSync(rescuePath(run, number))) number++;
     const out = rescuePath(run, number);
-    const there = RunLog.create(out, { configuration, overwrite: false });
-    there.#waiting.push(lines);
-    there.settle();
+    let there: RunLog | undefined;
+    try {
+      there = RunLog.create(out, { configuration, overwrite: false });
+      there.#waiting.push(lines);
+      there.settle();
+    } catch (error) {
+      // The name was free, so all of it is this attempt's; the next may find room under it.
+      if (there) there.#open.close();
+      rmSync(out, { recursive: true, force: true });
+      throw error;
+    }
     this.#open.close();
     this.#open = there.#open;
     this.#path = there.#path;
