@@ -4,6 +4,7 @@ import { closeSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync
 import { basename, join } from 'node:path';
 import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
+import { largestDescription, readTextFile } from '../files/regular-file.ts';
 import { checkpointsFolder, configPath, logPath } from './paths.ts';
 import { configurationSchema } from './schema.ts';
 
@@ -78,13 +79,17 @@ function examine(run: string): Existing {
     [configPath(run), configuration],
   ] as const;
   const foreign = files.flatMap(([path, content]) => (content === 'foreign' && !isRun ? [basename(path)] : []));
-  for (const entry of entries) if (!isOwnEntry(entry)) foreign.push(join(basename(folder), entry));
+  for (const entry of entries)
+    if (!isOwnEntry(entry) && !isOfSystem(entry)) foreign.push(join(basename(folder), entry));
   return { log, isRun, own: entries.filter(isOwnEntry), foreign };
 }
 
+/** What a file system or a desktop puts into a folder; it stays. */
+const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');
+
 function contentOf(path: string, isOwn: (path: string) => boolean): Content {
   if (!standsAs('file', path)) return 'none';
-  if (statSync(path).size === 0) return 'empty';
+  if (lookAt(path, () => statSync(path).size) === 0) return 'empty';
   return lookAt(path, () => isOwn(path)) ? 'own' : 'foreign';
 }
 
@@ -104,7 +109,7 @@ function isLog(path: string): boolean {
 /** Whether a file is a run's configuration, or one for `--config`: nothing else has our option names with valid values. */
 function isConfiguration(path: string): boolean {
   try {
-    const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    const value: unknown = JSON.parse(readTextFile(path, largestDescription));
     const known = configurationSchema.partial().parse(value);
     return Object.keys(configurationSchema.shape).some((name) => Object.hasOwn(known, name));
   } catch (error) {
