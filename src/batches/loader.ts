@@ -2,7 +2,7 @@
 // exactly the batches that would have followed.
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { checkListed } from '../shards/find.ts';
+import { checkListed, type Dataset, readDataset } from '../shards/find.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderOf, type Position, startPosition } from './order.ts';
 
@@ -50,6 +50,7 @@ export interface Loader extends Disposable {
 export function openLoader(options: LoaderOptions): Loader {
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
   const shards: Shard[] = [];
+  const datasets = new Map<string, Dataset | undefined>();
   const close = () => {
     for (const shard of shards.splice(0)) shard.close();
   };
@@ -58,7 +59,9 @@ export function openLoader(options: LoaderOptions): Loader {
       const shard = openShard(path);
       shards.push(shard);
       shard.checkTokens(vocabularySize);
-      checkListed(path, shard.sha256!);
+      const folder = dirname(path);
+      if (!datasets.has(folder)) datasets.set(folder, readDataset(folder));
+      checkListed(path, shard.sha256!, datasets.get(folder));
       checkLength(shard, options);
     }
   } catch (error) {

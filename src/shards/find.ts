@@ -95,11 +95,12 @@ export function readDataset(folder: string): Dataset | undefined {
 }
 
 /**
- * Compares a shard with dataset.json beside it; does nothing if there is none, or if that lists no shards.
+ * Compares a shard with dataset.json beside it, if there is one that lists shards.
+ * @param dataset what it holds; undefined: there is none
  * @throws Gpt2Error if the shard is not listed, or its sha256 is not the one listed
  */
-export function checkListed(path: string, sha256: string): void {
-  const shards = readDataset(dirname(path))?.shards ?? [];
+export function checkListed(path: string, sha256: string, dataset: Dataset | undefined): void {
+  const shards = dataset?.shards ?? [];
   if (shards.length === 0) return;
   const list = join(dirname(path), datasetFile);
   const listed = shards.find(({ file }) => file === basename(path));
