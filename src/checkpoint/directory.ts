@@ -78,6 +78,18 @@ function namesIn(folder: string): string[] {
   }
 }
 
+/** The newest checkpoint whose manifest can be read; its other files are not looked at. */
+export function newestManifest(folder: string): FoundCheckpoint | undefined {
+  for (const path of listCheckpoints(folder).reverse()) {
+    try {
+      return { path, manifest: readManifest(path) };
+    } catch (error) {
+      if (!(error instanceof Gpt2Error)) throw error;
+    }
+  }
+  return undefined;
+}
+
 /**
  * The newest whole checkpoint of a folder, and the damaged ones skipped on the way to it, the newest first.
  * @param check throws a Gpt2Error if a manifest's values cannot be used: its checkpoint then counts as damaged

@@ -1,7 +1,7 @@
 // What a run's options come to: those of a config file or of the run that is resumed, the data's shards, the model, and with
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { type FoundCheckpoint, newestManifest } from '../checkpoint/directory.ts';
 import { modelPaths } from '../checkpoint/stored-model.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -10,12 +10,13 @@ import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice, selectKind } from '../native/select-device.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../ranks/refuse.ts';
-import { configPath } from '../runs/paths.ts';
+import { checkpointsFolder, configPath } from '../runs/paths.ts';
 import { findShards, readDataset } from '../shards/find.ts';
 import { tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { chooseBatch } from './choose-batch.ts';
 import type { TrainOptions } from './option-table.ts';
 import { checkOptions, readOptionsFile, readRunOptions, type SettledOptions } from './options.ts';
+import { optionsBefore } from './resumable.ts';
 import { type Resumed, resumeOptions } from './resume.ts';
 
 /** What the options come to, before the data is opened and the device is taken. */
@@ -98,9 +99,13 @@ export function wantedRanks(given: TrainOptions): number {
   return ranks;
 }
 
-/** The options in a resumed run's config.json. */
-const optionsOfRun = ({ resume, out }: TrainOptions): TrainOptions =>
-  resume && out !== undefined && existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
+/** The options of a run to resume: its newest checkpoint's, or config.json's if it has none. */
+function optionsOfRun({ resume, out }: TrainOptions): TrainOptions {
+  if (!resume || out === undefined) return {};
+  const newest = newestManifest(checkpointsFolder(out));
+  if (newest) return optionsBefore(newest);
+  return existsSync(configPath(out)) ? readRunOptions(configPath(out)) : {};
+}
 
 /** Options with those of --config beneath them. */
 export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
