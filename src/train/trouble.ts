@@ -5,6 +5,7 @@ import type { Position } from '../batches/order.ts';
 import { captured, writeCapture } from '../checkpoint/capture.ts';
 import { Gpt2Error } from '../errors.ts';
 import { capturesFolder } from '../runs/paths.ts';
+import { ChangedShardError } from '../shards/shard.ts';
 import { describeFinding, type Finding, locate } from './locate.ts';
 import type { Run } from './run.ts';
 import type { Saving, SavingHooks } from './saving.ts';
@@ -35,10 +36,16 @@ export async function stopAtBadStep(
   // A step may have been begun behind it.
   await model.device.finished();
   const batches: Batch[] = [];
+  let changed: string | undefined;
   const { finding } = await locate(trainer, () => {
     const { inputs, targets } = nextBatch();
     batches.push({ inputs: inputs.slice(), targets: targets.slice() });
     return batches.at(-1)!;
+  }).catch((error) => {
+    // The step cannot be computed again from what its shard holds now, but the state before it can be saved.
+    if (!(error instanceof ChangedShardError)) throw error;
+    changed = error.message;
+    return { finding: undefined };
   });
   const findings = (await ranks?.exchange(finding && describeFinding(finding))) ?? [
     finding && describeFinding(finding),
@@ -46,7 +53,9 @@ export async function stopAtBadStep(
   const finder = findings.findIndex((each) => typeof each === 'string');
   const where = ranks && finder >= 0 ? `${ranks.name(finder)}, ` : '';
   const began =
-    finder >= 0 ? `${where}${findings[finder]}` : 'every gradient is finite, but their norm is over what fp32 holds';
+    finder >= 0
+      ? `${where}${findings[finder]}`
+      : (changed ?? 'every gradient is finite, but their norm is over what fp32 holds');
   const attempt = (work: () => string): string => {
     try {
       return work();
@@ -59,6 +68,7 @@ export async function stopAtBadStep(
   const captureText = attempt(() => {
     // Its loss and norm are of all ranks, its tokens of one.
     if (ranks) return 'a step of several ranks is not captured';
+    if (changed !== undefined) return 'not captured';
     capture = writeCapture(capturesFolder(out), { model, moments: trainer, gradients: trainer.gradients }, batches, {
       ...{ program, step, position, finding },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
