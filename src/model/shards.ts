@@ -85,7 +85,11 @@ export class ParameterShards implements ParameterCopy {
   }
 
   get(name: string): Tensor {
-    throw new Error(`${name} of ${this.matrices.name} is spread over ranks`);
+    throw this.#spread(name);
+  }
+
+  #spread(name: string): Error {
+    return new Error(`${name} of ${this.matrices.name} is spread over ranks`);
   }
 
   /** Padding rows are zero as the memory was. */
@@ -104,7 +108,7 @@ export class ParameterShards implements ParameterCopy {
   }
 
   read({ name }: Parameter): Float32Array {
-    return this.get(name).readInto(new Float32Array());
+    throw this.#spread(name);
   }
 
   async readWhole(parameter: Parameter): Promise<Float32Array> {
