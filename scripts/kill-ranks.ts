@@ -14,7 +14,7 @@ const kind = values.device === 'cuda' ? 'cuda' : 'cpu';
 const report = await killRanks({ kills: Number(values.kills), seed: Number(values.seed), kind });
 const ends = Object.entries(report.ends).map(([code, count]) => `${count} with ${code}`);
 console.log(
-  `${report.kills} ranks ended inside a save, on ${kind}: ${report.whole} checkpoints whole, ${report.different} of them other than ` +
-    `those of a job left alone; the other rank ended ${ends.join(', ')}, ${report.longestSeconds.toFixed(1)} s later at most`,
+  `${report.kills} ranks killed during a save, on ${kind}: ${report.whole} complete checkpoints, ${report.different} of which differ ` +
+    `from an uninterrupted job's; the other rank ended ${ends.join(', ')}, ${report.longestSeconds.toFixed(1)} s later at most`,
 );
 process.exitCode = report.different > 0 ? 1 : 0;

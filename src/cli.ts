@@ -35,7 +35,7 @@ function interruption(how?: 'quiet'): AbortSignal {
     process.on(name, () => {
       const now = performance.now();
       first ??= now;
-      stop(name, ' (again: at once, unsaved)');
+      stop(name, ' (send it again to stop at once, unsaved)');
       if (now - first > sameSignalMilliseconds) process.exit(exitCodeOf(name));
     });
   }

@@ -114,8 +114,8 @@ int Peers::choose_ordering(gpt2_context &context, const std::vector<cudaUUID_t> 
   }
   const auto without = std::find(has_nvlink.begin(), has_nvlink.end(), false);
   if (without != has_nvlink.end()) {
-    why = "the GPU cannot flush remote writes, and has no NVLink that it can see to rank " +
-          std::to_string(without - has_nvlink.begin()) + "'s";
+    why = "the GPU cannot flush remote writes and has no visible NVLink to rank " +
+          std::to_string(without - has_nvlink.begin()) + "'s GPU";
   }
   ordering_ = "nvlink";
   return GPT2_OK;

@@ -131,7 +131,7 @@ export class BackgroundWriter {
   #thread(): Worker {
     if (this.#worker) return this.#worker;
     // A thread started now would read memory that is freed with the device.
-    if (this.#isClosed) throw new Gpt2Error('the writer of checkpoints is closed');
+    if (this.#isClosed) throw new Gpt2Error('the checkpoint writer is closed');
     const worker = startThread('./background-thread', import.meta.url);
     // It keeps the program alive only while it writes.
     worker.unref();

@@ -183,7 +183,7 @@ export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'm
   try {
     checkConfig(model);
   } catch (cause) {
-    throw new Gpt2Error(`${path} says its model has ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`${path} describes an impossible model: ${(cause as Error).message}`, { cause });
   }
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;
   const parameters = parameterCount(model);

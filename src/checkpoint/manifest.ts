@@ -82,10 +82,12 @@ export function readDescription<S extends z.ZodType>(
     const found = headSchema.parse(value);
     if (found.format !== format) throw new Error(`it does not describe a ${format}`);
     if (found.version !== 1 && found.version !== version) {
-      throw new Error(`its version is ${JSON.stringify(found.version)}, this program reads 1 and ${version}`);
+      throw new Error(
+        `its version is ${JSON.stringify(found.version)}, this program reads 1 and ${version}; update gpt2.ts`,
+      );
     }
     check();
-    if (!isChecked && found.version !== 1) throw new Error('its sha256 is missing');
+    if (!isChecked && found.version !== 1) throw new Error(`it has no sha256, which version ${version} requires`);
     return schema.parse(value);
   } catch (cause) {
     throw new Gpt2Error(`${path} cannot be used: ${reasonOf(cause)}`, { cause });

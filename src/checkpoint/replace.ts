@@ -72,7 +72,7 @@ export function clearLeftovers(folder: string): string | undefined {
   });
   if (failures.length === 0) return undefined;
   const more = failures.length > 1 ? ` (and ${failures.length - 1} more)` : '';
-  return `cannot remove what an interrupted save left, ${failures[0]}${more}; remove it by hand`;
+  return `cannot remove the remains of an interrupted save, ${failures[0]}${more}; remove it by hand`;
 }
 
 function clear(folder: string, entry: string): void {

@@ -139,7 +139,7 @@ function readHeader(path: string, file: number): { entries: Map<string, TensorEn
   const headerBytes = Number(length.readBigUInt64LE());
   if (headerBytes > Math.min(stats.size - 8, largestHeaderBytes)) {
     return refuse(
-      `its header claims ${headerBytes} bytes of ${stats.size}, and at most ${largestHeaderBytes} are read`,
+      `its header claims ${headerBytes} bytes; the file has ${stats.size}, and the limit is ${largestHeaderBytes}`,
     );
   }
   const text = Buffer.alloc(headerBytes);

@@ -37,8 +37,8 @@ Examples:
                                                      fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
   npm run train -- --steps 400 --serve               the run as it goes, at http://127.0.0.1:8042/
 
-Ctrl-C finishes the step, saves and exits; so do SIGTERM, SIGHUP and SIGQUIT, and what batch systems announce the end with: SIGUSR1,
-SIGUSR2, SIGXCPU, SIGALRM. --resume continues from there, bit for bit.
+Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
+SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
 /**

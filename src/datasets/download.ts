@@ -173,9 +173,9 @@ async function finish(
     rmSync(part, { force: true });
     rmSync(`${part}.json`, { force: true });
     const what = isLonger ? `${have} bytes, not the server's ${size}` : `sha256 ${found}, not the server's ${sha256}`;
-    throw new Gpt2Error(`what came from ${url} has ${what}: it is removed; run this again`);
+    throw new Gpt2Error(`the download of ${url} has ${what}; it was deleted, so run this again`);
   }
-  if (sha256 === undefined) notice(`${url}: the server gives no checksum; the sha256 of what came is ${found}`);
+  if (sha256 === undefined) notice(`${url}: the server gives no checksum; the sha256 of the download is ${found}`);
   renameSync(part, path);
   rmSync(`${part}.json`, { force: true });
 }

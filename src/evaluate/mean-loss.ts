@@ -49,9 +49,9 @@ export async function summedLoss(
 export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise<Float32Array> {
   const all = Int32Array.from(tokens);
   const T = all.length - 1;
-  if (T < 1) throw new ShapeError(`a text of ${all.length} tokens has no loss; give two or more`);
+  if (T < 1) throw new ShapeError(`a loss needs at least 2 tokens, not ${all.length}`);
   const bent = all.findIndex((token, index) => token !== tokens[index]);
-  if (bent >= 0) throw new ShapeError(`the text has ${tokens[bent]} at ${bent}, which is no token`);
+  if (bent >= 0) throw new ShapeError(`token ${bent} of the text is ${tokens[bent]}, which is not a token id`);
   const activations = model.activations.at(1, T);
   const batch = { inputs: all.subarray(0, -1), targets: all.subarray(1) };
   return runBatch(model, activations, () => batch, new Float32Array(T));

@@ -10,7 +10,7 @@ export function openRegularFile(path: string, flags: number = constants.O_RDONLY
   const file = openSync(path, flags | constants.O_NONBLOCK);
   if (fstatSync(file).isFile()) return file;
   closeSync(file);
-  throw new Error('it is not a file');
+  throw new Error('it is not a regular file');
 }
 
 /** The most bytes in a JSON file that describes others: a manifest of 100,000 shards has 13 MB. */
@@ -25,7 +25,7 @@ export function readTextFile(path: string, most: number = Number.POSITIVE_INFINI
   const file = openRegularFile(path);
   try {
     const { size } = fstatSync(file);
-    if (size > most) throw new Error(`it has ${size} bytes, more than the ${most} that are read`);
+    if (size > most) throw new Error(`it has ${size} bytes, more than the limit of ${most}`);
     return readFileSync(file, 'utf8');
   } finally {
     closeSync(file);

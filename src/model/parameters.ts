@@ -194,7 +194,7 @@ export const realCount = ({ rows, shape }: Parameter): number => rows * elements
 /** @throws ShapeError unless there is a value for each element of a parameter's real rows */
 export function checkCount(parameter: Parameter, values: Float32Array): void {
   const count = realCount(parameter);
-  if (values.length !== count) throw new ShapeError(`${parameter.name} has ${count} values, not ${values.length}`);
+  if (values.length !== count) throw new ShapeError(`${parameter.name} needs ${count} values, not ${values.length}`);
 }
 
 /** A copy that is whole in one device's memory. */

@@ -72,11 +72,7 @@ export class Communicator {
   /** For the ops. @throws NativeError after close */
   get handle(): Pointer {
     if (this.#handle === undefined) {
-      throw new NativeError(
-        'gpt2_communicator',
-        'GPT2_RANK_ERROR',
-        'the ranks have parted: their communicator is closed',
-      );
+      throw new NativeError('gpt2_communicator', 'GPT2_RANK_ERROR', 'the communicator is closed: a rank has ended');
     }
     return this.#handle;
   }

@@ -54,7 +54,7 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   try {
     bindings = bind(library);
   } catch (cause) {
-    throw new Gpt2Error(`${path} is not a whole library of gpt2.ts: ${(cause as Error).message}; ${mend}`, { cause });
+    throw new Gpt2Error(`${path} lacks functions of gpt2.ts: ${(cause as Error).message}; ${mend}`, { cause });
   }
   loaded.set(path, bindings);
   return bindings;

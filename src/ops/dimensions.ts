@@ -20,7 +20,7 @@ export function dimensions(op: string, patterns: Record<string, Pattern>): Recor
     if (tensor === null) continue;
     first ??= { name, device: tensor.device };
     if (tensor.device !== first.device) {
-      throw new ShapeError(`${op}: ${name} is in the memory of another device than ${first.name}`);
+      throw new ShapeError(`${op}: ${name} and ${first.name} are on different devices`);
     }
     const letters = pattern.split(' ');
     if (tensor.type !== type)

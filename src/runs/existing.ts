@@ -32,9 +32,9 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
     throw new Gpt2Error(`${run} ${what}`);
   };
   if (foreign.length > 0) {
-    const what = `holds ${list(foreign)}, which no run has made`;
+    const what = `holds ${list(foreign)}, which no run wrote`;
     const resume = own.length > 0 && !overwrite ? 'continue its run with --resume, ' : '';
-    refuse(`${what}: ${resume}move it away, or name another --out`);
+    refuse(`${what}; ${resume}move it away, or name another --out`);
   }
   if (own.length > 0 && !isRun) {
     const what = `holds ${list(own)}, but no log or configuration of a run`;
@@ -58,10 +58,10 @@ export function refuseLostCheckpoints(run: string): void {
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
-  const only = others.length > 0 ? ` (there: ${list(others)})` : '';
-  const anew = others.length > 0 ? '' : 'start anew with --overwrite, ';
+  const only = others.length > 0 ? ` (found: ${list(others)})` : '';
+  const anew = others.length > 0 ? '' : 'start over with --overwrite, ';
   throw new Gpt2Error(
-    `${logPath(run)} names checkpoints that are not in ${folder}: ${list(saved.toReversed())}${only}; put them back or mount their disk, ${anew}or name another --out`,
+    `${logPath(run)} names checkpoints that are missing from ${folder}: ${list(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
   );
 }
 
@@ -134,7 +134,7 @@ function standsAs(kind: 'file' | 'folder', path: string): boolean {
   // A parent is a file, not a folder: making the run's folder reports that.
   if (!stats) return false;
   if (kind === 'file' ? stats.isFile() : stats.isDirectory()) return true;
-  throw new Gpt2Error(`${path} is not a ${kind}: move it away or name another --out`);
+  throw new Gpt2Error(`${path} is not a ${kind}; move it away or name another --out`);
 }
 
 /** @returns undefined if a parent of `path` is not a folder. @throws Gpt2Error saying why `path` cannot be read */
@@ -144,10 +144,8 @@ function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOTDIR' && !isLink) return undefined;
-    const why = isLink
-      ? `is a link to ${readlinkSync(path)}, which leads nowhere (${code})`
-      : `cannot be read: ${message}`;
-    const mend = isLink ? 'mount its disk or correct the link' : 'make it readable';
+    const why = isLink ? `is a dangling link to ${readlinkSync(path)} (${code})` : `cannot be read: ${message}`;
+    const mend = isLink ? 'mount the disk, correct the link' : 'make it readable';
     throw new Gpt2Error(`${path} ${why}; ${mend}, or name another --out`, { cause });
   }
 }

@@ -7,7 +7,7 @@ import { lockFile } from '../native/library.ts';
 import { logPath } from './paths.ts';
 
 export const busy = (run: string): Gpt2Error =>
-  new Gpt2Error(`${run} is being written by another process; wait for its end or name another --out`);
+  new Gpt2Error(`another process is writing ${run}; wait until it ends, or name another --out`);
 
 /** An early check: only a lock keeps other processes out from then on. @throws Gpt2Error if another process writes the run */
 export function refuseBusyRun(run: string): void {

@@ -152,7 +152,7 @@ export class RunLog {
   get lost(): string | undefined {
     const found = leadsTo(this.#path, this.#open.log);
     if (found === 'it') return undefined;
-    return `${this.#path} was ${found === 'nothing' ? 'removed or moved' : 'replaced by another file'} while the run wrote it`;
+    return `${this.#path} was ${found === 'nothing' ? 'removed or moved' : 'replaced by another file'} during the run`;
   }
 
   /**

@@ -84,7 +84,9 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
     return;
   }
   if (cache.isInUse) {
-    throw new Gpt2Error('the cache is in use by another generation: end or return that first, or make another cache');
+    throw new Gpt2Error(
+      'the cache is in use by another generation; finish or return that one first, or make another cache',
+    );
   }
   cache.isInUse = true;
   try {

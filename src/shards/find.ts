@@ -104,10 +104,10 @@ export function checkListed(path: string, sha256: string, dataset: Dataset | und
   if (shards.length === 0) return;
   const list = join(dirname(path), datasetFile);
   const listed = shards.find(({ file }) => file === basename(path));
-  if (!listed) throw new Gpt2Error(`${path} is not in ${list}: move it elsewhere, or run prepro again`);
+  if (!listed) throw new Gpt2Error(`${path} is not listed in ${list}; move it away, or run prepro again`);
   if (listed.sha256 === sha256) return;
   throw new Gpt2Error(
-    `${path} is damaged: its sha256 is ${beginning(sha256)}, ${list} says ${beginning(listed.sha256)}; run prepro again, or put the shard back`,
+    `${path} is damaged: its sha256 is ${beginning(sha256)}, but ${list} says ${beginning(listed.sha256)}; restore the shard, or run prepro again`,
   );
 }
 

@@ -61,7 +61,7 @@ export function readQuestions(path: string): Question[] {
 function readWhole(path: string, refuse: (what: string) => never): Uint8Array<ArrayBuffer> {
   try {
     const stats = statSync(path);
-    if (!stats.isFile()) return refuse('it is not a file');
+    if (!stats.isFile()) return refuse('it is not a regular file');
     if (stats.size > headerBytes + mostQuestions * mostBytes) return refuse(`it has ${stats.size} bytes`);
     return Uint8Array.from(readFileSync(path));
   } catch (cause) {

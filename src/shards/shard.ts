@@ -151,7 +151,7 @@ function hashOf(file: number, path: string, size: number): string {
 
 const changed = (path: string): ChangedShardError =>
   new ChangedShardError(
-    `${path} changed while it was being read: put back what it was and go on with --resume, or start again with what it is now`,
+    `${path} changed while it was being read; restore it and continue with --resume, or start a new run with the new file`,
   );
 
 /** What was written, for dataset.json. */

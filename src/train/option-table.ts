@@ -267,7 +267,7 @@ export const optionTable = {
     flag: '--overwrite',
     read: 'switch',
     default: false,
-    help: 'start anew in an --out that already holds a run; its log is kept',
+    help: 'replace the run in --out; keep its log',
   },
   config: {
     flag: '--config',

@@ -71,7 +71,7 @@ export function readRunOptions(path: string): TrainOptions {
     file.check();
   } catch (cause) {
     throw new Gpt2Error(
-      `${path} cannot be resumed from: ${(cause as Error).message}; put it back, or start another run with --config ${path}`,
+      `cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
       { cause },
     );
   }

@@ -20,7 +20,7 @@ export function checkResumable(found: FoundCheckpoint): void {
   for (const [name, size] of Object.entries(model)) {
     const asked = configuration[name];
     if (asked !== undefined && asked !== size)
-      throw refusal(`its model has ${name} ${size}, its configuration ${asked}`);
+      throw refusal(`${name} is ${size} in its model but ${asked} in its configuration`);
   }
   let before: TrainOptions;
   try {
@@ -48,5 +48,5 @@ export function checkResumable(found: FoundCheckpoint): void {
     if (!(error instanceof RangeError)) throw error;
     holds = false;
   }
-  if (!holds) throw refusal(`its shards have no position ${JSON.stringify(position)}`);
+  if (!holds) throw refusal(`the position ${JSON.stringify(position)} does not exist in its shards`);
 }

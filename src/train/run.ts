@@ -204,7 +204,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       return checkpoint
         ? RunLog.resume(out, { configuration, bytes: checkpoint.manifest.logBytes })
         : RunLog.create(out, { configuration, overwrite: options.overwrite }, (path) =>
-            notice(`the log of before is kept as ${path}`),
+            notice(`the previous log is kept as ${path}`),
           );
     };
     if (!isRoot) await ranks.barrier();

@@ -103,7 +103,7 @@ export class Saving {
       await this.#writeNow(step, position);
     } catch (error) {
       if (!isOfDisk(error)) throw error;
-      this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
+      this.#hooks.notice(`step ${step} was not saved; training continues: ${error.message}`);
       return;
     }
     this.#endIfMoved(step);
@@ -146,7 +146,10 @@ export class Saving {
       this.#run.out = log.rescue(out, configuration);
     } catch (cause) {
       if (!isOfDisk(cause)) throw cause;
-      throw new Gpt2Error(`${lost}, and nothing could be saved beside it: ${cause.message}`, { cause });
+      throw new Gpt2Error(
+        `${lost}, and the run could not be saved next to it: ${cause.message}; make that folder writable or free space there`,
+        { cause },
+      );
     }
     this.#lost = lost;
   }
@@ -192,7 +195,7 @@ export class Saving {
 
   #notSaved(step: number, error: Gpt2Error): void {
     this.#noted(step, error);
-    this.#hooks.notice(`step ${step} was not saved, training goes on: ${error.message}`);
+    this.#hooks.notice(`step ${step} was not saved; training continues: ${error.message}`);
   }
 
   /** Logs why there is no checkpoint, and returns the error. */
@@ -282,7 +285,7 @@ export class Saving {
     for (const failure of [clearFailure, pruneFailure]) {
       if (failure === undefined || this.#told.has(failure)) continue;
       this.#told.add(failure);
-      this.#hooks.notice(`${failure}; training goes on`);
+      this.#hooks.notice(`${failure}; training continues`);
     }
   }
 }

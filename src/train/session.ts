@@ -213,7 +213,7 @@ export class Session {
     const lost = startStep - new Set(trained.map(({ step }) => step)).size;
     if (lost > 0) {
       this.#hooks.onNotice?.(
-        `${logPath(out)} is damaged or cut: --skip-spikes goes on without the losses and norms of ${lost} of ${startStep} steps`,
+        `${logPath(out)} is damaged or truncated; --skip-spikes continues without the losses and norms of ${lost} of ${startStep} steps`,
       );
     }
     return trained;

@@ -118,10 +118,10 @@ it('compares shards with dataset.json beside them', () => {
   bytes[1500]! ^= 1;
   writeFileSync(path, bytes);
   expect(open).toThrow(
-    /one_train\.bin is damaged: its sha256 is [0-9a-f]{12}…, .*dataset\.json says [0-9a-f]{12}…; run prepro again/,
+    /one_train\.bin is damaged: its sha256 is [0-9a-f]{12}…, but .*dataset\.json says [0-9a-f]{12}…; restore the shard, or run prepro again/,
   );
   list('other_train.bin');
-  expect(open).toThrow(/one_train\.bin is not in .*dataset\.json/);
+  expect(open).toThrow(/one_train\.bin is not listed in .*dataset\.json/);
 });
 
 it('says that it is closed', () => {

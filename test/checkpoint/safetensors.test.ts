@@ -118,9 +118,13 @@ describe('a written file', () => {
 
 describe('a file that is refused', () => {
   it.each<[string, () => string, string]>([
-    ['a header longer than the file', () => fileOf({}, 4, 1000n), 'its header claims 1000 bytes of 14'],
+    ['a header longer than the file', () => fileOf({}, 4, 1000n), 'its header claims 1000 bytes; the file has 14'],
     ['a header of 2^64 - 1 bytes', () => fileOf({}, 4, 2n ** 64n - 1n), 'its header claims'],
-    ['a header of 90 MB', () => fileOf(`{}${' '.repeat(90e6)}`, 0), 'its header claims 90000002 bytes of 90000010'],
+    [
+      'a header of 90 MB',
+      () => fileOf(`{}${' '.repeat(90e6)}`, 0),
+      'its header claims 90000002 bytes; the file has 90000010',
+    ],
     ['a header that is no JSON', () => fileOf('{"a":', 0), 'not JSON'],
     ['a header that is no object', () => fileOf([], 0), 'not a JSON object'],
     ['a header that is null', () => fileOf('null', 0), 'not a JSON object'],
@@ -158,7 +162,7 @@ describe('a file that is refused', () => {
     const short = join(folder, 'short');
     writeFileSync(short, 'abc');
     mkdirSync(join(folder, 'folder'));
-    expect(refusal(join(folder, 'folder'))).toContain('it is not a file');
+    expect(refusal(join(folder, 'folder'))).toContain('it is not a regular file');
     expect(refusal(join(folder, 'none'))).toContain('cannot be opened');
     expect(refusal(short)).toContain('it has 3 bytes');
   });

@@ -36,7 +36,7 @@ it('says what mends a library that is not there, is none, or lacks functions', (
     ['cpu-text.so', /^FAIL {2}cpu library +.*cpu-text\.so cannot be loaded: .*\n +-> correct or unset GPT2_LIBRARY$/m],
     [
       'cpu-part.so',
-      /^FAIL {2}cpu library +.*cpu-part\.so is not a whole library.*\n +-> correct or unset GPT2_LIBRARY$/m,
+      /^FAIL {2}cpu library +.*cpu-part\.so lacks functions of gpt2\.ts: .*\n +-> correct or unset GPT2_LIBRARY$/m,
     ],
   ] as const) {
     const { code, stdout, stderr } = place.run(['doctor'], { GPT2_LIBRARY: place.path(library) });

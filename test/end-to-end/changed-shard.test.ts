@@ -48,7 +48,7 @@ it('ends the run in one line; its last checkpoint goes on when the shard is rest
   const [code] = await closed;
   // On a busy machine saves may have waited for each other, and said so.
   errors = errors.replaceAll(/^the save of step \d+ waited .*\n/gm, '');
-  expect(errors).toMatch(/^data\/random_train\.bin changed while it was being read: put back what it was [^\n]*\n$/);
+  expect(errors).toMatch(/^data\/random_train\.bin changed while it was being read; restore it [^\n]*\n$/);
   expect(code).toBe(1);
 
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(place.path('changed')));

@@ -35,7 +35,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       train(),
     );
     expect(code, stderr).toBe(0);
-    expect(stdout).toMatch(/step 6 was not saved, training goes on: cannot write the checkpoint .*ENOSPC/);
+    expect(stdout).toMatch(/step 6 was not saved; training continues: cannot write the checkpoint .*ENOSPC/);
     expect(stdout).toMatch(/step 8\/9/);
     expect(stderr).toMatch(/cannot write the checkpoint .*step-00000009: ENOSPC.*older checkpoints are untouched/);
     // Its run line, 9 steps, one checkpoint, two that were not saved.
@@ -70,7 +70,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
     expect(code, stderr).toBe(0);
     const untouched = 'EROFS: read-only file system.*older checkpoints are untouched';
     expect(stderr).toMatch(
-      new RegExp(`step 1950 was not saved, training goes on: cannot write the checkpoint.*${untouched}`),
+      new RegExp(`step 1950 was not saved; training continues: cannot write the checkpoint.*${untouched}`),
     );
     expect(stderr).toMatch(new RegExp(`^cannot write the checkpoint .*step-00002000: ${untouched}.*\n$`, 'm'));
     expect(stdout).toMatch(

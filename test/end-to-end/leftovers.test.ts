@@ -76,7 +76,7 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
     );
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(
-      /^cannot remove what an interrupted save left, .*run\/checkpoints\/\.step-0000000[29]\.4194305\.tmp: EBUSY.* \(and 1 more\); remove it by hand; training goes on$/m,
+      /^cannot remove the remains of an interrupted save, .*run\/checkpoints\/\.step-0000000[29]\.4194305\.tmp: EBUSY.* \(and 1 more\); remove it by hand; training continues$/m,
     );
     expect(stdout.match(/cannot remove/g)?.length).toBe(1);
     expect(stdout).toMatch(/^step-00000001\nstep-00000002\nstep-00000004\nstep-00000006$/m);

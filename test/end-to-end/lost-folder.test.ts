@@ -96,7 +96,7 @@ async function trainUntil(
 async function expectRescued(out: string, error: Gpt2Error, step: number, how = removed): Promise<void> {
   const rescued = `${out}-rescued`;
   expect(error.message).toBe(
-    `${join(out, 'log.jsonl')} was ${how} while the run wrote it: stopped after ${step} of 12 steps and saved in ${rescued}; continue with --out ${rescued} --resume`,
+    `${join(out, 'log.jsonl')} was ${how} during the run: stopped after ${step} of 12 steps and saved in ${rescued}; continue with --out ${rescued} --resume`,
   );
   expect(error.exitCode).toBe(1);
   expect(resolveCheckpoint(rescued).manifest.step).toBe(step);
@@ -178,12 +178,12 @@ it('with nowhere to save it trains on, and says so', async () => {
     notices,
   );
   expect(notices).toEqual(
-    [5, 10].map((step) => expect.stringContaining(`step ${step} was not saved, training goes on: `)),
+    [5, 10].map((step) => expect.stringContaining(`step ${step} was not saved; training continues: `)),
   );
   const log = join(parent, 'run', 'log.jsonl');
   expect(error.message).toMatch(
     new RegExp(
-      `^${log} was removed or moved while .*, and nothing could be saved beside it: cannot write the run folder `,
+      `^${log} was removed or moved during the run, and the run could not be saved next to it: cannot write the run folder `,
     ),
   );
 });
@@ -226,13 +226,11 @@ it('its log removed: a second run is refused all the same, and a run that is ask
   rmSync(place.path('lone', 'log.jsonl'));
   for (const how of [['--overwrite', ...endless], ['--resume'], endless]) {
     const { code, stderr } = place.run(['train', '--out', 'lone', ...how]);
-    expect([code, stderr]).toEqual([1, expect.stringMatching(/^lone is being written by another process; /)]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^another process is writing lone; /)]);
   }
   child.kill('SIGTERM');
   expect(await closed, said()).toEqual([1, null]);
-  expect(said()).toMatch(
-    /^lone\/log\.jsonl was removed or moved while the run wrote it: stopped after \d+ of 1000000 /m,
-  );
+  expect(said()).toMatch(/^lone\/log\.jsonl was removed or moved during the run: stopped after \d+ of 1000000 /m);
   expect(existsSync(place.path('lone', 'checkpoints'))).toBe(false);
   verifyCheckpoint(resolveCheckpoint(place.path('lone-rescued')).path);
 });
@@ -245,7 +243,7 @@ it('its folder moved, a second run in its place: each has its own checkpoints', 
   expect(await closed, said()).toEqual([1, null]);
   expect(readdirSync(place.path('shared', 'checkpoints'))).toEqual(['step-00000004']);
   expect(readFileSync(place.path('shared', 'log.jsonl'), 'utf8').match(/"event":"run"/g)?.length).toBe(1);
-  expect(said()).toMatch(/shared\/log\.jsonl was (removed or moved|replaced by another file) while the run wrote it/);
+  expect(said()).toMatch(/shared\/log\.jsonl was (removed or moved|replaced by another file) during the run/);
   verifyCheckpoint(resolveCheckpoint(place.path('shared-rescued')).path);
 });
 
@@ -259,7 +257,7 @@ it.each([0, 1])('of two ranks, ZeRO %i, its folder removed: what all have is sav
     const { closed, said } = await running(args, folder);
     rmSync(other.path(folder), { recursive: true });
     expect(await closed, said()).toEqual([1, null]);
-    expect(said()).toContain(`${folder}/log.jsonl was removed or moved while the run wrote it: stopped after `);
+    expect(said()).toContain(`${folder}/log.jsonl was removed or moved during the run: stopped after `);
     expect(said()).not.toMatch(/defect/);
     const { step } = resolveCheckpoint(other.path(`${folder}-rescued`)).manifest;
     const resumed = other.run(['train', '--out', `${folder}-rescued`, '--resume', '--stop-after', String(step + 1)]);

@@ -201,7 +201,7 @@ describe('train --gpus', () => {
   const endless = [...tinyRanks, ...sharedSteps, ...'--steps 1000000 --val-every 0'.split(' ')];
 
   it.each([
-    ['SIGINT', 130, ' (again: at once, unsaved)'],
+    ['SIGINT', 130, ' (send it again to stop at once, unsaved)'],
     ['SIGUSR1', 138, ', on SIGUSR1'],
   ] as const)('passes %s on, and all ranks stop, saved', async (signal, exitCode, hint) => {
     const out = `stopped-by-${signal}`;

@@ -102,19 +102,17 @@ const starts: Readonly<Record<Start, (out: string) => TrainOptions>> = {
 type Outcome = number | RegExp;
 const none = /^there is no run to resume in /;
 const isRun = /already holds a run: continue it with --resume, replace it with --overwrite, or name another --out$/;
-const notes = /holds checkpoints\/notes\.txt, which no run has made: move it away, or name another --out$/;
-const renamed =
-  /holds checkpoints\/step-00000002\.bak, checkpoints\/step-00000004\.bak, which no run has made: move it/;
+const notes = /holds checkpoints\/notes\.txt, which no run wrote; move it away, or name another --out$/;
+const renamed = /holds checkpoints\/step-00000002\.bak, checkpoints\/step-00000004\.bak, which no run wrote; move it/;
 const gone =
-  /log\.jsonl names checkpoints that are not in .*: step-00000004, step-00000002; put them back or mount their/;
-const goneAnd = (there: string) => new RegExp(`${gone.source.split(';')[0]} \\(there: ${there}\\); put them back`);
-const dangling =
-  /checkpoints is a link to .*unmounted, which leads nowhere \(ENOENT\); mount its disk or correct the link/;
+  /log\.jsonl names checkpoints that are missing from .*: step-00000004, step-00000002; restore them, mount their/;
+const goneAnd = (there: string) => new RegExp(`${gone.source.split(';')[0]} \\(found: ${there}\\); restore them`);
+const dangling = /checkpoints is a dangling link to .*unmounted \(ENOENT\); mount the disk, correct the link, or/;
 const unreadable = /checkpoints cannot be read: EACCES: .*; make it readable, or name another --out$/;
 const alone =
   /holds step-00000002, step-00000004, but no log or configuration of a run: continue from there with --resume/;
-const best = /holds checkpoints\/best\.pt, which no run has made: move it away, or name another --out$/;
-const model = /holds config\.json, which no run has made: move it away, or name another --out$/;
+const best = /holds checkpoints\/best\.pt, which no run wrote; move it away, or name another --out$/;
+const model = /holds config\.json, which no run wrote; move it away, or name another --out$/;
 
 const table: readonly [Folder, Readonly<Record<Start, Outcome>>][] = [
   ['no folder', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
@@ -224,7 +222,7 @@ describe.each(table)('%s', (folder, outcomes) => {
     const log = before.get('log.jsonl');
     if (outcome === 0) expect(after.get('log-before-1.jsonl')).toBe(log);
     if (log === undefined) return;
-    if (outcome === 0) expect(said).toContain(`the log of before is kept as ${join(out, 'log-before-1.jsonl')}`);
+    if (outcome === 0) expect(said).toContain(`the previous log is kept as ${join(out, 'log-before-1.jsonl')}`);
     // What its checkpoint knows of: the line of a checkpoint is written after it.
     else for (const line of log.split('\n').slice(0, 1 + 4)) expect(after.get('log.jsonl')).toContain(line);
   });

@@ -95,7 +95,7 @@ it('a run that is being written is left alone', async () => {
     const { code, stderr } = place.run(['train', '--out', 'busy', ...how]);
     expect([code, stderr]).toEqual([
       1,
-      expect.stringMatching(/^busy is being written by another process; wait for its end or name another --out\n$/),
+      expect.stringMatching(/^another process is writing busy; wait until it ends, or name another --out\n$/),
     ]);
   }
   first.kill('SIGTERM');
@@ -114,7 +114,7 @@ it('a run that has saved nothing yet is resumed from its start, with its own opt
   const before = readFileSync(log, 'utf8');
   const { stdout } = run(['train', '--out', 'killed', '--resume']);
   expect(stdout).toContain('killed has no complete checkpoint: starting at step 0');
-  expect(stdout).toContain('the log of before is kept as killed/log-before-1.jsonl');
+  expect(stdout).toContain('the previous log is kept as killed/log-before-1.jsonl');
   expect(readFileSync(place.path('killed', 'log-before-1.jsonl'), 'utf8')).toBe(before);
   expect(figures('killed')).toEqual(wanted);
 });

@@ -58,7 +58,7 @@ describeBackends('model', (_, kind) => {
     const before = masters.read(wte!);
     for (const count of [0, before.length - 1, before.length + 1]) {
       expect(() => masters.write(wte!, new Float32Array(count))).toThrow(
-        `wte has ${before.length} values, not ${count}`,
+        `wte needs ${before.length} values, not ${count}`,
       );
     }
     expect(masters.read(wte!)).toEqual(before);

@@ -98,7 +98,7 @@ it('that is not there, or a folder, is refused', () => {
   expect(() => readQuestions(join(folder, 'none'))).toThrow(
     /there are no questions in .*none: run `npm run prepro hellaswag`/,
   );
-  expect(() => readQuestions(folder)).toThrow('it is not a file');
+  expect(() => readQuestions(folder)).toThrow('it is not a regular file');
 });
 
 it('does not take what the format has no room for', () => {

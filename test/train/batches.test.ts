@@ -108,12 +108,12 @@ describeBackends('batches', (_, kind) => {
     const { device, trainer } = open(1);
     using _device = device;
     const refused = (tokens: ArrayLike<number>) => expect(lossesOf(trainer.model, tokens)).rejects;
-    await refused([]).toThrow('a text of 0 tokens has no loss; give two or more');
-    await refused([1]).toThrow('a text of 1 tokens has no loss');
+    await refused([]).toThrow('a loss needs at least 2 tokens, not 0');
+    await refused([1]).toThrow('a loss needs at least 2 tokens, not 1');
     await refused([1, 61]).toThrow('the token 61 at 0, outside');
-    await refused([1, 2 ** 32 + 1]).toThrow('the text has 4294967297 at 1, which is no token');
-    await refused([1.5, 2]).toThrow('the text has 1.5 at 0');
-    await refused([1, Number.NaN]).toThrow('the text has NaN at 1');
+    await refused([1, 2 ** 32 + 1]).toThrow('token 1 of the text is 4294967297, which is not a token id');
+    await refused([1.5, 2]).toThrow('token 0 of the text is 1.5');
+    await refused([1, Number.NaN]).toThrow('token 1 of the text is NaN');
     expect(await lossesOf(trainer.model, Uint16Array.of(1, 2, 3))).toEqual(await lossesOf(trainer.model, [1, 2, 3]));
   });
 

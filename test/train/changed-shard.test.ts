@@ -55,7 +55,9 @@ it.each([
     utimesSync(path, 7, 7);
   });
   await expect(changed).rejects.toThrow(
-    new RegExp(`${shard} changed while it was being read: put back .*; stopped after ${saved} of 12 steps and saved$`),
+    new RegExp(
+      `${shard} changed while it was being read; restore it .*; stopped after ${saved} of 12 steps and saved$`,
+    ),
   );
   const { checkpoint } = newestValidCheckpoint(checkpointsFolder(place.path('changed')));
   expect(checkpoint?.manifest.step).toBe(saved);

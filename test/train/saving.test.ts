@@ -162,7 +162,7 @@ describe('a run that saves', () => {
     await train(given, { onNotice: (text) => notices.push(text) });
     expect(terminated).toHaveBeenCalledTimes(2);
     expect(notices).toEqual([
-      'step 2 was not saved, training goes on: the thread that writes checkpoints failed: out of memory',
+      'step 2 was not saved; training continues: the thread that writes checkpoints failed: out of memory',
     ]);
     const { checkpoint } = newestValidCheckpoint(checkpointsFolder(given.out!));
     expect(checkpoint?.manifest.step).toBe(4);
