@@ -172,9 +172,13 @@ export class RunLog {
       there.#waiting.push(lines);
       there.settle();
     } catch (error) {
-      // The name was free, so all of it is this attempt's; the next may find room under it.
       if (there) there.#open.close();
-      rmSync(out, { recursive: true, force: true });
+      try {
+        // The name was free, so all of it is this attempt's.
+        rmSync(out, { recursive: true, force: true });
+      } catch {
+        // What went wrong first is what the user needs to know.
+      }
       throw error;
     }
     this.#open.close();

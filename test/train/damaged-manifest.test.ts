@@ -3,7 +3,7 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { checkpointsFolder, configPath } from '../../src/runs/paths.ts';
+import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 import { parseOptions } from '../support/options.ts';
@@ -83,7 +83,9 @@ it('a warmup longer than the epoch that is trained is refused', async () => {
 it('config.json is resumed from as the run wrote it, and given with --config in any form', async () => {
   const out = place.path('edited');
   cpSync(place.path('run'), out, { recursive: true });
+  // As a run that has saved nothing yet.
   rmSync(checkpointsFolder(out), { recursive: true });
+  rmSync(logPath(out));
   const text = readFileSync(configPath(out), 'utf8');
   writeFileSync(configPath(out), text.replace('"seed": 42', '"seed": 43'));
   await expect(train({ out, resume: true })).rejects.toThrow(
