@@ -139,8 +139,10 @@ async function prepare(place: Workplace): Promise<{ targets: Target[]; restore: 
     return { result: { series, done, files, position }, notices };
   };
   const resumed: Use = () => trained({ out: run, resume: true });
+  // As a run that has saved nothing yet: only config.json is left.
   const restarted: Use = () => {
     rmSync(checkpointsFolder(run), { recursive: true });
+    rmSync(logPath(run));
     return trained({ out: run, resume: true, stopAfter: 1 });
   };
   const started: Use = () => trained({ ...parseOptions(flags), data, out: place.path('new'), stopAfter: 1 });
