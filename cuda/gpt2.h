@@ -408,7 +408,7 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
  * within a second, and graphs are freed after. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
-/* What was joined, as JSON:
+/* The communicator, as JSON:
  *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
  *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
  *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote

@@ -38,7 +38,7 @@ class Peers {
   // Maps `memory` [bytes], of the same size at every rank, into the others. All ranks call these in the same order.
   int share(gpt2_context &, void *memory, int64_t bytes, const char *function);
   int unshare(gpt2_context &, void *memory, const char *function);
-  // What guarantees that a rank that has another's word also sees the copies before it: "flushed" or "nvlink".
+  // The guarantee that a rank that has another's word also sees the copies before it: "flushed" or "nvlink".
   const char *ordering() const { return ordering_; }
   // Ends what is under way in both streams without its result, though it may be waiting for a rank that is gone.
   void abandon(cudaStream_t, cudaStream_t) const;

@@ -333,7 +333,7 @@ export interface Bindings {
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
-   * What was joined, as JSON:
+   * The communicator, as JSON:
    *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
    *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
    *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote

@@ -40,7 +40,7 @@ export interface CommunicatorDescription {
   readonly carrier: 'copies' | 'nccl' | 'loopback';
   /** Rows of what `reduceScatter` gives: each rank's part, or 1, the sum. */
   readonly parts: number;
-  /** What guarantees that copies are seen before the signal after them; "" if no copy engines are used. */
+  /** The guarantee that copies are seen before the signal after them; "" if no copy engines are used. */
   readonly ordering: 'flushed' | 'nvlink' | '';
   /** Why NCCL carries where copy engines might; else "". */
   readonly reason: string;

@@ -17,7 +17,7 @@ interface Existing {
   readonly isRun: boolean;
   /** Entries of the checkpoints folder that a run wrote. */
   readonly own: readonly string[];
-  /** What no run wrote, as paths relative to the run folder. */
+  /** Entries that no run wrote, as paths relative to the run folder. */
   readonly foreign: readonly string[];
 }
 
@@ -84,7 +84,7 @@ function examine(run: string): Existing {
   return { log, isRun, own: entries.filter(isOwnEntry), foreign };
 }
 
-/** What a file system or a desktop puts into a folder; it stays. */
+/** Entries that a file system or a desktop makes; they stay. */
 const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');
 
 function contentOf(path: string, isOwn: (path: string) => boolean): Content {
@@ -145,8 +145,8 @@ function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOTDIR' && !isLink) return undefined;
     const why = isLink ? `is a dangling link to ${readlinkSync(path)} (${code})` : `cannot be read: ${message}`;
-    const mend = isLink ? 'mount the disk, correct the link' : 'make it readable';
-    throw new Gpt2Error(`${path} ${why}; ${mend}, or name another --out`, { cause });
+    const remedy = isLink ? 'mount the disk, correct the link' : 'make it readable';
+    throw new Gpt2Error(`${path} ${why}; ${remedy}, or name another --out`, { cause });
   }
 }
 

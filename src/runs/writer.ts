@@ -148,7 +148,7 @@ export class RunLog {
     }
   }
 
-  /** What happened to the log or its folder since it was opened; undefined if it is still in place. */
+  /** The reason the log or its folder is no longer in place; undefined if it is still in place. */
   get lost(): string | undefined {
     const found = leadsTo(this.#path, this.#open.log);
     if (found === 'it') return undefined;
@@ -177,7 +177,7 @@ export class RunLog {
         // The name was free, so all of it is this attempt's.
         rmSync(out, { recursive: true, force: true });
       } catch {
-        // What went wrong first is what the user needs to know.
+        // The first error is the one the user needs to know.
       }
       throw error;
     }

@@ -1,4 +1,4 @@
-// What ranks share is gathered for a checkpoint or a hash: of ranks that part meanwhile, neither is made. Each rank is a process on
+// Gathers ranks' parts for a checkpoint or a hash: if a rank ends before it gave its part, neither is made. Each rank is a process on
 // the CPU, and on GPUs where there are two.
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
@@ -8,9 +8,9 @@ import { type Circumstances, gpuCount, together } from '../support/collectives.t
 import { manifestFields, temporaryFolders } from './trained-model.ts';
 
 describe.each([
-  ['cpu', 2],
-  ['cuda', gpuCount],
-] as const)('ranks on %s', (kind, devices) => {
+  ['cpu', 'cpu', 2],
+  ['cuda (needs two GPUs)', 'cuda', gpuCount],
+] as const)('ranks on %s', (_, kind, devices) => {
   const temporaryFolder = temporaryFolders();
 
   /** The folder of checkpoints after it, and what each rank answered. */

@@ -16,7 +16,7 @@ export class FileServer {
   sent = 0;
   /** How ranges are answered; `blind` to If-Range. */
   ranges: 'right' | 'ignored' | 'shifted' | 'refused' | 'blind' = 'right';
-  /** What tells one content from another. */
+  /** The validator that identifies a content. */
   validator: 'etag' | 'last-modified' | 'weak' = 'etag';
   /** Answers with this status instead. */
   refusal: number | undefined;
@@ -69,7 +69,7 @@ export class FileServer {
   }
 }
 
-/** Of contents that are different, different ones; a weak ETag is the same for all. */
+/** Different contents have different ones; a weak ETag is the same for all. */
 function validatorsOf(content: Buffer, kind: FileServer['validator']): Record<string, string> {
   if (kind === 'weak') return { etag: 'W/"any"' };
   const hash = createHash('sha256').update(content).digest();

@@ -27,7 +27,7 @@ it('finds this machine fit to train, line by line and as JSON', () => {
   );
 });
 
-it('says what mends a library that is not there, is none, or lacks functions', () => {
+it('says how to fix a library that is missing, invalid, or lacks functions', () => {
   writeFileSync(place.path('cpu-text.so'), 'no library');
   writeFileSync(place.path('part.c'), `int gpt2_abi_version(void) { return ${abiVersion}; }`);
   execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('cpu-part.so'), place.path('part.c')]);

@@ -17,7 +17,7 @@ import { Workplace } from '../support/cli.ts';
 import { parseOptions } from '../support/options.ts';
 import { Random } from '../support/tensors.ts';
 
-/** What came of the changes of one file. */
+/** The results of the changes to one file. */
 export interface FileReport {
   readonly file: string;
   readonly bytes: number;

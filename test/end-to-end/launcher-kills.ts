@@ -60,7 +60,7 @@ const ranksWith = (token: string): number[] =>
     .map(Number)
     .filter((pid) => {
       const environment = wordsOf(pid, 'environ');
-      // What a rank starts inherits its environment.
+      // Children of a rank inherit its environment.
       return (
         [`GPT2_JOB_TOKEN=${token}`, 'GPT2_LAUNCHED=1'].every((word) => environment.includes(word)) &&
         wordsOf(pid, 'cmdline').includes('train')

@@ -57,7 +57,7 @@ describe('of a save that was killed while it removed what is not kept', () => {
 
 describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk ? ` (${noSmallDisk})` : ''}`, () => {
   it('is told once and costs no save', () => {
-    // What is mounted on cannot be removed, by nobody.
+    // A mount point cannot be removed by anyone.
     const { code, stdout, stderr } = onSmallDisk(
       place.path('disk'),
       64,

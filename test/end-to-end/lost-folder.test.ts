@@ -38,7 +38,7 @@ afterEach(() => {
 
 const removed = 'removed or moved';
 const replaced = 'replaced by another file';
-/** What is done to a run, what the run says was done, and what stands in its place afterwards. */
+/** An action on a run, what the run reports, and what stands in its place afterwards. */
 const cases: [string, (out: string) => void, string, (out: string) => void][] = [
   [
     'its folder removed',

@@ -13,9 +13,9 @@ import { Random } from '../support/tensors.ts';
 
 export interface RankKillReport {
   readonly kills: number;
-  /** Of checkpoints, over all jobs. */
+  /** Complete checkpoints, over all jobs. */
   readonly whole: number;
-  /** Of these, those that are not what the job left alone has at that step. */
+  /** Those that differ from the uninterrupted job's at that step. */
   readonly different: number;
   /** How the other rank ended, "1" or "SIGKILL", and how often. */
   readonly ends: Readonly<Record<string, number>>;

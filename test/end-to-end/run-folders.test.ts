@@ -1,4 +1,4 @@
-// What train does with a folder that is there already, by how it is started and what stands there: a run goes on or begins
+// Tests what train does with an existing folder, by how it is started and what stands there: a run goes on or begins
 // anew, or is refused in one line and nothing is touched. Nothing goes that no run has made, and no line of a log.
 import {
   chmodSync,
@@ -39,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-/** What may stand at --out, made there. */
+/** Makes each kind of folder that may stand at --out. */
 const folders = {
   'no folder': () => {},
   'empty folder': (out: string) => void mkdirSync(out),
@@ -98,7 +98,7 @@ const starts: Readonly<Record<Start, (out: string) => TrainOptions>> = {
   plain: (out) => ({ ...given, out }),
 };
 
-/** What comes of it: the step that the run begins at, or why it is refused. */
+/** The expected outcome: the step that the run begins at, or why it is refused. */
 type Outcome = number | RegExp;
 const none = /^there is no run to resume in /;
 const isRun = /already holds a run: continue it with --resume, replace it with --overwrite, or name another --out$/;
@@ -159,7 +159,7 @@ function contents(folder: string, path = '.'): Map<string, string> {
   return new Map([[path, 'folder'], ...names.flatMap((name) => [...contents(folder, join(path, name))])]);
 }
 
-/** What a run that begins anew may take away. */
+/** Files that a new run may remove. */
 const isOfRuns = (path: string) => /^(log\.jsonl|config\.json|checkpoints\/step-\d{8}(\/.*)?)$/.test(path);
 
 /** Notes of the user, where a folder can have them. */

@@ -78,7 +78,7 @@ function missing(kind: LibraryKind, kernels: string): string | undefined {
   return `recorded with ${recorded[kind]}, here is ${toolchain}`;
 }
 
-/** What bits depend on besides the source. */
+/** The toolchain: bits depend on it as well as on the source. */
 function toolchainOf(kind: LibraryKind): string {
   const version = (command: string, ...args: string[]) => execFileSync(command, args, { encoding: 'utf8' }).trim();
   if (kind === 'cpu') {

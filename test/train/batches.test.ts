@@ -20,7 +20,7 @@ const withToken = (token: number) => {
   return changed;
 };
 
-/** Of JavaScript nothing is known: some are no Batch. */
+/** JavaScript callers are not type-checked: some values are no Batch. */
 const wrong: [string, unknown, string][] = [
   ['one input too many', { inputs: longer(inputs, 1), targets }, `inputs must be ${batch} x ${sequence} = ${count}`],
   ['two batches at once', { inputs: longer(inputs, count), targets: longer(targets, count) }, `not ${2 * count}`],
