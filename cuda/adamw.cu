@@ -2,7 +2,7 @@
 // parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
 #include "common/device.cuh"
 #include "runtime/checks.h"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

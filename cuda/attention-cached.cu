@@ -4,7 +4,7 @@
 // token, which is what the kernel is tuned for, the block itself puts the token's key and value into the cache; for
 // several an own kernel does so before.
 #include "common/device.cuh"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

@@ -4,7 +4,7 @@
 
 #include "common/tensor-cores.h"
 #include "runtime/checks.h"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

@@ -4,7 +4,8 @@
 
 #include "common/device.cuh"
 #include "common/tensor-cores.h"
-#include "runtime/ops.h"
+#include "runtime/classifier.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

@@ -20,7 +20,7 @@
 #include "runtime/cuda-context.h"
 #include "runtime/nccl.h"
 #include "runtime/peers.h"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 using gpt2::Check;
 using gpt2::cuda;

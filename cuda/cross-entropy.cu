@@ -3,7 +3,7 @@
 // bf16 at GPT-2's vocabulary, two rows on an H100's SM), so device memory sees each logit read once and written once. From
 // L2 the second sweep came as a third pass over memory: the rows under way are as large as L2.
 #include "common/device.cuh"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

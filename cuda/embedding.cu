@@ -6,7 +6,7 @@
 
 #include "common/device.cuh"
 #include "runtime/checks.h"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

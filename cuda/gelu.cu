@@ -1,7 +1,7 @@
 // GELU (Hendrycks and Gimpel 2016) in its tanh form, forward and backward. Memory-bound: one pass over its tensors.
 // Training uses the forms that lie in the matmuls' epilogues (matmul.cuh, sm90/product-finisher.cuh).
 #include "common/elementwise.cuh"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

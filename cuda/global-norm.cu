@@ -2,7 +2,7 @@
 // parameters, 6,000 for 1.5B) are summed in fp32, threads and blocks in double, so the result depends on the gradients alone.
 #include "collectives.h"
 #include "common/device.cuh"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

@@ -3,7 +3,7 @@
 // its lanes keep the sums of dweight and dbias for their columns; blocks leave partial sums that a second kernel adds in order.
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

@@ -1,7 +1,7 @@
 // The linear layer's directions, each as one product (matmul.cuh), by the kernel that takes its dtype and sizes.
 #include "common/partial-sums.cuh"
 #include "common/tensor-cores.h"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

@@ -1,6 +1,6 @@
 // The residual sum. Training uses the form that lies in the matmuls' epilogues (matmul.cuh, sm90/product-*.cuh).
 #include "common/elementwise.cuh"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

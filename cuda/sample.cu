@@ -7,7 +7,7 @@
 // kernel's blocks all work out for themselves what the one before it found.
 #include "common/device.cuh"
 #include "common/splitmix.h"
-#include "runtime/ops.h"
+#include "runtime/ops.generated.h"
 
 namespace gpt2 {
 

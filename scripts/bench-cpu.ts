@@ -34,7 +34,7 @@ import {
 } from '../src/index.ts';
 import { paddedVocabularySize } from '../src/model/config.ts';
 import { allocateTensor } from '../src/native/buffer.ts';
-import { matmulForward, matmulScratch } from '../src/ops/matmul.ts';
+import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
 import { packageRoot } from '../src/package-root.ts';
 
 const B = 4;
@@ -192,14 +192,14 @@ async function profile(device: Device, step: () => Promise<{ ms: number }>) {
 /** The best rate of the library's own matmul on a square that leaves packing and edges no weight, in GFLOP/s. */
 function squareMatmulGflops(): number {
   using device = Device.open({ kind: 'cpu' });
-  device.reserveWorkspace(matmulScratch(device, { N: square, C: square, O: square }));
+  device.reserveWorkspace(matmulScratch(device, { N: square, C: square, O: square, gradients: true }));
   const [out, input, weight] = ['out', 'input', 'weight'].map((name) =>
     allocateTensor(device, name, 'fp32', [square, square]),
   ) as [never, never, never];
   let best = 0;
   for (let i = 0; i < squareRuns; i++) {
     const begin = performance.now();
-    matmulForward(device, { out, input, weight, bias: null });
+    matmulForward(device, { out, in: input, weight, bias: null });
     best = Math.max(best, (2 * square ** 3) / (performance.now() - begin) / 1e6);
   }
   return round(best, 1);

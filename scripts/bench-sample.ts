@@ -18,11 +18,14 @@ import {
 } from '../src/index.ts';
 import { decode } from '../src/model/decode.ts';
 import { parameterBytes } from '../src/model/parameters.ts';
-import { attentionCachedForward } from '../src/ops/attention-cached.ts';
-import { embeddingAtForward } from '../src/ops/embedding.ts';
-import { layernormMatmulForward, layernormMatmulGeluForward } from '../src/ops/layernorm-matmul.ts';
-import { matmulResidualForward } from '../src/ops/matmul.ts';
-import { sample } from '../src/ops/sample.ts';
+import {
+  attentionCachedForward,
+  embeddingAtForward,
+  layernormMatmulForward,
+  layernormMatmulGeluForward,
+  matmulResidualForward,
+  sample,
+} from '../src/ops/ops.generated.ts';
 import { readOption } from '../src/train/options.ts';
 
 const { values: flags } = parseArgs({
@@ -51,7 +54,7 @@ async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: stri
   const logits = whole.logits.view([1, whole.logits.shape.at(-1)!]);
   const choose = (choice: object) => () => {
     const chosen = { temperature: 0.8, topK: 0, topP: 1, ...choice };
-    sample(device, { ...cache, logits, vocabulary: config.vocabularySize, ...chosen });
+    sample(device, { ...cache, logits, V: config.vocabularySize, ...chosen });
   };
   const once = { calls: 1, least: 5 };
   // Choices move the text on: few of them.
@@ -61,14 +64,14 @@ async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: stri
     {
       name: 'embedding',
       ...once,
-      run: () => embeddingAtForward(device, { out: input, ...cache, wte, wpe, vocabulary: config.vocabularySize }),
+      run: () => embeddingAtForward(device, { out: input, ...cache, wte, wpe, V: config.vocabularySize }),
     },
     {
       name: 'layernorm + qkv',
       ...perLayer,
       run: each((index) => {
         const { ln1w: normWeight, ln1b: normBias, qkvw: weight, qkvb: bias } = weights.layer(index);
-        layernormMatmulForward(device, { out: layers[index]!.qkv, input, normWeight, normBias, weight, bias });
+        layernormMatmulForward(device, { out: layers[index]!.qkv, in: input, normWeight, normBias, weight, bias });
       }),
     },
     {
@@ -85,7 +88,7 @@ async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: stri
       run: each((index) => {
         const { attprojw: weight, attprojb: bias } = weights.layer(index);
         const { residual2: out, attention } = layers[index]!;
-        matmulResidualForward(device, { out, input: attention, weight, bias, residual: input });
+        matmulResidualForward(device, { out, in: attention, weight, bias, residual: input });
       }),
     },
     {
@@ -94,7 +97,7 @@ async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: stri
       run: each((index) => {
         const { ln2w: normWeight, ln2b: normBias, fcw: weight, fcb: bias } = weights.layer(index);
         const { gelu: out, fc: pre } = layers[index]!;
-        layernormMatmulGeluForward(device, { out, pre, input, normWeight, normBias, weight, bias });
+        layernormMatmulGeluForward(device, { out, pre, in: input, normWeight, normBias, weight, bias });
       }),
     },
     {
@@ -103,7 +106,7 @@ async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: stri
       run: each((index) => {
         const { fcprojw: weight, fcprojb: bias } = weights.layer(index);
         const { residual3: out, gelu } = layers[index]!;
-        matmulResidualForward(device, { out, input: gelu, weight, bias, residual: input });
+        matmulResidualForward(device, { out, in: gelu, weight, bias, residual: input });
       }),
     },
     {
@@ -112,7 +115,7 @@ async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: stri
       run: () => {
         const norm = { normWeight: weights.get('lnfw'), normBias: weights.get('lnfb') };
         const rows = input.view([1, config.channels]);
-        layernormMatmulForward(device, { out: logits, input: rows, ...norm, weight: wte, bias: null });
+        layernormMatmulForward(device, { out: logits, in: rows, ...norm, weight: wte, bias: null });
       },
     },
     { name: 'sample, temperature 0', ...few, run: choose({ temperature: 0 }) },

@@ -2,7 +2,7 @@
 import { fromBf16 } from '../src/checkpoint/half-floats.ts';
 import type { ActivationSet } from '../src/model/activations.ts';
 import type { Model } from '../src/model/model.ts';
-import { matmulForward } from '../src/ops/matmul.ts';
+import { matmulForward } from '../src/ops/ops.generated.ts';
 
 /** [V], on the host. Run `forward` before. */
 export function logitsAt({ device, config, weights }: Model, batch: ActivationSet, position: number): Float32Array {
@@ -12,7 +12,7 @@ export function logitsAt({ device, config, weights }: Model, batch: ActivationSe
   const row = logits.view([1, padded]);
   matmulForward(device, {
     out: row,
-    input: lnf.view([1, width], position * width),
+    in: lnf.view([1, width], position * width),
     weight: weights.get('wte'),
     bias: null,
   });

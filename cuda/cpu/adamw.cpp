@@ -1,21 +1,26 @@
-// AdamW with decoupled weight decay: one pass that reads weight, m, v, gradient and writes weight, m, v.
+// AdamW with decoupled weight decay: one pass that reads master, m, v, gradient and writes master, m, v.
 #include <cmath>
+#include <cstring>
 
+#include "../gpt2.h"
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
 
-void adamw(Task task, float *weight, float *m, float *v, const float *gradient, int64_t count, float learning_rate,
-           float beta1_correction, float beta2_correction, float clip, float beta1, float beta2, float eps,
-           float weight_decay) {
+void adamw(Task task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
+           int64_t count, float beta1, float beta2, float eps, float weight_decay) {
+  if (step[GPT2_STEP_UPDATED] == 0) return;
+  const float learning_rate = step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
+  const float beta1_correction = step[GPT2_STEP_BETA1_CORRECTION], beta2_correction = step[GPT2_STEP_BETA2_CORRECTION];
 #pragma omp parallel for simd num_threads(task.threads)
   for (int64_t i = 0; i < count; i++) {
     const float g = gradient[i] * clip;
     m[i] = beta1 * m[i] + (1.0f - beta1) * g;
     v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
     const float update = (m[i] / beta1_correction) / (std::sqrt(v[i] / beta2_correction) + eps);
-    weight[i] -= learning_rate * (update + weight_decay * weight[i]);
+    master[i] -= learning_rate * (update + weight_decay * master[i]);
   }
+  if (weight != master) std::memcpy(weight, master, static_cast<size_t>(count) * sizeof(float));
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -49,7 +49,7 @@ int64_t scratch_of_thread(int T, int HS) { return 2 * static_cast<int64_t>(T) * 
 
 }  // namespace
 
-int64_t attention_scratch(int threads, int T, int HS) { return threads * scratch_of_thread(T, HS); }
+int64_t attention_scratch(int threads, int, int T, int C, int NH) { return threads * scratch_of_thread(T, C / NH); }
 
 void attention_forward(Task task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH) {
   const int HS = C / NH;

@@ -2,8 +2,6 @@
 // is tested without a GPU. Every rank gives its numbers to rank 0, which takes them in the order of ranks, whoever is
 // ready first, and hands back what came of it; a chunk at a time, so that nothing is allocated. Each collective begins
 // with what it is, so that ranks that have come apart find out.
-#include "collectives.h"
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -12,7 +10,9 @@
 
 #include "../runtime/checks.h"
 #include "../runtime/loopback.h"
-#include "../runtime/ops.h"
+#include "../runtime/ops.generated.h"
+#include "context.h"
+#include "finish-norm.h"
 
 using gpt2::Check;
 using gpt2::fail;
@@ -211,11 +211,23 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
   return own.loopback->tell(context, in, out, static_cast<size_t>(count) * sizeof(float), function);
 }
 
-int sum_over_ranks(gpt2_context &context, double &value, gpt2_communicator &own) {
+int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
+                         gpt2_communicator &own, int64_t matrix_count, int64_t vector_count, int parts,
+                         float max_norm) {
+  float *sum = static_cast<float *>(matrices);
+  for (int part = 1; part < parts; part++) {
+    const float *row = sum + part * matrix_count;
+    for (int64_t i = 0; i < matrix_count; i++) sum[i] += row[i];
+  }
+  const CpuContext &device = cpu(context);
+  const Task task{device.threads, static_cast<float *>(context.workspace)};
+  const double part = device.kernels->square_sum(task, sum, matrix_count);
   // A double takes two floats.
-  if (const int status = all_gather(context, own.parts.data(), &value, own, 2, GPT2_FP32)) return status;
-  value = 0;
-  for (const double part : own.parts) value += part;
+  if (const int status = all_gather(context, own.parts.data(), &part, own, 2, GPT2_FP32)) return status;
+  double squares = 0;
+  for (const double of_rank : own.parts) squares += of_rank;
+  squares += device.kernels->square_sum(task, vectors, vector_count);
+  finish_norm(step, squares, max_norm);
   return GPT2_OK;
 }
 

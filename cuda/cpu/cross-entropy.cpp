@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../gpt2.h"
 #include "kernels.h"
 #include "math.h"
 
@@ -49,6 +50,12 @@ void cross_entropy(Task task, float *losses, float *dlogits, const float *logits
     for (int j = V; j < Vp; j++) d[j] = 0;
     d[target] = at_target * dloss;
   }
+}
+
+void loss_sum(Task, float *step, const float *losses, int N, float scale, bool accumulate) {
+  double sum = 0;
+  for (int n = 0; n < N; n++) sum += losses[n];
+  step[GPT2_STEP_LOSS] = static_cast<float>((accumulate ? step[GPT2_STEP_LOSS] : 0) + sum * scale);
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -8,7 +8,7 @@
 namespace gpt2::GPT2_PATH {
 
 void embedding_forward(Task task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
-                       int C) {
+                       int C, int) {
 #pragma omp parallel for num_threads(task.threads)
   for (int row = 0; row < B * T; row++) {
     const float *token = wte + static_cast<size_t>(tokens[row]) * C;
@@ -36,7 +36,7 @@ void embedding_at_forward(Task task, float *out, const int32_t *tokens, const in
 }
 
 void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
-                        int C, bool accumulate) {
+                        int C, int, bool accumulate) {
   // 64 floats are four cache lines: wide enough to stream, narrow enough to share C = 768 among threads.
   const int slab = 64;
 #pragma omp parallel for num_threads(task.threads)
@@ -58,5 +58,7 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
     }
   }
 }
+
+int64_t embedding_scratch(int, int, int, int, int) { return 0; }
 
 }  // namespace gpt2::GPT2_PATH

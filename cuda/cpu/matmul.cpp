@@ -254,7 +254,26 @@ void matmul_backward_weight(Task task, float *dweight, float *dbias, const float
   if (dbias) column_sums(task, dbias, dout, N, O, accumulate);
 }
 
-int64_t matmul_scratch(int threads, int N, int C, int O) {
+void matmul_gelu_forward(Task task, float *out, float *pre, const float *in, const float *weight, const float *bias,
+                         int N, int C, int O) {
+  matmul_forward(task, pre, in, weight, bias, N, C, O);
+  gelu_forward(task, out, pre, static_cast<int64_t>(N) * O);
+}
+
+void matmul_residual_forward(Task task, float *out, const float *in, const float *weight, const float *bias,
+                             const float *residual, int N, int C, int O) {
+  matmul_forward(task, out, in, weight, bias, N, C, O);
+  residual_forward(task, out, residual, out, static_cast<int64_t>(N) * O);
+}
+
+void matmul_gelu_backward_input(Task task, float *din, const float *dout, const float *weight, const float *pre, int N,
+                                int C, int O) {
+  matmul_backward_input(task, din, dout, weight, N, C, O);
+  gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C);
+}
+
+// Enough for every direction, with or without the weight gradient.
+int64_t matmul_scratch(int threads, int N, int C, int O, bool) {
   return std::max({product_scratch(threads, N, O), product_scratch(threads, N, C), product_scratch(threads, O, C)});
 }
 

@@ -80,7 +80,7 @@ int choose(uint32_t *weights, const float *logits, int V, float temperature, int
 
 }  // namespace
 
-int64_t sample_scratch(int B, int V) { return static_cast<int64_t>(B) * V; }
+int64_t sample_scratch(int, int B, int V) { return static_cast<int64_t>(B) * V; }
 
 void sample(Task task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
             int V, int Vp, float temperature, int top_k, float top_p) {

@@ -1,5 +1,7 @@
 // gpt2_classifier by the ops it consists of: where a library has nothing better, and what something better is held to.
-#include "ops.h"
+#include "classifier.h"
+
+#include "ops.generated.h"
 
 namespace gpt2::ops {
 

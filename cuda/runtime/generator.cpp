@@ -86,14 +86,3 @@ int gpt2_generator_normal(gpt2_generator *generator, float *normals, int64_t cou
   }
   return GPT2_OK;
 }
-
-int gpt2_generator_shuffle(gpt2_generator *generator, int32_t *values, int64_t count) {
-  if (!generator || (!values && count > 0) || count < 0) return GPT2_INVALID_ARGUMENT;
-  for (int64_t i = count - 1; i > 0; i--) {
-    const int64_t j = generator->draw() % static_cast<uint64_t>(i + 1);
-    const int32_t value = values[i];
-    values[i] = values[j];
-    values[j] = value;
-  }
-  return GPT2_OK;
-}

@@ -2,14 +2,24 @@
 // calls it, and the operations and bytes that it cannot do without. Gradients are overwritten, as in a first micro-batch.
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
-import { adamw } from '../ops/adamw.ts';
-import { attentionBackward, attentionForward } from '../ops/attention.ts';
-import { classifier } from '../ops/classifier.ts';
-import { lossSum } from '../ops/cross-entropy.ts';
-import { embeddingBackward, embeddingForward } from '../ops/embedding.ts';
-import { globalNorm } from '../ops/global-norm.ts';
-import { layernormBackward, layernormForward } from '../ops/layernorm.ts';
-import * as matmul from '../ops/matmul.ts';
+import {
+  adamw,
+  attentionBackward,
+  attentionForward,
+  classifier,
+  embeddingBackward,
+  embeddingForward,
+  globalNorm,
+  layernormBackward,
+  layernormForward,
+  lossSum,
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  matmulGeluBackwardInput,
+  matmulGeluForward,
+  matmulResidualForward,
+} from '../ops/ops.generated.ts';
 import type { Trainer } from '../train/trainer.ts';
 import { timeOnDevice } from './timing.ts';
 
@@ -102,7 +112,7 @@ function casesOf(
   });
   const weightGradient = (name: string, dweight: Tensor, dbias: Tensor, dout: Tensor, input: Tensor): Case =>
     linear(name, dout, input, dweight, () =>
-      matmul.matmulBackwardWeight(device, { dweight, dbias, dout, input, accumulate: false }),
+      matmulBackwardWeight(device, { dweight, dbias, dout, in: input, accumulate: false }),
     );
 
   return [
@@ -110,7 +120,7 @@ function casesOf(
       name: 'embedding forward',
       calls: accumulation,
       moves: [embedded, embedded],
-      run: () => embeddingForward(device, { out: embedded, tokens, wte, wpe, vocabulary }),
+      run: () => embeddingForward(device, { out: embedded, tokens, wte, wpe, V: vocabulary }),
     },
     {
       name: 'layernorm forward',
@@ -121,13 +131,13 @@ function casesOf(
           out: layer.ln1,
           mean: layer.ln1Mean,
           rstd: layer.ln1Rstd,
-          input: embedded,
+          in: embedded,
           weight: w.ln1w,
           bias: w.ln1b,
         }),
     },
     linear('qkv forward', layer.qkv, layer.ln1, w.qkvw, () =>
-      matmul.matmulForward(device, { out: layer.qkv, input: layer.ln1, weight: w.qkvw, bias: w.qkvb }),
+      matmulForward(device, { out: layer.qkv, in: layer.ln1, weight: w.qkvw, bias: w.qkvb }),
     ),
     {
       name: 'attention forward',
@@ -142,9 +152,9 @@ function casesOf(
       layer.attention,
       w.attprojw,
       () =>
-        matmul.matmulResidualForward(device, {
+        matmulResidualForward(device, {
           out: layer.residual2,
-          input: layer.attention,
+          in: layer.attention,
           weight: w.attprojw,
           bias: w.attprojb,
           residual: embedded,
@@ -157,10 +167,10 @@ function casesOf(
       layer.ln2,
       w.fcw,
       () =>
-        matmul.matmulGeluForward(device, {
+        matmulGeluForward(device, {
           out: layer.gelu,
           pre: layer.fc,
-          input: layer.ln2,
+          in: layer.ln2,
           weight: w.fcw,
           bias: w.fcb,
         }),
@@ -172,9 +182,9 @@ function casesOf(
       layer.gelu,
       w.fcprojw,
       () =>
-        matmul.matmulResidualForward(device, {
+        matmulResidualForward(device, {
           out: layer.residual3,
-          input: layer.gelu,
+          in: layer.gelu,
           weight: w.fcprojw,
           bias: w.fcprojb,
           residual: layer.residual2,
@@ -189,13 +199,13 @@ function casesOf(
       run: () =>
         classifier(device, {
           losses: chunk(losses),
-          dinput: chunk(dbranch),
+          din: chunk(dbranch),
           dweight: gradients.get('wte'),
           logits,
-          input: chunk(lnf),
+          in: chunk(lnf),
           weight: wte,
           targets: chunk(targets),
-          vocabulary,
+          V: vocabulary,
           dloss: 1 / N,
           accumulate: false,
         }),
@@ -207,12 +217,12 @@ function casesOf(
       // Not in place, as in the step, so that repeating it does not let the sums grow.
       run: () =>
         layernormBackward(device, {
-          dinput: apart,
+          din: apart,
           dweight: gradients.get('lnfw'),
           dbias: gradients.get('lnfb'),
           dout: dbranch,
           dresidual,
-          input: lnf,
+          in: lnf,
           weight: weights.get('lnfw'),
           mean: lnfMean,
           rstd: lnfRstd,
@@ -225,16 +235,16 @@ function casesOf(
       dfc,
       dresidual,
       w.fcprojw,
-      () => matmul.matmulGeluBackwardInput(device, { dinput: dfc, dout: dresidual, weight: w.fcprojw, pre: layer.fc }),
+      () => matmulGeluBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: layer.fc }),
       [layer.fc],
     ),
     weightGradient('fc backward weight', d.fcw, d.fcb, dfc, layer.ln2),
     linear('fc backward input', dbranch, dfc, w.fcw, () =>
-      matmul.matmulBackwardInput(device, { dinput: dbranch, dout: dfc, weight: w.fcw }),
+      matmulBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw }),
     ),
     weightGradient('attproj backward weight', d.attprojw, d.attprojb, dresidual, layer.attention),
     linear('attproj backward input', dbranch, dresidual, w.attprojw, () =>
-      matmul.matmulBackwardInput(device, { dinput: dbranch, dout: dresidual, weight: w.attprojw }),
+      matmulBackwardInput(device, { din: dbranch, dout: dresidual, weight: w.attprojw }),
     ),
     {
       name: 'attention backward',
@@ -246,7 +256,7 @@ function casesOf(
     },
     weightGradient('qkv backward weight', d.qkvw, d.qkvb, dqkv, layer.ln1),
     linear('qkv backward input', dbranch, dqkv, w.qkvw, () =>
-      matmul.matmulBackwardInput(device, { dinput: dbranch, dout: dqkv, weight: w.qkvw }),
+      matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw }),
     ),
     {
       name: 'embedding backward',
@@ -258,7 +268,7 @@ function casesOf(
           dwpe: gradients.get('wpe'),
           dout: dresidual,
           tokens,
-          vocabulary,
+          V: vocabulary,
           accumulate: false,
         }),
     },

@@ -1,7 +1,7 @@
 // What this device reaches at best in two things that everything else is measured by: copying, and a large matmul of ours.
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import { matmulForward, matmulScratch } from '../ops/matmul.ts';
+import { matmulForward, matmulScratch } from '../ops/ops.generated.ts';
 import { timeOnDevice } from './timing.ts';
 
 export interface Peaks {
@@ -31,8 +31,12 @@ export async function measurePeaks(device: Device): Promise<Peaks> {
   const [out, input, weight] = matrices as [Tensor, Tensor, Tensor];
   fillRandom(input);
   fillRandom(weight);
-  device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size }));
-  const matmulTime = await timeOnDevice(device, () => matmulForward(device, { out, input, weight, bias: null }), least);
+  device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
+  const matmulTime = await timeOnDevice(
+    device,
+    () => matmulForward(device, { out, in: input, weight, bias: null }),
+    least,
+  );
   for (const { buffer } of matrices) buffer.close();
   return {
     copyBytesPerSecond: (2 * bytes * 1000) / copyTime,

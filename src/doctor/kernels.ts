@@ -4,19 +4,41 @@ import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type ElementType, type Tensor } from '../native/buffer.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import type { LibraryKind } from '../native/library.ts';
-import { adamw } from '../ops/adamw.ts';
-import { attentionBackward, attentionForward, attentionScratch } from '../ops/attention.ts';
-import { attentionCachedForward, attentionCachedScratch } from '../ops/attention-cached.ts';
-import { classifier, classifierScratch } from '../ops/classifier.ts';
-import { crossEntropy, lossSum } from '../ops/cross-entropy.ts';
-import { embeddingBackward, embeddingForward, embeddingScratch } from '../ops/embedding.ts';
-import { geluBackward, geluForward } from '../ops/gelu.ts';
-import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
-import { layernormBackward, layernormForward, layernormScratch } from '../ops/layernorm.ts';
-import { layernormMatmulForward, layernormMatmulGeluForward, layernormMatmulScratch } from '../ops/layernorm-matmul.ts';
-import * as matmul from '../ops/matmul.ts';
-import { residualForward } from '../ops/residual.ts';
-import { sample, sampleScratch } from '../ops/sample.ts';
+import {
+  adamw,
+  attentionBackward,
+  attentionCachedForward,
+  attentionCachedScratch,
+  attentionForward,
+  attentionScratch,
+  classifier,
+  classifierScratch,
+  crossEntropy,
+  embeddingBackward,
+  embeddingForward,
+  embeddingScratch,
+  geluBackward,
+  geluForward,
+  globalNorm,
+  globalNormScratch,
+  layernormBackward,
+  layernormForward,
+  layernormMatmulForward,
+  layernormMatmulGeluForward,
+  layernormMatmulScratch,
+  layernormScratch,
+  lossSum,
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  matmulGeluBackwardInput,
+  matmulGeluForward,
+  matmulResidualForward,
+  matmulScratch,
+  residualForward,
+  sample,
+  sampleScratch,
+} from '../ops/ops.generated.ts';
 import { isInstalled } from '../package-root.ts';
 import { type Check, failed, ok } from './check.ts';
 
@@ -94,12 +116,12 @@ function familiesOf(device: Device): Family[] {
     Math.max(
       embeddingScratch(device, { B, T, C, V }),
       layernormScratch(device, { N, C }),
-      matmul.matmulScratch(device, { N, C, O: 3 * C }),
+      matmulScratch(device, { N, C, O: 3 * C, gradients: true }),
       attentionScratch(device, { B, T, C, NH }),
       layernormMatmulScratch(device, { N, C, O: C }),
       attentionCachedScratch(device, { S: T }),
       sampleScratch(device, { B, V }),
-      classifierScratch(device, { N, C, Vp }),
+      classifierScratch(device, { N, C, Vp, gradients: true }),
       globalNormScratch(device, { matrixCount: C * C, vectorCount: C }),
     ),
   );
@@ -138,29 +160,29 @@ function familiesOf(device: Device): Family[] {
       name: 'embedding',
       outputs: [y, dwpe],
       run: () => {
-        embeddingForward(device, { out: y, tokens, wte, wpe, vocabulary: V });
-        embeddingBackward(device, { dwte, dwpe, dout: d, tokens, vocabulary: V, accumulate });
+        embeddingForward(device, { out: y, tokens, wte, wpe, V: V });
+        embeddingBackward(device, { dwte, dwpe, dout: d, tokens, V: V, accumulate });
       },
     },
     {
       name: 'layernorm',
       outputs: [y, mean, rstd, din, dln, dbias],
       run: () => {
-        layernormForward(device, { out: y, mean, rstd, input: x, weight: ln, bias });
-        const saved = { input: x, weight: ln, mean, rstd };
-        layernormBackward(device, { dinput: din, dweight: dln, dbias, dout: d, dresidual: null, ...saved, accumulate });
+        layernormForward(device, { out: y, mean, rstd, in: x, weight: ln, bias });
+        const saved = { in: x, weight: ln, mean, rstd };
+        layernormBackward(device, { din: din, dweight: dln, dbias, dout: d, dresidual: null, ...saved, accumulate });
       },
     },
     {
       name: 'matmul',
       outputs: [y, pre, gelu, din, dweight, dbias],
       run: () => {
-        matmul.matmulForward(device, { out: y, input: x, weight, bias });
-        matmul.matmulResidualForward(device, { out: y, input: x, weight, bias, residual: d });
-        matmul.matmulGeluForward(device, { out: gelu, pre, input: x, weight, bias });
-        matmul.matmulBackwardInput(device, { dinput: din, dout: d, weight });
-        matmul.matmulGeluBackwardInput(device, { dinput: din, dout: d, weight, pre });
-        matmul.matmulBackwardWeight(device, { dweight, dbias, dout: d, input: x, accumulate });
+        matmulForward(device, { out: y, in: x, weight, bias });
+        matmulResidualForward(device, { out: y, in: x, weight, bias, residual: d });
+        matmulGeluForward(device, { out: gelu, pre, in: x, weight, bias });
+        matmulBackwardInput(device, { din: din, dout: d, weight });
+        matmulGeluBackwardInput(device, { din: din, dout: d, weight, pre });
+        matmulBackwardWeight(device, { dweight, dbias, dout: d, in: x, accumulate });
       },
     },
     {
@@ -175,7 +197,7 @@ function familiesOf(device: Device): Family[] {
       name: 'layernorm-matmul',
       outputs: [y, pre, gelu],
       run: () => {
-        const normed = { input: x, normWeight: ln, normBias: bias, weight, bias };
+        const normed = { in: x, normWeight: ln, normBias: bias, weight, bias };
         layernormMatmulForward(device, { out: y, ...normed });
         layernormMatmulGeluForward(device, { out: gelu, pre, ...normed });
       },
@@ -194,7 +216,7 @@ function familiesOf(device: Device): Family[] {
       run: () => {
         positions.write(new Int32Array(B));
         const choice = { temperature: 1, topK: 10, topP: 0.9 };
-        sample(device, { tokens: texts, positions, seeds, logits: logits.view([B, Vp]), vocabulary: V, ...choice });
+        sample(device, { tokens: texts, positions, seeds, logits: logits.view([B, Vp]), V: V, ...choice });
         const chosen = Array.from({ length: B }, (_, b) => (texts.read() as Int32Array)[b * (T + 1) + 1]!);
         if (!chosen.every((id) => id >= 0 && id < V)) throw new Gpt2Error(`the choices ${chosen}`);
       },
@@ -203,8 +225,8 @@ function familiesOf(device: Device): Family[] {
       name: 'gelu',
       outputs: [y, din],
       run: () => {
-        geluForward(device, { out: y, input: x });
-        geluBackward(device, { dinput: din, dout: d, input: x });
+        geluForward(device, { out: y, in: x });
+        geluBackward(device, { din: din, dout: d, in: x });
       },
     },
     { name: 'residual', outputs: [y], run: () => residualForward(device, { out: y, a: x, b: d }) },
@@ -212,7 +234,7 @@ function familiesOf(device: Device): Family[] {
       name: 'cross-entropy',
       outputs: [losses],
       run: () => {
-        const flat = { losses: losses.view([N]), targets: targets.view([N]), vocabulary: V };
+        const flat = { losses: losses.view([N]), targets: targets.view([N]), V: V };
         crossEntropy(device, { ...flat, dlogits: null, logits, dloss: 1 });
         lossSum(device, { step, losses, scale: 1 / N, accumulate });
       },
@@ -221,8 +243,8 @@ function familiesOf(device: Device): Family[] {
       name: 'classifier',
       outputs: [losses, din],
       run: () => {
-        const flat = { losses: losses.view([N]), targets: targets.view([N]), dinput: rows(din), input: rows(x) };
-        classifier(device, { ...flat, dweight: dwte, logits, weight: wte, vocabulary: V, dloss: 1 / N, accumulate });
+        const flat = { losses: losses.view([N]), targets: targets.view([N]), din: rows(din), in: rows(x) };
+        classifier(device, { ...flat, dweight: dwte, logits, weight: wte, V: V, dloss: 1 / N, accumulate });
       },
     },
     {

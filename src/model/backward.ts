@@ -1,9 +1,14 @@
 // GPT-2's backward pass: forward.ts read from the end. `dresidual` carries the gradient of the residual stream from
 // layer to layer; each branch adds its own through the layernorm that opens it.
-import { attentionBackward } from '../ops/attention.ts';
-import { embeddingBackward } from '../ops/embedding.ts';
-import { layernormBackward } from '../ops/layernorm.ts';
-import { matmulBackwardInput, matmulBackwardWeight, matmulGeluBackwardInput } from '../ops/matmul.ts';
+
+import {
+  attentionBackward,
+  embeddingBackward,
+  layernormBackward,
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulGeluBackwardInput,
+} from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
 import type { Model } from './model.ts';
@@ -26,12 +31,12 @@ export function backward(
   const { tokens, lnfMean, lnfRstd } = batch.model;
 
   layernormBackward(device, {
-    dinput: dresidual,
+    din: dresidual,
     dweight: gradients.get('lnfw'),
     dbias: gradients.get('lnfb'),
     dout: dbranch,
     dresidual: null,
-    input: batch.layers.at(-1)!.residual3,
+    in: batch.layers.at(-1)!.residual3,
     weight: weights.get('lnfw'),
     mean: lnfMean,
     rstd: lnfRstd,
@@ -47,19 +52,19 @@ export function backward(
       dweight: d.fcprojw,
       dbias: d.fcprojb,
       dout: dresidual,
-      input: layer.gelu,
+      in: layer.gelu,
       accumulate,
     });
-    matmulGeluBackwardInput(device, { dinput: dfc, dout: dresidual, weight: w.fcprojw, pre: layer.fc });
-    matmulBackwardWeight(device, { dweight: d.fcw, dbias: d.fcb, dout: dfc, input: layer.ln2, accumulate });
-    matmulBackwardInput(device, { dinput: dbranch, dout: dfc, weight: w.fcw });
+    matmulGeluBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: layer.fc });
+    matmulBackwardWeight(device, { dweight: d.fcw, dbias: d.fcb, dout: dfc, in: layer.ln2, accumulate });
+    matmulBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw });
     layernormBackward(device, {
-      dinput: dresidual,
+      din: dresidual,
       dweight: d.ln2w,
       dbias: d.ln2b,
       dout: dbranch,
       dresidual,
-      input: layer.residual2,
+      in: layer.residual2,
       weight: w.ln2w,
       mean: layer.ln2Mean,
       rstd: layer.ln2Rstd,
@@ -70,20 +75,20 @@ export function backward(
       dweight: d.attprojw,
       dbias: d.attprojb,
       dout: dresidual,
-      input: layer.attention,
+      in: layer.attention,
       accumulate,
     });
-    matmulBackwardInput(device, { dinput: dbranch, dout: dresidual, weight: w.attprojw });
+    matmulBackwardInput(device, { din: dbranch, dout: dresidual, weight: w.attprojw });
     attentionBackward(device, { dqkv, dout: dbranch, out: layer.attention, qkv: layer.qkv, lse: layer.lse });
-    matmulBackwardWeight(device, { dweight: d.qkvw, dbias: d.qkvb, dout: dqkv, input: layer.ln1, accumulate });
-    matmulBackwardInput(device, { dinput: dbranch, dout: dqkv, weight: w.qkvw });
+    matmulBackwardWeight(device, { dweight: d.qkvw, dbias: d.qkvb, dout: dqkv, in: layer.ln1, accumulate });
+    matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
     layernormBackward(device, {
-      dinput: dresidual,
+      din: dresidual,
       dweight: d.ln1w,
       dbias: d.ln1b,
       dout: dbranch,
       dresidual,
-      input: residualBefore(batch, index),
+      in: residualBefore(batch, index),
       weight: w.ln1w,
       mean: layer.ln1Mean,
       rstd: layer.ln1Rstd,
@@ -97,7 +102,7 @@ export function backward(
     dwpe: gradients.get('wpe'),
     dout: dresidual,
     tokens,
-    vocabulary: config.vocabularySize,
+    V: config.vocabularySize,
     accumulate,
   });
 }

@@ -1,10 +1,14 @@
 // GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embed, then per layer attention and MLP, each
 // behind a layernorm and added to the residual stream, then the final layernorm. What follows it is the head (head.ts).
 import type { Tensor } from '../native/buffer.ts';
-import { attentionForward } from '../ops/attention.ts';
-import { embeddingForward } from '../ops/embedding.ts';
-import { layernormForward } from '../ops/layernorm.ts';
-import { matmulForward, matmulGeluForward, matmulResidualForward } from '../ops/matmul.ts';
+import {
+  attentionForward,
+  embeddingForward,
+  layernormForward,
+  matmulForward,
+  matmulGeluForward,
+  matmulResidualForward,
+} from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 
@@ -16,7 +20,7 @@ export function forward(model: Model, batch: ActivationSet, layerNext?: (layer: 
   const { device, config, weights } = model;
   const { tokens, embedded, lnf, lnfMean, lnfRstd } = batch.model;
   const vocabulary = config.vocabularySize;
-  embeddingForward(device, { out: embedded, tokens, wte: weights.get('wte'), wpe: weights.get('wpe'), vocabulary });
+  embeddingForward(device, { out: embedded, tokens, wte: weights.get('wte'), wpe: weights.get('wpe'), V: vocabulary });
 
   for (const [index, layer] of batch.layers.entries()) {
     layerNext?.(index);
@@ -25,7 +29,7 @@ export function forward(model: Model, batch: ActivationSet, layerNext?: (layer: 
     openMlp(model, batch, index);
     matmulResidualForward(device, {
       out: layer.residual3,
-      input: layer.gelu,
+      in: layer.gelu,
       weight: w.fcprojw,
       bias: w.fcprojb,
       residual: layer.residual2,
@@ -36,7 +40,7 @@ export function forward(model: Model, batch: ActivationSet, layerNext?: (layer: 
     out: lnf,
     mean: lnfMean,
     rstd: lnfRstd,
-    input: batch.layers.at(-1)!.residual3,
+    in: batch.layers.at(-1)!.residual3,
     weight: weights.get('lnfw'),
     bias: weights.get('lnfb'),
   });
@@ -63,15 +67,15 @@ function attentionBranch({ device, weights }: Model, batch: ActivationSet, index
     out: layer.ln1,
     mean: layer.ln1Mean,
     rstd: layer.ln1Rstd,
-    input: residual,
+    in: residual,
     weight: w.ln1w,
     bias: w.ln1b,
   });
-  matmulForward(device, { out: layer.qkv, input: layer.ln1, weight: w.qkvw, bias: w.qkvb });
+  matmulForward(device, { out: layer.qkv, in: layer.ln1, weight: w.qkvw, bias: w.qkvb });
   attentionForward(device, { out: layer.attention, lse: layer.lse, qkv: layer.qkv });
   matmulResidualForward(device, {
     out: layer.residual2,
-    input: layer.attention,
+    in: layer.attention,
     weight: w.attprojw,
     bias: w.attprojb,
     residual,
@@ -80,7 +84,7 @@ function attentionBranch({ device, weights }: Model, batch: ActivationSet, index
     out: layer.ln2,
     mean: layer.ln2Mean,
     rstd: layer.ln2Rstd,
-    input: layer.residual2,
+    in: layer.residual2,
     weight: w.ln2w,
     bias: w.ln2b,
   });
@@ -90,5 +94,5 @@ function attentionBranch({ device, weights }: Model, batch: ActivationSet, index
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
   const { ln2, fc, gelu } = batch.layers[index]!;
   const { fcw, fcb } = weights.layer(index);
-  matmulGeluForward(device, { out: gelu, pre: fc, input: ln2, weight: fcw, bias: fcb });
+  matmulGeluForward(device, { out: gelu, pre: fc, in: ln2, weight: fcw, bias: fcb });
 }

@@ -2,7 +2,7 @@
 // never lie in memory as a whole. In training each chunk's backward follows at once, while its logits are there.
 
 import type { Tensor } from '../native/buffer.ts';
-import { classifier } from '../ops/classifier.ts';
+import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 import type { ParameterArena } from './parameters.ts';
@@ -34,13 +34,13 @@ export function headForward({ device, config, weights }: Model, batch: Activatio
   for (const { lnf, logits, rows } of chunks(batch)) {
     classifier(device, {
       losses: rows(losses),
-      dinput: null,
+      din: null,
       dweight: null,
       logits,
-      input: lnf,
+      in: lnf,
       weight: weights.get('wte'),
       targets: rows(targets),
-      vocabulary: config.vocabularySize,
+      V: config.vocabularySize,
       dloss: 0,
       accumulate: false,
     });
@@ -62,13 +62,13 @@ export function headForwardBackward(
   for (const { first, lnf, logits, rows } of chunks(batch)) {
     classifier(device, {
       losses: rows(losses),
-      dinput: rows(batch.backward.dbranch),
+      din: rows(batch.backward.dbranch),
       dweight: gradients.get('wte'),
       logits,
-      input: lnf,
+      in: lnf,
       weight: weights.get('wte'),
       targets: rows(targets),
-      vocabulary: config.vocabularySize,
+      V: config.vocabularySize,
       dloss,
       accumulate: accumulate || !first,
     });

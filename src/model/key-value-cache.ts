@@ -3,9 +3,7 @@
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type ElementType, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import { attentionCachedScratch } from '../ops/attention-cached.ts';
-import { layernormMatmulScratch } from '../ops/layernorm-matmul.ts';
-import { sampleScratch } from '../ops/sample.ts';
+import { attentionCachedScratch, layernormMatmulScratch, sampleScratch } from '../ops/ops.generated.ts';
 import type { DeviceTraits } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';

@@ -1,11 +1,13 @@
 // A model in a device: its configuration, its weights, and the activations of a batch. Forward and backward are
 // functions over it (forward.ts, backward.ts); what training needs beside it is in src/train.
 import type { Device } from '../native/device.ts';
-import { attentionScratch } from '../ops/attention.ts';
-import { classifierScratch } from '../ops/classifier.ts';
-import { embeddingScratch } from '../ops/embedding.ts';
-import { layernormScratch } from '../ops/layernorm.ts';
-import { matmulScratch } from '../ops/matmul.ts';
+import {
+  attentionScratch,
+  classifierScratch,
+  embeddingScratch,
+  layernormScratch,
+  matmulScratch,
+} from '../ops/ops.generated.ts';
 import { type ActivationSizes, Activations, headChunk } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import { ParameterArena, type ParameterCopy } from './parameters.ts';
@@ -51,11 +53,11 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
     embeddingScratch(device, { B, T, C, V: config.vocabularySize }),
     layernormScratch(device, { N, C }),
     attentionScratch(device, { B, T, C, NH }),
-    matmulScratch(device, { N, C, O: 3 * C }),
-    matmulScratch(device, { N, C, O: C }),
-    matmulScratch(device, { N, C, O: 4 * C }),
-    matmulScratch(device, { N, C: 4 * C, O: C }),
-    ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp: padded })),
+    matmulScratch(device, { N, C, O: 3 * C, gradients: true }),
+    matmulScratch(device, { N, C, O: C, gradients: true }),
+    matmulScratch(device, { N, C, O: 4 * C, gradients: true }),
+    matmulScratch(device, { N, C: 4 * C, O: C, gradients: true }),
+    ...chunks.map((rows) => classifierScratch(device, { N: rows, C, Vp: padded, gradients: true })),
   );
 }
 

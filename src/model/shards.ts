@@ -48,7 +48,7 @@ export class Sharing {
   gather(parts: Tensor, bucket: Bucket): Tensor {
     const { count, inParts } = this.partOf(bucket);
     const whole = this.#whole.view([bucket.count]);
-    allGather(this.communicator, { out: whole, input: parts.view([count], inParts) });
+    allGather(this.communicator, { out: whole, in: parts.view([count], inParts) });
     joinCollectives(this.communicator);
     return whole;
   }
@@ -57,7 +57,7 @@ export class Sharing {
   spread(whole: Tensor, bucket: Bucket): void {
     const { count, inWhole } = this.partOf(bucket);
     const [out, input] = [whole.view([bucket.count], bucket.start), whole.view([count], inWhole)];
-    allGather(this.communicator, { out, input });
+    allGather(this.communicator, { out, in: input });
   }
 }
 

@@ -1,4 +1,4 @@
-// Made from cuda/gpt2.h by scripts/generate-bindings.ts (npm run generate). Do not edit.
+// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
 
 /** An address in device memory, or a handle of the library. */
 export type Pointer = bigint;
@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 10;
+export const abiVersion = 11;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -45,40 +45,40 @@ export const GPT2_COMMUNICATOR = {
   GPT2_COMMUNICATOR_ID_SIZE: 192,
 } as const;
 
-/** The library's functions, one each, arguments by name. A number result is a GPT2_STATUS unless its text says otherwise. */
+/** The library's functions, arguments by name. A number result is a GPT2_STATUS unless its text says otherwise. */
 export interface Bindings {
   /** The GPT2_ABI_VERSION the library was built with. */
   abiVersion(): number;
   /**
-   * Ends the process after a time, unless it has ended by then, having written a line to its standard error. For a process
-   * whose threads may be held in a driver for ever, its way out through exit(3) too.
+   * Writes a line to standard error and ends the process after a time, unless it has ended by then. For a process whose
+   * threads may hang in a driver, even in exit(3).
    *   text [bytes]  UTF-8
    */
   endLater(args: { text: HostMemory; bytes: Int64; milliseconds: Int32; exitCode: Int32 }): number;
   /**
-   * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error can be
-   * asked; it must be destroyed all the same.
+   * Opens a device. On failure *context is still set (unless memory ran out: then NULL) so that gpt2_last_error works; it
+   * must be destroyed all the same.
    *   context = [1]
    *   device      index of the GPU; 0 for the CPU
-   *   dtype       GPT2_DTYPE; one the device lacks gives GPT2_UNSUPPORTED
-   *   threads     CPU threads, 0 for all cores; no meaning on CUDA
+   *   dtype       GPT2_DTYPE; one that the device lacks gives GPT2_UNSUPPORTED
+   *   threads     CPU threads, 0 for all cores; ignored on CUDA
    *   accumulates 1 if gradients will be summed over micro-batches (decides the weight gradients' dtype in bf16)
    */
   contextCreate(args: { context: HostMemory; device: Int32; dtype: Int32; threads: Int32; accumulates: Int32 }): number;
   /** Frees the context. Memory, events and graphs made with it must be freed before. */
   contextDestroy(args: { context: Pointer | null }): number;
   /**
-   * The text of the context's last failure: function, what was expected, what came, the driver's words, file and line.
+   * The text of the context's last failure: function, what was expected, what came, the driver's message, file and line.
    * Belongs to the context; valid until its next failure.
    */
   lastError(args: { context: Pointer | null }): string;
   /**
-   * What was opened, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
+   * The opened device, as JSON: {"library":"cpu"|"cuda","device":name,"codePath":"avx512"|"avx2"|"portable"|"sm90"|...,
    * "threads":n,"canCapture":bool,"dtypes":["fp32",...]}; on CUDA also "computeCapability":"9.0","multiprocessors":n,
    * "driver":"13.0". Belongs to the context.
    */
   contextDescription(args: { context: Pointer | null }): string;
-  /** Gives ops their scratch: `workspace` [bytes] of device memory that stays the caller's. */
+  /** Gives ops their scratch: `workspace` [bytes] of device memory, owned by the caller. */
   setWorkspace(args: { context: Pointer | null; workspace: Pointer | null; bytes: Int64 }): number;
   /**
    * Device memory, zeroed, 64-byte aligned.
@@ -97,12 +97,12 @@ export interface Bindings {
    *   available = [1], total = [1]
    */
   memoryInfo(args: { context: Pointer | null; available: HostMemory; total: HostMemory }): number;
-  /** Copies that have finished when they return. `source` and `destination` of the host are [bytes]. */
+  /** Synchronous copies. `source` and `destination` on the host are [bytes]. */
   copyToDevice(args: { context: Pointer | null; destination: Pointer | null; source: HostMemory; bytes: Int64 }): number;
   copyToHost(args: { context: Pointer | null; destination: HostMemory; source: Pointer | null; bytes: Int64 }): number;
   /**
-   * Copies in stream order; the host side is memory of gpt2_allocate_pinned and must stay untouched until an event
-   * recorded after the copy has been reached.
+   * Copies in stream order; the host side is memory of gpt2_allocate_pinned and must not be touched until an event
+   * recorded after the copy is reached.
    */
   copyToDeviceAsync(args: { context: Pointer | null; destination: Pointer | null; pinned: Pointer | null; bytes: Int64 }): number;
   copyToHostAsync(args: { context: Pointer | null; pinned: Pointer | null; source: Pointer | null; bytes: Int64 }): number;
@@ -110,13 +110,12 @@ export interface Bindings {
   /** Sets `destination` [bytes] to zero, in stream order. */
   fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
   /**
-   * Between a context's fp32 master weights and its weights: weight = rounded to nearest even. In fp32 and tf32 a copy
-   * (nothing if both are the same memory).
+   * weight = master, rounded to nearest even. In fp32 and tf32 a copy (nothing if both are the same memory).
    *   weight = [count], master [count]
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
   /**
-   * Waiting. An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
+   * An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
    * block: *reached = 0 or 1. gpt2_synchronize blocks until the stream is empty. gpt2_event_elapsed gives the time
    * between two reached events in milliseconds.
    */
@@ -126,11 +125,11 @@ export interface Bindings {
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
   synchronize(args: { context: Pointer | null }): number;
-  /** Puts what is issued next behind an event: in a capture one that was recorded in the same capture. */
+  /** Everything issued next starts after the event; in a capture, an event recorded in the same capture. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
    * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
-   * cannot says GPT2_UNSUPPORTED (and "canCapture":false in its description): issue the same ops every step instead.
+   * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): issue the same ops every step instead.
    */
   captureBegin(args: { context: Pointer | null }): number;
   captureEnd(args: { context: Pointer | null; graph: HostMemory }): number;
@@ -150,22 +149,71 @@ export interface Bindings {
    */
   generatorNormal(args: { generator: Pointer | null; normals: HostMemory; count: Int64; mean: Float; standardDeviation: Float }): number;
   /**
-   * Shuffles in place by Fisher-Yates from the end, j = next draw mod (i + 1): llm.c's random_permutation.
-   *   values = [count] permuted
+   * A new communicator's unique id: rank 0 asks for it, and sends it to every rank.
+   *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
+   *   is_one_machine  whether all ranks are on this machine, and share its loopback; the CPU library supports no others
    */
-  generatorShuffle(args: { generator: Pointer | null; values: HostMemory; count: Int64 }): number;
+  communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
   /**
-   * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:].
-   *   out = [B,T,C], tokens [B,T], wte [Vp,C], wpe [>=T,C]. A token outside [0, V) is an error on the
-   *   CPU and a row of NaN on CUDA.
+   * Joins the ranks; returns when all have joined. On one machine they connect over TCP on its loopback. The GPUs' copy
+   * engines carry the data where each GPU reaches the others' memory; on several machines, where one does not, and with
+   * GPT2_PEER_COPIES=0, NCCL does (libnccl.so.2, or the file GPT2_NCCL_LIB), which is opened only then.
+   *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
+   *   timeout_milliseconds  how long rank 0 waits for another rank wherever this section waits on the host; the others wait
+   *                         five seconds longer for rank 0, and two minutes for NCCL to join
+   */
+  communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
+  /**
+   * Leaves after the collectives issued so far; all ranks do. Graphs with its collectives must be freed before. With
+   * `abandon` not 0, unfinished collectives are ended without their result, since they may be waiting for a rank that is
+   * gone: then it returns within a second, and graphs are freed after it.
+   */
+  communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
+  /**
+   * The communicator, as JSON:
+   *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
+   *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
+   *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
+   *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
+   *   "reason"    why NCCL is used although copy engines might be, else ""
+   * The text belongs to the communicator.
+   */
+  communicatorDescription(args: { communicator: Pointer | null }): string;
+  /**
+   * Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; does nothing
+   * with NCCL. The `out` of gpt2_reduce_scatter and gpt2_all_gather lies in such memory. All ranks call it, and
+   * gpt2_communicator_unshare before they free the memory, when no collective uses it, or gpt2_communicator_destroy; both
+   * return when all ranks have called.
+   */
+  communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
+  communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
+  /** GPT2_RANK_ERROR if an issued collective has failed since; does not wait. */
+  communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  /** Everything issued from now on starts after the collectives issued so far. */
+  collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  /**
+   * Records an event after the collectives issued so far: work that waits for it (gpt2_event_wait) has joined them. A
+   * capture must wait for the last of them before its end.
+   */
+  collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
+  /**
+   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at its end, where they
+   * can: ranks then wait for each other once, not once for each. No two may touch the same memory. No other function that
+   * takes a communicator may be called in between.
+   */
+  collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
+  /**
+   * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
+   *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C]
    */
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
-   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:].
-   *   dwte += [Vp,C], dwpe (accumulate) [T,C] (weight-gradient dtype), dout [B,T,C], tokens [B,T];
-   *   on CUDA V is at most 65536, what a token file can hold. A token outside [0, V) is an error on the CPU; on CUDA it
-   *   counts in dwpe alone
+   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
+   * [0, V) counts in dwpe alone.
+   *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
+   *   workspace gpt2_embedding_scratch(B,T,C,V)
    */
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
   embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
@@ -175,56 +223,61 @@ export interface Bindings {
    */
   layernormForward(args: { context: Pointer | null; out: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * din = gradient through the layernorm + dresidual (the gradient that passes beside it).
-   *   din = [N,C], dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL (may be din),
-   *   in [N,C], weight [C], mean [N], rstd [N]
+   * din = gradient through the layernorm + dresidual, the gradient of the residual stream that passes it by.
+   *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
+   *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
    */
   layernormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   layernormScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32 }): number;
   /**
    * out = in * weight^T + bias.
-   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL
+   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * The same with the GELU behind it, which backward needs its input of: pre = in * weight^T + bias, out = gelu(pre).
-   *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL
+   * The matmul followed by GELU, with the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
+   *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * The same with the residual stream added: out = residual + in * weight^T + bias.
-   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]
+   * The matmul added to the residual stream: out = residual + in * weight^T + bias.
+   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulResidualForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; residual: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * din = dout * weight.
-   *   din = [N,C], dout [N,O], weight [O,C]
+   *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
-   *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]
+   *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
-   *   dweight (accumulate) [O,C] (weight-gradient dtype), dbias (accumulate) [O] or NULL, dout [N,O], in [N,C]
+   *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
+   *   workspace gpt2_matmul_scratch(N,C,O,1)
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   /**
-   * Enough for every direction at this size; without the weight gradient, what the largest N needs is enough for every
-   * smaller one.
+   * With `gradients` 1 enough for every direction at this size; with 0 for all but the weight gradient, and the largest N's
+   * is then enough for every smaller one.
    */
-  matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
+  matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. No T x T matrix is
-   * kept; lse is the log of the softmax's denominator (natural log, of the scaled scores), from which backward rebuilds
-   * the probabilities (Dao et al. 2022).
-   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C] (q, k, v, each [NH,HS]). On CUDA HS is at most 256, and less where the
-   *   GPU's blocks have little shared memory: GPT2_UNSUPPORTED says so
+   * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. qkv holds q, k, v,
+   * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
+   * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
+   * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+   *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH)
    */
   attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
-  /** dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T] */
+  /**
+   * dqkv = the gradient of qkv through attention.
+   *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+   *   workspace gpt2_attention_scratch(B,T,C,NH)
+   */
   attentionBackward(args: { context: Pointer | null; dqkv: Pointer | null; dout: Pointer | null; out: Pointer | null; qkv: Pointer | null; lse: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   attentionScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
@@ -232,167 +285,124 @@ export interface Bindings {
    *   out = [count], in [count]
    */
   geluForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; count: Int64 }): number;
-  /** din = [count] (may be dout), dout [count], in [count] */
+  /**
+   * din = dout * gelu'(in).
+   *   din = [count] may be dout, dout [count], in [count]
+   */
   geluBackward(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; in: Pointer | null; count: Int64 }): number;
   /**
    * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
-   *   out = [count] (may be a or b), a [count], b [count]
+   *   out = [count] may be a or b, a [count], b [count]
    */
   residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
   /**
-   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0.
-   *   losses = [N], dlogits = [N,Vp] or NULL (may be logits), logits [N,Vp], targets [N]. A target outside [0, V) is an
-   *   error on the CPU, and a loss and a row of NaN on CUDA; so it is in gpt2_classifier
+   * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
+   * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier.
+   *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
-   * over the first V outputs, din and dweight the gradients of dloss * sum of losses. What `logits` holds afterwards is the
-   * library's own: a CUDA library for sm_90 keeps exponentials there and never rounds a logit; it holds the
-   * difference of a logit and the target's at 77, so that no loss is over 77 + log(V).
-   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C] (weight-gradient dtype) or NULL, logits = [N,Vp],
-   *   in [N,C], weight [Vp,C], targets [N]
+   * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
+   * exponentials in `logits` and never rounds a logit; it holds the difference of a logit and the target's at 77, so that no
+   * loss is over 77 + log(V).
+   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
+   *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; accumulate: Int32 }): number;
-  /** With gradients; without, what the largest N needs is enough for every smaller one. */
-  classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32 }): number;
+  /** With `gradients` 0 for losses alone; the largest N's is then enough for every smaller one. */
+  classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
   /**
    * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
-   *   step (accumulate) [GPT2_STEP_SIZE], losses [N]
+   *   step (updated) [GPT2_STEP_SIZE], losses [N]
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: in each a thread's in
-   * fp32 on CUDA (up to 6,000 of them), the rest in double;
+   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: on CUDA each thread's part
+   * (up to 6,000 squares) in fp32, the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
-   * 0. So the host, which issues a step before it knows the last one's loss, still finds the weights that gave a bad one.
-   *   step = [GPT2_STEP_SIZE], matrices [matrix_count] (weight-gradient dtype), vectors [vector_count] fp32
+   * 0: the host issues a step before it knows the last one's loss, and still finds the weights that gave a bad one.
+   *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+   *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
   globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
    * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
-   * master. lr and corrections come from the step block.
-   *   weight = [count], master = [count] (the same memory as weight in fp32 and tf32), m = [count], v = [count],
-   *   gradient [count] (GPT2_FP32 or the context's dtype, as gradient_dtype says), step [GPT2_STEP_SIZE]
+   * master. lr and corrections come from the step block. In fp32 and tf32 weight and master are the same memory.
+   *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
+   *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]
    */
   adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
    * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
-   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [Vp,C], wpe [>=S,C]
+   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
    */
   embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
-   * The layernorm and the matmul behind it in one, for texts that grow by a token at a time: with h = layernorm(in) *
-   * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias, or pre = that and out = gelu(pre).
-   *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL
+   * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
+   * (eps 1e-5), out = h * weight^T + bias.
+   *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
+   *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
    */
   layernormMatmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * The same followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
+   *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
+   *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
+   */
   layernormMatmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   layernormMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * Puts the T new keys and values of each sequence into the cache from positions[b] on, then attention of the T new
-   * queries over all positions up to and including the own one. Head sizes up to 256.
-   *   out = [B,T,C], keys, values = rows positions[b] to positions[b]+T-1 of [B,NH,S,HS], qkv [B,T,3C], positions [B]
+   * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
+   * of the T new queries over all positions up to and including the own one. Head sizes up to 256.
+   *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
+   *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
    */
   attentionCachedForward(args: { context: Pointer | null; out: Pointer | null; keys: Pointer | null; values: Pointer | null; qkv: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32 }): number;
   attentionCachedScratch(args: { context: Pointer | null; bytes: HostMemory; S: Int32 }): number;
   /**
-   * Chooses the token behind the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
+   * Chooses the token after the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
    * positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the model has diverged.
-   *   temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
-   *   temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
-   *   theirs all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the running
-   *   sum of the kept w is over r * (sum of the kept w) / 2^64. All in whole numbers, so that no order of summation matters.
-   *   r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: that at place seeds[b] * 2^32 + positions[b].
-   *   tokens = one of [B,S+1], positions = [B], logits [B,Vp], seeds [B]; 0 <= temperature, 0 <= top_k, 0 <= top_p <= 1
+   * temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
+   * temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
+   * the sum of all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the
+   * running sum of the kept w is over r * (sum of the kept w) / 2^64. All in integers, so that no order of summation
+   * matters. r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+   *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
+   *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
    */
   sample(args: { context: Pointer | null; tokens: Pointer | null; positions: Pointer | null; logits: Pointer | null; seeds: Pointer | null; B: Int32; S: Int32; V: Int32; Vp: Int32; temperature: Float; topK: Int32; topP: Float }): number;
   sampleScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; V: Int32 }): number;
   /**
-   * What tells a communicator from all others: rank 0 asks for it, and hands it to every rank.
-   *   id = [GPT2_COMMUNICATOR_ID_SIZE] bytes
-   *   is_one_machine  whether all ranks are on this one, and share its loopback; the CPU library knows no others
-   */
-  communicatorId(args: { context: Pointer | null; id: HostMemory; isOneMachine: Int32 }): number;
-  /**
-   * Joins the ranks; returns when all are there. On one machine they meet over TCP on its loopback. The GPUs' copy engines carry
-   * what goes between them where each reaches the others' memory; on several machines, where one does not, and with
-   * GPT2_PEER_COPIES=0 NCCL does (libnccl.so.2, or what GPT2_NCCL_LIB names), which is opened there alone.
-   *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
-   *   timeout_milliseconds  how long rank 0 waits for another wherever this section waits on the host; the others wait five
-   *                         seconds longer for rank 0, and for NCCL to join two minutes
-   */
-  communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
-  /**
-   * Leaves, behind what is under way; all ranks do. Graphs with its collectives must be freed before. With `abandon` not 0
-   * collectives under way are ended without their result, since they may be waiting for a rank that is gone: then it returns
-   * within a second, and graphs are freed after.
-   */
-  communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
-  /**
-   * The communicator, as JSON:
-   *   "carrier"   "copies" (the GPUs' copy engines), "nccl" or "loopback" (the CPU library)
-   *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
-   *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
-   *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
-   *   "reason"    why NCCL carries although copy engines might, else ""
-   * The text belongs to the communicator.
-   */
-  communicatorDescription(args: { communicator: Pointer | null }): string;
-  /**
-   * Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; nothing where
-   * NCCL carries all. The `out` of gpt2_reduce_scatter and gpt2_all_gather lies in such memory. All ranks call it, and
-   * gpt2_communicator_unshare before they free the memory, with nothing under way in it, or gpt2_communicator_destroy; both
-   * return when all have.
-   */
-  communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
-  communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
-  /** GPT2_RANK_ERROR if a collective that was issued has failed since; does not wait. */
-  communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
-  /**
-   * data = the sum of every rank's.
-   *   data = [count]
+   * data = the sum of every rank's data.
+   *   data (updated) [count]: dtype
    */
   allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
-   * out = what, added, is this rank's part of the sum of every rank's `in`: each rank's, in the order of ranks, or where P is 1 the
-   * sum; see gpt2_communicator_description.
-   *   out = [P,count] in rows of `stride` elements, in [R,count]
+   * out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks,
+   * or, where P is 1, the sum.
+   *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count
    */
   reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; stride: Int64; dtype: Int32 }): number;
   /**
    * out[r] = rank r's `in`.
-   *   out = [R,count], in [count] (may be out[rank])
+   *   out = [R,count]: dtype may be in, in [count]: dtype
    */
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
-  /** What is issued from now on runs behind the collectives issued so far. */
-  collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * Puts an event behind the collectives issued so far, which takes the place of gpt2_collectives_join for them: what
-   * gpt2_event_wait puts behind it has joined them. In a capture the last of them has to be waited for before its end.
-   */
-  collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
-  /**
-   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end begin together at its end, where they can:
-   * ranks wait for each other once then, not for each. No two may touch the same memory. Nothing else of this section may be
-   * issued between.
-   */
-  collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
-  collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
-  /**
-   * gpt2_global_norm of matrices that are spread over ranks, with its scratch: each rank gives its own part of the
-   * matrices, and the vectors, which are the same everywhere. Of `parts` rows the first becomes the sum, taken in fp32 in
-   * the order of rows, and rounded once. It joins.
-   *   step = [GPT2_STEP_SIZE], matrices [parts,matrix_count], matrices[0] = (weight-gradient dtype),
-   *   vectors [vector_count] fp32
+   * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, and all of the
+   * vectors, which are the same everywhere. Of `parts` rows the first becomes the sum, taken in fp32 in the order of rows,
+   * and rounded once. It joins the collectives issued before.
+   *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
+   *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
   globalNormOfRanks(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; communicator: Pointer | null; matrixCount: Int64; vectorCount: Int64; parts: Int32; maxNorm: Float }): number;
 }
 
-/** What koffi needs to know of each function. */
+/** The prototype of each function, for koffi. */
 export const signatures: Record<keyof Bindings, { symbol: string; result: string; types: string[]; names: string[] }> = {
   abiVersion: { symbol: 'gpt2_abi_version', result: 'int', types: [], names: [] },
   endLater: { symbol: 'gpt2_end_later', result: 'int', types: ['void *', 'int64_t', 'int32_t', 'int32_t'], names: ['text', 'bytes', 'milliseconds', 'exitCode'] },
@@ -427,7 +437,17 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   generatorCreate: { symbol: 'gpt2_generator_create', result: 'void *', types: ['uint32_t'], names: ['seed'] },
   generatorDestroy: { symbol: 'gpt2_generator_destroy', result: 'int', types: ['void *'], names: ['generator'] },
   generatorNormal: { symbol: 'gpt2_generator_normal', result: 'int', types: ['void *', 'void *', 'int64_t', 'float', 'float'], names: ['generator', 'normals', 'count', 'mean', 'standardDeviation'] },
-  generatorShuffle: { symbol: 'gpt2_generator_shuffle', result: 'int', types: ['void *', 'void *', 'int64_t'], names: ['generator', 'values', 'count'] },
+  communicatorId: { symbol: 'gpt2_communicator_id', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'id', 'isOneMachine'] },
+  communicatorCreate: { symbol: 'gpt2_communicator_create', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'communicator', 'id', 'rank', 'ranks', 'timeoutMilliseconds'] },
+  communicatorDestroy: { symbol: 'gpt2_communicator_destroy', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'communicator', 'abandon'] },
+  communicatorDescription: { symbol: 'gpt2_communicator_description', result: 'const char *', types: ['void *'], names: ['communicator'] },
+  communicatorShare: { symbol: 'gpt2_communicator_share', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'communicator', 'memory', 'bytes'] },
+  communicatorUnshare: { symbol: 'gpt2_communicator_unshare', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'memory'] },
+  communicatorCheck: { symbol: 'gpt2_communicator_check', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  collectivesJoin: { symbol: 'gpt2_collectives_join', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  collectivesRecord: { symbol: 'gpt2_collectives_record', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'event'] },
+  collectivesGroupBegin: { symbol: 'gpt2_collectives_group_begin', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
+  collectivesGroupEnd: { symbol: 'gpt2_collectives_group_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   embeddingForward: { symbol: 'gpt2_embedding_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'wte', 'wpe', 'B', 'T', 'C', 'V'] },
   embeddingBackward: { symbol: 'gpt2_embedding_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dwte', 'dwpe', 'dout', 'tokens', 'B', 'T', 'C', 'V', 'accumulate'] },
   embeddingScratch: { symbol: 'gpt2_embedding_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'V'] },
@@ -440,7 +460,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'N', 'C', 'O'] },
   matmulGeluBackwardInput: { symbol: 'gpt2_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'pre', 'N', 'C', 'O'] },
   matmulBackwardWeight: { symbol: 'gpt2_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'in', 'N', 'C', 'O', 'accumulate'] },
-  matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O'] },
+  matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
   attentionForward: { symbol: 'gpt2_attention_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'lse', 'qkv', 'B', 'T', 'C', 'NH'] },
   attentionBackward: { symbol: 'gpt2_attention_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dqkv', 'dout', 'out', 'qkv', 'lse', 'B', 'T', 'C', 'NH'] },
   attentionScratch: { symbol: 'gpt2_attention_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'NH'] },
@@ -449,7 +469,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
   crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
   classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'logits', 'in', 'weight', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'accumulate'] },
-  classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp'] },
+  classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
@@ -462,19 +482,8 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   attentionCachedScratch: { symbol: 'gpt2_attention_cached_scratch', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'bytes', 'S'] },
   sample: { symbol: 'gpt2_sample', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t', 'float'], names: ['context', 'tokens', 'positions', 'logits', 'seeds', 'B', 'S', 'V', 'Vp', 'temperature', 'topK', 'topP'] },
   sampleScratch: { symbol: 'gpt2_sample_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'V'] },
-  communicatorId: { symbol: 'gpt2_communicator_id', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'id', 'isOneMachine'] },
-  communicatorCreate: { symbol: 'gpt2_communicator_create', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'communicator', 'id', 'rank', 'ranks', 'timeoutMilliseconds'] },
-  communicatorDestroy: { symbol: 'gpt2_communicator_destroy', result: 'int', types: ['void *', 'void *', 'int32_t'], names: ['context', 'communicator', 'abandon'] },
-  communicatorDescription: { symbol: 'gpt2_communicator_description', result: 'const char *', types: ['void *'], names: ['communicator'] },
-  communicatorShare: { symbol: 'gpt2_communicator_share', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'communicator', 'memory', 'bytes'] },
-  communicatorUnshare: { symbol: 'gpt2_communicator_unshare', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'memory'] },
-  communicatorCheck: { symbol: 'gpt2_communicator_check', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   allReduce: { symbol: 'gpt2_all_reduce', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'data', 'communicator', 'count', 'dtype'] },
   reduceScatter: { symbol: 'gpt2_reduce_scatter', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'stride', 'dtype'] },
   allGather: { symbol: 'gpt2_all_gather', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t'], names: ['context', 'out', 'in', 'communicator', 'count', 'dtype'] },
-  collectivesJoin: { symbol: 'gpt2_collectives_join', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
-  collectivesRecord: { symbol: 'gpt2_collectives_record', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'communicator', 'event'] },
-  collectivesGroupBegin: { symbol: 'gpt2_collectives_group_begin', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
-  collectivesGroupEnd: { symbol: 'gpt2_collectives_group_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'communicator'] },
   globalNormOfRanks: { symbol: 'gpt2_global_norm_of_ranks', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'int32_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'communicator', 'matrixCount', 'vectorCount', 'parts', 'maxNorm'] },
 };

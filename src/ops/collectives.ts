@@ -1,70 +1,73 @@
-// Sums and copies over ranks. Each runs behind what was issued before it and beside what comes next: `joinCollectives` puts
-// what comes next behind it. See cuda/gpt2.h.
-import { GPT2_DTYPE, type Pointer } from '../native/bindings.generated.ts';
+// Sums and copies over ranks. Each starts after what was issued before it and runs concurrently with what is issued next:
+// `joinCollectives` makes what is issued next wait for it. See cuda/gpt2.h.
+import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
-import { dimensions, expect } from './dimensions.ts';
+import type { NativeArguments, OpContract } from './contract.ts';
+import { nativeArguments, type OpArguments, refused } from './issue.ts';
+import { contracts } from './ops.generated.ts';
 
-/** `data` becomes the sum of every rank's. */
+function issueOver(communicator: Communicator, op: OpContract, args: OpArguments, also: NativeArguments = {}): void {
+  const { device, handle } = communicator;
+  const native = { ...nativeArguments(device, op, args), communicator: handle, ...also };
+  device.call(op.name as 'allReduce', native as never);
+}
+
+/** `data` becomes the sum of every rank's data. */
 export function allReduce(communicator: Communicator, data: Tensor): void {
-  communicator.device.call('allReduce', {
-    data: data.pointer,
-    communicator: communicator.handle,
-    count: data.count,
-    dtype: dtypeOf('all_reduce', data),
-  });
+  issueOver(communicator, contracts.allReduce, { data });
 }
 
 /**
- * The rows of `out` [communicator.parts, N] become, from element `start` on, what adds up to this rank's part of the sum of every
- * rank's `input`: its sum, or each rank's. `out` lies in memory that is shared.
+ * From element `start` on, the rows of `out` [communicator.parts,stride] become rows whose sum is this rank's part of the sum of
+ * every rank's `in` [ranks*count]. `out` lies in memory that is shared (`allocateShared`).
+ * @throws ShapeError if `in` is not a part for each rank, or the rows of `out` do not hold them
  */
 export function reduceScatter(
   communicator: Communicator,
-  { out, start, input }: { out: Tensor; start: number; input: Tensor },
+  { out, start, in: input }: { out: Tensor; start: number; in: Tensor },
 ): void {
   const { parts, ranks } = communicator;
-  dimensions('reduce_scatter', { out: [out, input.type, 'N'] });
-  const [rows, stride] = [out.shape[0]!, out.count / out.shape[0]!];
+  const op = contracts.reduceScatter;
   const count = input.count / ranks;
-  expect('reduce_scatter', rows === parts, `out has ${rows} rows, not ${parts}`);
-  expect('reduce_scatter', Number.isInteger(count), `${input.count} elements are not ${ranks} parts`);
-  expect('reduce_scatter', start + count <= stride, `rows of ${stride} elements do not hold ${count} from ${start}`);
-  communicator.device.call('reduceScatter', {
-    out: out.view([count], start).pointer,
-    in: input.pointer,
-    communicator: communicator.handle,
-    count,
-    stride,
-    dtype: dtypeOf('reduce_scatter', input),
-  });
+  const stride = out.count / parts;
+  if (out.shape[0] !== parts) throw refused(op, `out has ${out.shape[0]} rows, not ${parts}`);
+  if (!Number.isInteger(count)) throw refused(op, `${input.count} elements are not ${ranks} parts`);
+  if (start + count > stride) throw refused(op, `rows of ${stride} elements do not hold ${count} from ${start}`);
+  if (out.type !== input.type) throw refused(op, `out is ${out.type}, but in is ${input.type}`);
+  const pointer = out.view([count], start).pointer;
+  issueOver(communicator, op, { out: out.view([parts, stride]), in: input.view([ranks, count]) }, { out: pointer });
 }
 
-/** `out` becomes every rank's `input`, one behind the other; `input` may be this rank's part of it. */
-export function allGather(communicator: Communicator, { out, input }: { out: Tensor; input: Tensor }): void {
+/** `out` becomes every rank's `in`, in the order of ranks; `in` may be this rank's part of it. */
+export function allGather(communicator: Communicator, { out, in: input }: { out: Tensor; in: Tensor }): void {
   const { ranks } = communicator;
-  dimensions('all_gather', { out: [out, input.type, 'N'] });
-  expect('all_gather', out.count === ranks * input.count, `${out.count} elements are not ${ranks} of ${input.count}`);
-  communicator.device.call('allGather', {
-    out: out.pointer,
-    in: input.pointer,
-    communicator: communicator.handle,
-    count: input.count,
-    dtype: dtypeOf('all_gather', input),
-  });
+  const op = contracts.allGather;
+  if (out.type !== input.type) throw refused(op, `out is ${out.type}, but in is ${input.type}`);
+  if (out.count !== ranks * input.count) throw refused(op, `${out.count} elements are not ${ranks} of ${input.count}`);
+  issueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
 }
 
-/** What is issued from now on runs behind the collectives issued so far. */
+/** `globalNorm` of matrices that are sharded: this rank's part of them, in one row or in rows [parts,N] whose sum it is. */
+export function globalNormOfRanks(
+  communicator: Communicator,
+  { matrices, ...args }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
+): void {
+  const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
+  issueOver(communicator, contracts.globalNormOfRanks, { matrices: rows, ...args });
+}
+
+/** Everything issued from now on starts after the collectives issued so far. */
 export function joinCollectives(communicator: Communicator): void {
   communicator.device.call('collectivesJoin', { communicator: communicator.handle });
 }
 
-/** Puts an event behind the collectives issued so far: what `device.behind` puts behind it has joined them. */
+/** Records an event after the collectives issued so far: what waits for it (`device.behind`) has joined them. */
 export function recordCollectives(communicator: Communicator, event: Pointer): void {
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Has the collectives that `issue` issues begin together; it issues nothing else. */
+/** Starts the collectives that `issue` issues together; it issues nothing else. */
 export function groupCollectives(communicator: Communicator, issue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });
@@ -75,14 +78,9 @@ export function groupCollectives(communicator: Communicator, issue: () => void):
     try {
       end();
     } catch {
-      // What went wrong first is what there is to tell.
+      // The first failure is the one to report.
     }
     throw error;
   }
   end();
-}
-
-function dtypeOf(op: string, { name, type }: Tensor): number {
-  expect(op, type !== 'int32', `${name} must be fp32 or bf16, not int32`);
-  return type === 'bf16' ? GPT2_DTYPE.GPT2_BF16 : GPT2_DTYPE.GPT2_FP32;
 }

@@ -1,6 +1,15 @@
 // What a choice of tokens is made from: options, checked, and a seed for each text. The choice itself is the op sample's.
 import { UsageError } from '../errors.ts';
-import type { Choice } from '../ops/sample.ts';
+
+/** How a token is chosen. */
+export interface Choice {
+  /** Logits are divided by it; 0 always takes the likeliest. */
+  readonly temperature: number;
+  /** Only the k likeliest tokens; 0: all. */
+  readonly topK: number;
+  /** Only the likeliest tokens that together have this probability (Holtzman et al. 2019); 1: all. */
+  readonly topP: number;
+}
 
 /** @throws UsageError naming the option that is out of its range */
 export function checkChoice({ temperature, topK, topP }: Choice): void {

@@ -5,9 +5,9 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { decode } from '../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../model/key-value-cache.ts';
 import type { Tensor } from '../native/buffer.ts';
-import { type Choice, sample } from '../ops/sample.ts';
+import { sample } from '../ops/ops.generated.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
-import { checkChoice, textSeed } from './choice.ts';
+import { type Choice, checkChoice, textSeed } from './choice.ts';
 
 export interface GenerateOptions extends Partial<Choice> {
   /** Ids to go on from, for each text; none: the end of text, which opens every document. */
@@ -214,7 +214,7 @@ function choose(
   logits: Tensor,
   choice: Choice,
 ): void {
-  sample(device, { tokens, positions, seeds, logits, vocabulary: config.vocabularySize, ...choice });
+  sample(device, { tokens, positions, seeds, logits, V: config.vocabularySize, ...choice });
 }
 
 function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {

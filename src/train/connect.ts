@@ -90,13 +90,13 @@ async function selfTest(communicator: Communicator, bytes: number): Promise<numb
   // Every collective once, before any is recorded: NCCL opens some ways when they are first used.
   tensor.write(new Float32Array(tensor.count).fill(rank + 1));
   groupCollectives(communicator, () => {
-    reduceScatter(communicator, { out: rows, start: 0, input: whole });
+    reduceScatter(communicator, { out: rows, start: 0, in: whole });
     allReduce(communicator, few);
   });
   await finished();
   check(few, sum);
   const own = rows.view([count], parts === 1 ? 0 : rank * count);
-  allGather(communicator, { out: whole, input: own });
+  allGather(communicator, { out: whole, in: own });
   await finished();
   // What each rank gave to this one, or their sum; the rank's own of it went to all.
   const given = (row: number) => (parts === 1 ? sum : row + 1);
@@ -108,8 +108,8 @@ async function selfTest(communicator: Communicator, bytes: number): Promise<numb
     if (round < 0) allReduce(communicator, whole);
     if (round === 0) await finished();
     if (round === 0) device.record(begun);
-    reduceScatter(communicator, { out: rows, start: 0, input: whole });
-    allGather(communicator, { out: whole, input: own });
+    reduceScatter(communicator, { out: rows, start: 0, in: whole });
+    allGather(communicator, { out: whole, in: own });
   }
   joinCollectives(communicator);
   device.record(ended);

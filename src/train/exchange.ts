@@ -109,6 +109,6 @@ export class Exchange {
       return;
     }
     const { inParts } = sharing.partOf(sharing.layout.buckets[index]!);
-    reduceScatter(this.communicator, { out: this.#received!, start: inParts, input: bucket });
+    reduceScatter(this.communicator, { out: this.#received!, start: inParts, in: bucket });
   }
 }

@@ -4,6 +4,8 @@ import type { Batch } from '../batches/loader.ts';
 import type { Model } from '../model/model.ts';
 import { type ParameterArena, parameterTable } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
+import { isWritten, type OpContract } from '../ops/contract.ts';
+import { contracts } from '../ops/ops.generated.ts';
 import type { StepResult } from './slot.ts';
 import type { Trainer } from './trainer.ts';
 
@@ -20,22 +22,6 @@ export interface Finding {
   /** The first such element. */
   readonly value: 'NaN' | 'Infinity' | '-Infinity';
 }
-
-/** What the ops of a step call the tensors they write. */
-const outputs: ReadonlySet<string> = new Set([
-  'out',
-  'pre',
-  'mean',
-  'rstd',
-  'lse',
-  'losses',
-  'din',
-  'dqkv',
-  'dweight',
-  'dbias',
-  'dwte',
-  'dwpe',
-]);
 
 /** "micro-batch 0, layer 3: gpt2_matmul_forward wrote NaN to out (h.3.qkv)" */
 export function describeFinding({ microBatch, layer, op, tensor, value }: Finding): string {
@@ -60,7 +46,8 @@ export async function locate(
   const { dresidual, dbranch, dqkv, dfc } = tensors.activations.backward!;
   let layer: number | undefined;
   const observer = (name: string, args: object) => {
-    if (finding) return;
+    const op: OpContract | undefined = contracts[name as keyof typeof contracts];
+    if (finding || !op) return;
     const named = Object.entries(args).flatMap(([argument, value]) => {
       const tensor = typeof value === 'bigint' ? tensors.at(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
@@ -68,12 +55,14 @@ export async function locate(
     // Attention has no parameters: it is of the layer of the op before it.
     if (!name.startsWith('attention')) layer = layerOf(named.map(({ tensor }) => tensor));
     for (const { argument, tensor } of named) {
-      const value = outputs.has(argument) ? firstNonFinite(tensor) : undefined;
+      const contract = op.tensors[argument];
+      const holdsResult = contract && isWritten(contract) && contract.access !== 'scratch';
+      const value = holdsResult ? firstNonFinite(tensor) : undefined;
       if (!value) continue;
       finding = {
         microBatch,
         layer,
-        op: `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`,
+        op: op.symbol,
         tensor: `${argument} (${ownName(tensor, layer)})`,
         value,
       };

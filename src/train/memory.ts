@@ -12,7 +12,7 @@ import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { bytesOf } from '../native/buffer.ts';
 import { sharedBytes } from '../native/communicator.ts';
 import { type Device, gradientTypeOf } from '../native/device.ts';
-import { globalNormScratch } from '../ops/global-norm.ts';
+import { globalNormScratch } from '../ops/ops.generated.ts';
 
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */

@@ -14,8 +14,8 @@ import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import type { Program } from '../native/device.ts';
-import { lossSum } from '../ops/cross-entropy.ts';
-import { globalNorm, globalNormScratch } from '../ops/global-norm.ts';
+import { globalNormOfRanks } from '../ops/collectives.ts';
+import { globalNorm, globalNormScratch, lossSum } from '../ops/ops.generated.ts';
 import { Exchange } from './exchange.ts';
 import { Slot, type StepResult, type StepValues } from './slot.ts';
 import { corrections, Update } from './update.ts';
@@ -146,8 +146,10 @@ export class Trainer {
 
   #issueNorm(): void {
     const { matrices, vectors } = this.gradients;
-    const normed = this.#exchange?.normed ?? { matrices, vectors };
-    globalNorm(this.model.device, { step: this.#step, ...normed, maxNorm: this.options.gradientClip });
+    const { communicator, ...normed } = this.#exchange?.normed ?? { matrices, vectors };
+    const args = { step: this.#step, ...normed, maxNorm: this.options.gradientClip };
+    if (communicator) globalNormOfRanks(communicator, args);
+    else globalNorm(this.model.device, args);
   }
 
   /**

@@ -6,7 +6,7 @@ import { layersInBucket, type ParameterArena, type ParameterCopy } from '../mode
 import type { Sharing } from '../model/shards.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
-import { adamw } from '../ops/adamw.ts';
+import { adamw } from '../ops/ops.generated.ts';
 import type { Exchange, UpdatePart } from './exchange.ts';
 
 const beta1 = 0.9;

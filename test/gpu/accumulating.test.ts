@@ -2,8 +2,12 @@
 // double from the rounded inputs. What is left is the error of fp32 sums.
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
-import { embeddingBackward, embeddingScratch } from '../../src/ops/embedding.ts';
-import { matmulBackwardWeight, matmulScratch } from '../../src/ops/matmul.ts';
+import {
+  embeddingBackward,
+  embeddingScratch,
+  matmulBackwardWeight,
+  matmulScratch,
+} from '../../src/ops/ops.generated.ts';
 import { describeCuda } from '../support/backends.ts';
 import { product } from '../support/formulas.ts';
 import { floats, held, Random, relativeError, TensorBench } from '../support/tensors.ts';
@@ -17,7 +21,7 @@ describeCuda('bf16 that accumulates', () => {
   ])('weight gradients, N $N C $C O $O', ({ N, C, O }) => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16', accumulates: true });
     using bench = new TensorBench(device);
-    device.reserveWorkspace(matmulScratch(device, { N, C, O }));
+    device.reserveWorkspace(matmulScratch(device, { N, C, O, gradients: true }));
     const random = new Random(N);
     const [x, d] = [held('bf16', random.normals(N * C)), held('bf16', random.normals(N * O))];
     const [input, dout] = [bench.tensor('in', [N, C], x), bench.tensor('dout', [N, O], d)];
@@ -25,14 +29,14 @@ describeCuda('bf16 that accumulates', () => {
     const [dweight, dbias] = [bench.floats('dweight', [O, C], before), bench.floats('dbias', [O], new Float32Array(O))];
     const wanted = product(d, x, { N: O, K: N, O: C }, 'tn');
     const bound = 1e-6 * Math.sqrt(N);
-    matmulBackwardWeight(device, { dweight, dbias, dout, input, accumulate: true });
+    matmulBackwardWeight(device, { dweight, dbias, dout, in: input, accumulate: true });
     expect(
       relativeError(
         floats(dweight),
         wanted.map((value, index) => value + before[index]!),
       ),
     ).toBeLessThan(bound);
-    matmulBackwardWeight(device, { dweight, dbias, dout, input, accumulate: false });
+    matmulBackwardWeight(device, { dweight, dbias, dout, in: input, accumulate: false });
     expect(relativeError(floats(dweight), wanted)).toBeLessThan(bound);
     bench.checkGuards();
   });
@@ -47,7 +51,7 @@ describeCuda('bf16 that accumulates', () => {
     const d = held('bf16', random.normals(B * T * C));
     const [tokens, dout] = [bench.tensor('tokens', [B, T], ids, 'int32'), bench.tensor('dout', [B, T, C], d)];
     const [dwte, dwpe] = [bench.floats('dwte', [V, C], new Float32Array(V * C)), bench.floats('dwpe', [T, C])];
-    embeddingBackward(device, { dwte, dwpe, dout, tokens, vocabulary: V, accumulate: false });
+    embeddingBackward(device, { dwte, dwpe, dout, tokens, V: V, accumulate: false });
     const [word, position] = [new Float64Array(V * C), new Float64Array(T * C)];
     d.forEach((value, index) => {
       const row = Math.floor(index / C);

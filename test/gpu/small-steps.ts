@@ -7,7 +7,7 @@ import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { createModel } from '../../src/model/model.ts';
 import { allocateTensor } from '../../src/native/buffer.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/matmul.ts';
+import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
 import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 
@@ -50,12 +50,17 @@ for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
 {
   using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
   const [N, C, O] = [300, 4096, 440];
-  device.reserveWorkspace(Math.max(matmulScratch(device, { N, C, O }), matmulScratch(device, { N, C: O, O: C })));
+  device.reserveWorkspace(
+    Math.max(
+      matmulScratch(device, { N, C, O, gradients: true }),
+      matmulScratch(device, { N, C: O, O: C, gradients: true }),
+    ),
+  );
   const tensor = (name: string, ...shape: number[]) => allocateTensor(device, name, 'bf16', shape);
   const [wide, narrow, residual] = [tensor('wide', N, C), tensor('narrow', N, O), tensor('residual', N, O)];
   const [weight, turned, bias] = [tensor('weight', O, C), tensor('turned', C, O), tensor('bias', O)];
-  matmulResidualForward(device, { out: narrow, input: wide, weight, bias, residual });
-  matmulBackwardInput(device, { dinput: narrow, dout: wide, weight: turned });
+  matmulResidualForward(device, { out: narrow, in: wide, weight, bias, residual });
+  matmulBackwardInput(device, { din: narrow, dout: wide, weight: turned });
   await device.finished();
 }
 console.log('small steps done');

@@ -1,19 +1,62 @@
-// The generated bindings are those of today's header, and the library exports exactly the header's functions.
+// The generated files are those of today's header, a line that cannot be read is an error, and the libraries export exactly
+// the header's functions.
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { expect, it } from 'vitest';
-import { generateBindings } from '../../scripts/generate-bindings.ts';
+import { describe, expect, it } from 'vitest';
+import { generate } from '../../scripts/generate/index.ts';
 import { signatures } from '../../src/native/bindings.generated.ts';
 import { libraryPath } from '../../src/native/library.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const header = read('cuda/gpt2.h');
 
-it('bindings.generated.ts is fresh (npm run generate)', () => {
-  expect(read('src/native/bindings.generated.ts')).toBe(generateBindings(read('cuda/gpt2.h')));
+it.each(Object.entries(generate(header)))('%s is fresh (npm run generate)', (path, text) => {
+  expect(read(path)).toBe(text);
 });
 
-it('a function the generator cannot read is an error, not a gap', () => {
-  expect(() => generateBindings(`${read('cuda/gpt2.h')}\nGPT2_API int gpt2_odd(double x);\n`)).toThrow('double x');
+describe('the header', () => {
+  it('with a function that cannot be read is an error, not a gap', () => {
+    expect(() => generate(header.replace('GPT2_API int gpt2_free(', 'GPT2_API int gpt2_odd(double x);\n$&'))).toThrow(
+      'double x',
+    );
+  });
+
+  const changed = (from: string, to: string): string => {
+    expect(header).toContain(from);
+    return header.replace(from, to);
+  };
+  it.each([
+    ['a line without brackets', 'mean = [N], rstd', 'mean = N, rstd', 'gpt2_layernorm_forward: cannot read "mean = N"'],
+    ['an unknown access', 'mean = [N], rstd', 'mean (kept) [N], rstd', '"(kept)" in "mean (kept) [N]" is no access'],
+    ['an unknown dimension', 'mean = [N], rstd', 'mean = [M], rstd', '"mean [M]" names M, which is no parameter'],
+    ['a dimension that is no expression', 'mean = [N], rstd', 'mean = [N-1], rstd', 'the dimension "N-1"'],
+    ['a missing tensor', 'mean = [N], rstd = [N]', 'mean = [N]', 'the lines name out, mean, in'],
+    ['tensors in another order', 'mean = [N], rstd = [N]', 'rstd = [N], mean = [N]', 'its tensors are out, mean, rstd'],
+    ['an output that is const', 'rstd = [N], in [N,C]', 'rstd = [N], in = [N,C]', '"in = [N,C]" is const'],
+    ['an input that is not const', 'mean = [N], rstd', 'mean [N], rstd', '"mean [N]" is not const'],
+    ['an alias that is no parameter', 'may be dresidual', 'may be dres', 'names dres, which is no parameter'],
+    ['a relation of an unknown size', 'targets [N] < V; V <= Vp */', 'targets [N] < V; V <= W */', 'names W'],
+    [
+      'a relation that is no expression',
+      'targets [N] < V; V <= Vp */',
+      'targets [N] < V; V ~ Vp */',
+      'cannot read "V ~ Vp"',
+    ],
+    [
+      'an unknown scratch function',
+      'workspace gpt2_layernorm_scratch(N,C)',
+      'workspace gpt2_no_scratch(N)',
+      'no gpt2_no_scratch',
+    ],
+    [
+      'a scratch function with other sizes',
+      'workspace gpt2_layernorm_scratch(N,C)',
+      'workspace gpt2_layernorm_scratch(N)',
+      'takes 2 sizes',
+    ],
+  ])('with %s is an error', (_, from, to, message) => {
+    expect(() => generate(changed(from, to))).toThrow(message);
+  });
 });
 
 for (const kind of ['cpu', 'cuda'] as const) {

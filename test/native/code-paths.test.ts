@@ -3,7 +3,12 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
-import { matmulBackwardInput, matmulBackwardWeight, matmulForward, matmulScratch } from '../../src/ops/matmul.ts';
+import {
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  matmulScratch,
+} from '../../src/ops/ops.generated.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
 import { recordedBatch, recordedModel, tinyFixture } from '../support/tiny-model.ts';
@@ -22,15 +27,15 @@ function open(path: string): Device | undefined {
 function products(device: Device): Float32Array[] {
   using bench = new TensorBench(device);
   const { N, C, O } = { N: 256, C: 384, O: 1536 };
-  device.reserveWorkspace(matmulScratch(device, { N, C, O }));
+  device.reserveWorkspace(matmulScratch(device, { N, C, O, gradients: true }));
   const random = new Random(9);
   const input = bench.tensor('in', [N, C], random.normals(N * C));
   const weight = bench.tensor('weight', [O, C], random.normals(O * C));
   const dout = bench.tensor('dout', [N, O], random.normals(N * O));
   const [out, dinput, dweight] = [bench.tensor('out', [N, O]), bench.tensor('din', [N, C]), bench.tensor('dw', [O, C])];
-  matmulForward(device, { out, input, weight, bias: null });
-  matmulBackwardInput(device, { dinput, dout, weight });
-  matmulBackwardWeight(device, { dweight, dbias: null, dout, input, accumulate: false });
+  matmulForward(device, { out, in: input, weight, bias: null });
+  matmulBackwardInput(device, { din: dinput, dout, weight });
+  matmulBackwardWeight(device, { dweight, dbias: null, dout, in: input, accumulate: false });
   bench.checkGuards();
   return [out, dinput, dweight].map(floats);
 }

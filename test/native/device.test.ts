@@ -8,8 +8,7 @@ import { Gpt2Error, NativeError, ShapeError } from '../../src/errors.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
-import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
-import { geluForward } from '../../src/ops/gelu.ts';
+import { classifier, classifierScratch, geluForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends, describeCuda } from '../support/backends.ts';
 
 describe('loading', () => {
@@ -135,7 +134,7 @@ describeBackends('device', (_, kind) => {
     using device = Device.open({ kind });
     const bytes = { bytes: new BigInt64Array(1) };
     try {
-      device.call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3 });
+      device.call('matmulScratch', { ...bytes, N: -1, C: 2, O: 3, gradients: 1 });
       expect.unreachable();
     } catch (error) {
       expect(error).toBeInstanceOf(NativeError);
@@ -144,7 +143,7 @@ describeBackends('device', (_, kind) => {
     }
   });
 
-  it('NULL, a workspace askew and too many rows are refused, not followed', () => {
+  it('NULL, a misaligned workspace and too many rows are refused, not followed', () => {
     using device = Device.open({ kind });
     const event = device.createEvent();
     const [reached, milliseconds] = [new Int32Array(1), new Float32Array(1)];
@@ -154,15 +153,17 @@ describeBackends('device', (_, kind) => {
     expect(() => device.call('eventQuery', { reached, event: 0n })).toThrow('expected event, got NULL');
     expect(() => device.call('eventElapsed', { milliseconds, from: event, to: 0n })).toThrow('expected to, got NULL');
     expect(() => device.call('castWeights', { weight: x, master: x, count: 0 })).toThrow('count of at least 1');
-    expect(() => device.call('setWorkspace', { workspace: 100n, bytes: 8 })).toThrow('a workspace on 64 bytes');
+    expect(() => device.call('setWorkspace', { workspace: 100n, bytes: 8 })).toThrow('a workspace aligned to 64 bytes');
     expect(() => device.call('embeddingForward', { ...tokens, B: 65_536, T: 32_768 })).toThrow('B * T below 2^31');
   });
 
   it('a number that C would bend is refused before the call', () => {
     using device = Device.open({ kind });
     const bytes = new BigInt64Array(1);
-    expect(() => device.call('matmulScratch', { bytes, N: 2.5, C: 2, O: 3 })).toThrow('N = 2.5 is not a int32_t');
-    expect(() => device.call('matmulScratch', { bytes, N: 2 ** 40, C: 2, O: 3 })).toThrow(RangeError);
+    expect(() => device.call('matmulScratch', { bytes, N: 2.5, C: 2, O: 3, gradients: 1 })).toThrow(
+      'N = 2.5 is not a int32_t',
+    );
+    expect(() => device.call('matmulScratch', { bytes, N: 2 ** 40, C: 2, O: 3, gradients: 1 })).toThrow(RangeError);
   });
 
   it('two devices live side by side, and memory returns to its start', () => {
@@ -180,8 +181,8 @@ describeBackends('device', (_, kind) => {
     using first = Device.open({ kind });
     using second = Device.open({ kind });
     const [out, input] = [first, second].map((device) => allocateTensor(device, 'x', 'fp32', [4]));
-    expect(() => geluForward(first, { out: out!, input: input! })).toThrow(
-      'gelu_forward: out and in are on different devices',
+    expect(() => geluForward(first, { out: out!, in: input! })).toThrow(
+      'gelu_forward: in is on another device than the op',
     );
   });
 });
@@ -190,24 +191,24 @@ describeCuda('memory that is not aligned', () => {
   it('goes to kernels that can read it', () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const [N, C, V] = [64, 64, 128];
-    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V }));
+    device.reserveWorkspace(classifierScratch(device, { N, C, Vp: V, gradients: true }));
     const make = (name: string, shape: number[]) => allocateTensor(device, name, 'bf16', shape);
     const input = make('in', [(N + 1) * C]);
     const losses = allocateTensor(device, 'losses', 'fp32', [N]);
     const op = {
       losses,
-      dinput: null,
+      din: null,
       dweight: null,
       logits: make('logits', [N, V]),
       weight: make('weight', [V, C]),
       targets: allocateTensor(device, 'targets', 'int32', [N]),
-      vocabulary: V,
+      V: V,
       dloss: 0,
       accumulate: false,
     };
     for (const start of [4, 8]) {
       losses.write(new Float32Array(N));
-      classifier(device, { ...op, input: input.view([N, C], start) });
+      classifier(device, { ...op, in: input.view([N, C], start) });
       for (const loss of losses.read()) expect(Math.abs(loss - Math.log(V))).toBeLessThan(1e-4);
     }
   });

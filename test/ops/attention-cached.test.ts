@@ -2,8 +2,12 @@
 // stand at different places; and what does not fit.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Dtype } from '../../src/native/device.ts';
-import { attentionForward, attentionScratch } from '../../src/ops/attention.ts';
-import { attentionCachedForward, attentionCachedScratch } from '../../src/ops/attention-cached.ts';
+import {
+  attentionCachedForward,
+  attentionCachedScratch,
+  attentionForward,
+  attentionScratch,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { floats, held, Random, relativeError, TensorBench, worstError } from '../support/tensors.ts';
 
@@ -127,9 +131,11 @@ describeBackends(
         positions,
       });
       expect(() => attentionCachedForward(device(), tensors(257, 1, 257))).toThrow(
-        'a head size of at most 256, got 257',
+        'expected C / NH <= 256, got C = 257, NH = 1',
       );
-      expect(() => attentionCachedForward(device(), tensors(64, 2, 16))).toThrow('2 heads of 16, which is not C = 64');
+      expect(() => attentionCachedForward(device(), tensors(64, 2, 16))).toThrow(
+        'keys [B,NH,S,C/NH] has C/NH = 16, but out has C = 64',
+      );
     });
   },
   { dtypes: ['fp32', 'bf16'] },

@@ -1,7 +1,7 @@
 // Softmax and cross-entropy: against PyTorch, its own differences, padding columns, in place, the sum of losses.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
-import { crossEntropy, lossSum } from '../../src/ops/cross-entropy.ts';
+import { crossEntropy, lossSum } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { checkGradient, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
@@ -17,7 +17,7 @@ describeBackends('cross-entropy', (device, kind) => {
       const targets = bench.fixture('targets', get('targets'));
       const losses = bench.tensor('losses', [N]);
       const dlogits = bench.tensor('dlogits', [N, Vp]);
-      const op = { losses, logits, targets, vocabulary: V, dloss };
+      const op = { losses, logits, targets, V: V, dloss };
       const loss = () => {
         crossEntropy(device(), { ...op, dlogits: null });
         return floats(losses).reduce((sum, value) => sum + value, 0) * dloss;
@@ -50,7 +50,7 @@ describeBackends('cross-entropy', (device, kind) => {
     const logits = bench.tensor('logits', [2, 64], values);
     const targets = bench.tensor('targets', [2], Int32Array.from([0, 52]), 'int32');
     const losses = bench.tensor('losses', [2]);
-    const op = { losses, dlogits: null, logits, targets, vocabulary: 53, dloss: 1 };
+    const op = { losses, dlogits: null, logits, targets, V: 53, dloss: 1 };
     crossEntropy(device(), op);
     const before = floats(losses);
     logits.write(Float32Array.from(values, (value, index) => (index % 64 < 53 ? value : 1e6)));
@@ -63,7 +63,7 @@ describeBackends('cross-entropy', (device, kind) => {
     const logits = bench.tensor('logits', [1, 64], new Float32Array(64));
     const targets = bench.tensor('targets', [1], Int32Array.from([target]), 'int32');
     const losses = bench.tensor('losses', [1]);
-    expect(() => crossEntropy(device(), { losses, dlogits: null, logits, targets, vocabulary: 53, dloss: 1 })).toThrow(
+    expect(() => crossEntropy(device(), { losses, dlogits: null, logits, targets, V: 53, dloss: 1 })).toThrow(
       String(target),
     );
   });

@@ -1,15 +1,19 @@
 // The same inputs give the same bits, again and again, where many blocks share a sum.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
-import { embeddingBackward, embeddingScratch } from '../../src/ops/embedding.ts';
-import { layernormBackward, layernormScratch } from '../../src/ops/layernorm.ts';
 import {
+  attentionBackward,
+  attentionForward,
+  attentionScratch,
+  embeddingBackward,
+  embeddingScratch,
+  layernormBackward,
+  layernormScratch,
   matmulBackwardInput,
   matmulBackwardWeight,
   matmulResidualForward,
   matmulScratch,
-} from '../../src/ops/matmul.ts';
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Random, TensorBench } from '../support/tensors.ts';
 
@@ -50,14 +54,14 @@ describeBackends(
     it('matmul backward of weights, k split over blocks', () => {
       using bench = new TensorBench(device());
       const [N, C, O] = [3000, 136, 200];
-      device().reserveWorkspace(matmulScratch(device(), { N, C, O }));
+      device().reserveWorkspace(matmulScratch(device(), { N, C, O, gradients: true }));
       const random = new Random(2);
       const dout = bench.tensor('dout', [N, O], random.normals(N * O));
       const input = bench.tensor('in', [N, C], random.normals(N * C));
       const dweight = bench.tensor('dweight', [O, C], undefined, device().gradientType);
       const dbias = bench.floats('dbias', [O]);
       expectSameBits(bench, [dweight, dbias], () =>
-        matmulBackwardWeight(device(), { dweight, dbias, dout, input, accumulate: false }),
+        matmulBackwardWeight(device(), { dweight, dbias, dout, in: input, accumulate: false }),
       );
     });
 
@@ -65,7 +69,10 @@ describeBackends(
       using bench = new TensorBench(device());
       const [N, C, O] = [600, 4096, 440];
       device().reserveWorkspace(
-        Math.max(matmulScratch(device(), { N, C, O }), matmulScratch(device(), { N, C: O, O: C })),
+        Math.max(
+          matmulScratch(device(), { N, C, O, gradients: true }),
+          matmulScratch(device(), { N, C: O, O: C, gradients: true }),
+        ),
       );
       const random = new Random(5);
       const drawn = (name: string, ...shape: [number, number]) =>
@@ -74,8 +81,8 @@ describeBackends(
       const [weight, turned] = [drawn('weight', O, C), drawn('turned', C, O)];
       const [out, dinput] = [bench.tensor('out', [N, O]), bench.tensor('dinput', [N, O])];
       expectSameBits(bench, [out, dinput], () => {
-        matmulResidualForward(device(), { out, input: wide, weight, bias: null, residual });
-        matmulBackwardInput(device(), { dinput, dout: wide, weight: turned });
+        matmulResidualForward(device(), { out, in: wide, weight, bias: null, residual });
+        matmulBackwardInput(device(), { din: dinput, dout: wide, weight: turned });
       });
     });
 
@@ -85,14 +92,14 @@ describeBackends(
       device().reserveWorkspace(layernormScratch(device(), { N, C }));
       const random = new Random(3);
       const tensors = Object.fromEntries(
-        (['dout', 'input'] as const).map((name) => [name, bench.tensor(name, [N, C], random.normals(N * C))]),
-      ) as Record<'dout' | 'input', ReturnType<TensorBench['tensor']>>;
+        (['dout', 'in'] as const).map((name) => [name, bench.tensor(name, [N, C], random.normals(N * C))]),
+      ) as Record<'dout' | 'in', ReturnType<TensorBench['tensor']>>;
       const weight = bench.tensor('weight', [C], random.normals(C));
       const mean = bench.floats('mean', [N], new Float32Array(N));
       const rstd = bench.floats('rstd', [N], new Float32Array(N).fill(1));
       const dinput = bench.tensor('din', [N, C]);
       const [dweight, dbias] = [bench.floats('dweight', [C]), bench.floats('dbias', [C])];
-      const op = { ...tensors, weight, mean, rstd, dinput, dweight, dbias, dresidual: null, accumulate: false };
+      const op = { ...tensors, weight, mean, rstd, din: dinput, dweight, dbias, dresidual: null, accumulate: false };
       expectSameBits(bench, [dinput, dweight, dbias], () => layernormBackward(device(), op));
     });
 
@@ -109,7 +116,7 @@ describeBackends(
       const start = dwte.read();
       expectSameBits(bench, [dwte, dwpe], () => {
         dwte.write(start);
-        embeddingBackward(device(), { dwte, dwpe, dout, tokens, vocabulary: V, accumulate: false });
+        embeddingBackward(device(), { dwte, dwpe, dout, tokens, V: V, accumulate: false });
       });
     });
   },

@@ -1,6 +1,11 @@
 // Token and position embedding: against PyTorch, its own differences, repeated tokens, tokens that do not exist.
 import { expect, it } from 'vitest';
-import { embeddingAtForward, embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/embedding.ts';
+import {
+  embeddingAtForward,
+  embeddingBackward,
+  embeddingForward,
+  embeddingScratch,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
@@ -16,7 +21,7 @@ describeBackends('embedding', (device, kind) => {
     const dout = bench.fixture('dout', get('dout'));
     const out = bench.tensor('out', [B, T, C]);
     const loss = () => {
-      embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: V });
+      embeddingForward(device(), { out, tokens, wte, wpe, V: V });
       return dot(floats(out), floats(dout));
     };
     loss();
@@ -28,7 +33,7 @@ describeBackends('embedding', (device, kind) => {
     const dwte = bench.tensor('dwte', [Vp, C], before);
     const dwpe = bench.tensor('dwpe', [positions, C], new Float32Array(positions * C));
     const backward = (accumulate: boolean) =>
-      embeddingBackward(device(), { dwte, dwpe, dout, tokens, vocabulary: V, accumulate });
+      embeddingBackward(device(), { dwte, dwpe, dout, tokens, V: V, accumulate });
     backward(false);
     const wanted = get('dwte').values;
     expectClose(
@@ -62,7 +67,7 @@ describeBackends('embedding', (device, kind) => {
     const out = bench.tensor('out', [1, 3, 4], new Float32Array(12));
     const wte = bench.tensor('wte', [16, 4], new Float32Array(64));
     const wpe = bench.tensor('wpe', [3, 4], new Float32Array(12));
-    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 11 })).toThrow(String(token));
+    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, V: 11 })).toThrow(String(token));
   });
 
   it.each([65536, 65537])('sorts what a token file can hold, and refuses a vocabulary of %i where it cannot', (V) => {
@@ -72,7 +77,7 @@ describeBackends('embedding', (device, kind) => {
     const tokens = bench.tensor('tokens', [1, 3], Int32Array.from([65535, 255, 65535]), 'int32');
     const dwte = bench.tensor('dwte', [V, 4], new Float32Array(V * 4));
     const dwpe = bench.tensor('dwpe', [3, 4], new Float32Array(12));
-    const backward = () => embeddingBackward(device(), { dwte, dwpe, dout, tokens, vocabulary: V, accumulate: false });
+    const backward = () => embeddingBackward(device(), { dwte, dwpe, dout, tokens, V: V, accumulate: false });
     if (kind === 'cuda' && V > 65536) {
       expect(backward).toThrow('V = 65537 is over the 65536 tokens that are sorted (GPT2_UNSUPPORTED)');
       return;
@@ -86,8 +91,8 @@ describeBackends('embedding', (device, kind) => {
     using bench = new TensorBench(device());
     const tokens = bench.tensor('tokens', [1, 5], undefined, 'int32');
     const [out, wte, wpe] = [bench.tensor('out', [1, 5, 4]), bench.tensor('wte', [8, 4]), bench.tensor('wpe', [3, 4])];
-    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 8 })).toThrow(
-      'embedding_forward: T = 5 is over the 3 positions of wpe',
+    expect(() => embeddingForward(device(), { out, tokens, wte, wpe, V: 8 })).toThrow(
+      'embedding_forward: wpe [>=T,C] has only 3 rows, but tokens has T = 5',
     );
   });
 
@@ -104,7 +109,7 @@ describeBackends('embedding', (device, kind) => {
     const [wteValues, wpeValues] = [random.normals(16 * C), random.normals(S * C)];
     const [wte, wpe] = [bench.tensor('wte', [16, C], wteValues), bench.tensor('wpe', [S, C], wpeValues)];
     const out = bench.tensor('out', [B, T, C]);
-    embeddingAtForward(device(), { out, tokens, positions, wte, wpe, vocabulary: V });
+    embeddingAtForward(device(), { out, tokens, positions, wte, wpe, V: V });
     const wanted = new Float32Array(B * T * C).fill(Number.NaN);
     for (const [b, place] of places.entries()) {
       if (place < 0 || place > S - T) continue;

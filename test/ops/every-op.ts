@@ -6,16 +6,33 @@ import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/buffer.ts';
 import type { Dtype } from '../../src/native/device.ts';
-import { adamw } from '../../src/ops/adamw.ts';
-import { attentionBackward, attentionForward, attentionScratch } from '../../src/ops/attention.ts';
-import { classifier, classifierScratch } from '../../src/ops/classifier.ts';
-import { crossEntropy } from '../../src/ops/cross-entropy.ts';
-import { embeddingBackward, embeddingForward, embeddingScratch } from '../../src/ops/embedding.ts';
-import { geluBackward, geluForward } from '../../src/ops/gelu.ts';
-import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
-import { layernormBackward, layernormForward, layernormScratch } from '../../src/ops/layernorm.ts';
-import * as matmul from '../../src/ops/matmul.ts';
-import { residualForward } from '../../src/ops/residual.ts';
+import {
+  adamw,
+  attentionBackward,
+  attentionForward,
+  attentionScratch,
+  classifier,
+  classifierScratch,
+  crossEntropy,
+  embeddingBackward,
+  embeddingForward,
+  embeddingScratch,
+  geluBackward,
+  geluForward,
+  globalNorm,
+  globalNormScratch,
+  layernormBackward,
+  layernormForward,
+  layernormScratch,
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  matmulGeluBackwardInput,
+  matmulGeluForward,
+  matmulResidualForward,
+  matmulScratch,
+  residualForward,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import * as formulas from '../support/formulas.ts';
 import { floats, held, Random, relativeError, TensorBench, toBf16, worstError } from '../support/tensors.ts';
@@ -75,7 +92,7 @@ export const describeEveryOp = (only: Dtype): void =>
       ];
       it.each(products)('matmul, N $N C $C O $O', ({ N, C, O }) => {
         using bench = new TensorBench(device());
-        device().reserveWorkspace(matmul.matmulScratch(device(), { N, C, O }));
+        device().reserveWorkspace(matmulScratch(device(), { N, C, O, gradients: true }));
         const input = inputsOf(bench, N + C + O);
         const [x, w, b] = [input('in', [N, C]), input('weight', [O, C], 0.2), input('bias', [O])];
         const [dout, residual, pre] = [input('dout', [N, O]), input('residual', [N, O]), input('pre', [N, C])];
@@ -84,19 +101,19 @@ export const describeEveryOp = (only: Dtype): void =>
 
         const linear = formulas.product(x.values, w.values, { N, K: C, O }, 'nt').map((v, i) => v + b.values[i % O]!);
         const out = bench.tensor('out', [N, O]);
-        matmul.matmulForward(device(), { out, input: x.tensor, weight: w.tensor, bias: b.tensor });
+        matmulForward(device(), { out, in: x.tensor, weight: w.tensor, bias: b.tensor });
         expectNear('out', dtype, out, linear, bounds);
 
         const [gelu, kept] = [bench.tensor('gelu', [N, O]), bench.tensor('pre', [N, O])];
-        matmul.matmulGeluForward(device(), { out: gelu, pre: kept, input: x.tensor, weight: w.tensor, bias: b.tensor });
+        matmulGeluForward(device(), { out: gelu, pre: kept, in: x.tensor, weight: w.tensor, bias: b.tensor });
         expectNear('pre', dtype, kept, linear, bounds);
         // tanh in one instruction: 2^-11.
         expectNear('gelu', dtype, gelu, linear.map(formulas.gelu), { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 });
 
         const added = bench.tensor('out', [N, O]);
-        matmul.matmulResidualForward(device(), {
+        matmulResidualForward(device(), {
           out: added,
-          input: x.tensor,
+          in: x.tensor,
           weight: w.tensor,
           bias: b.tensor,
           residual: residual.tensor,
@@ -105,12 +122,12 @@ export const describeEveryOp = (only: Dtype): void =>
 
         const dx = formulas.product(dout.values, w.values, { N, K: O, O: C }, 'nn');
         const dinput = bench.tensor('din', [N, C]);
-        matmul.matmulBackwardInput(device(), { dinput, dout: dout.tensor, weight: w.tensor });
+        matmulBackwardInput(device(), { din: dinput, dout: dout.tensor, weight: w.tensor });
         expectNear('din', dtype, dinput, dx, bounds);
         const through = dx.map((value, index) => value * formulas.geluDerivative(pre.values[index]!));
         const dgelu = bench.tensor('din', [N, C]);
-        matmul.matmulGeluBackwardInput(device(), {
-          dinput: dgelu,
+        matmulGeluBackwardInput(device(), {
+          din: dgelu,
           dout: dout.tensor,
           weight: w.tensor,
           pre: pre.tensor,
@@ -124,11 +141,11 @@ export const describeEveryOp = (only: Dtype): void =>
         });
         const before = input('dweight', [O, C], 1, device().gradientType);
         const beforeBias = input('dbias', [O], 1, 'fp32');
-        const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, input: x.tensor };
-        matmul.matmulBackwardWeight(device(), { ...op, accumulate: true });
+        const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, in: x.tensor };
+        matmulBackwardWeight(device(), { ...op, accumulate: true });
         expectNear('dweight +=', dtype, before.tensor, plus(dw, before.values), bounds);
         expectNear('dbias +=', dtype, beforeBias.tensor, plus(db, beforeBias.values), { fp32: 1e-5, bf16: 1e-5 });
-        matmul.matmulBackwardWeight(device(), { ...op, accumulate: false });
+        matmulBackwardWeight(device(), { ...op, accumulate: false });
         expectNear('dweight =', dtype, before.tensor, dw, bounds);
         expectNear('dbias =', dtype, beforeBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
         bench.checkGuards();
@@ -146,8 +163,8 @@ export const describeEveryOp = (only: Dtype): void =>
         const period = 56;
         device().reserveWorkspace(
           Math.max(
-            matmul.matmulScratch(device(), { N, C: K, O: wide }),
-            matmul.matmulScratch(device(), { N, C: wide, O: K }),
+            matmulScratch(device(), { N, C: K, O: wide, gradients: true }),
+            matmulScratch(device(), { N, C: wide, O: K, gradients: true }),
           ),
         );
         const input = inputsOf(bench, 12);
@@ -171,19 +188,19 @@ export const describeEveryOp = (only: Dtype): void =>
         const linear = plain.map((value, i) => value + bias.values[i % wide]!);
         const bounds = { fp32: 1e-6 * Math.sqrt(K) + 2e-7, tf32: 1e-3, bf16: 2e-3 };
         const throughGelu = { ...bounds, fp32: bounds.fp32 * 2, bf16: 3e-3 };
-        const operands = { input: x.tensor, weight, bias: bias.tensor };
+        const operands = { in: x.tensor, weight, bias: bias.tensor };
         const [out, pre] = [bench.tensor('out', [N, wide]), bench.tensor('pre', [N, wide])];
-        matmul.matmulForward(device(), { out, ...operands });
+        matmulForward(device(), { out, ...operands });
         expectNear('out', dtype, out, linear, bounds);
-        matmul.matmulResidualForward(device(), { out, residual: other.tensor, ...operands });
+        matmulResidualForward(device(), { out, residual: other.tensor, ...operands });
         expectNear('residual', dtype, out, plus(linear, other.values), bounds);
-        matmul.matmulGeluForward(device(), { out, pre, ...operands });
+        matmulGeluForward(device(), { out, pre, ...operands });
         expectNear('pre', dtype, pre, linear, bounds);
         expectNear('gelu', dtype, out, linear.map(formulas.gelu), throughGelu);
-        matmul.matmulBackwardInput(device(), { dinput: out, dout: x.tensor, weight: turned });
+        matmulBackwardInput(device(), { din: out, dout: x.tensor, weight: turned });
         expectNear('din', dtype, out, plain, bounds);
         const through = plain.map((value, i) => value * formulas.geluDerivative(other.values[i]!));
-        matmul.matmulGeluBackwardInput(device(), { dinput: out, dout: x.tensor, weight: turned, pre: other.tensor });
+        matmulGeluBackwardInput(device(), { din: out, dout: x.tensor, weight: turned, pre: other.tensor });
         expectNear('din through gelu', dtype, out, through, throughGelu);
         bench.checkGuards();
       });
@@ -192,14 +209,14 @@ export const describeEveryOp = (only: Dtype): void =>
       it.skipIf(isCpu)('matmul backward of a large weight (CUDA only)', () => {
         using bench = new TensorBench(device());
         const [N, C, O] = [1000, 1032, 4360];
-        device().reserveWorkspace(matmul.matmulScratch(device(), { N, C, O }));
+        device().reserveWorkspace(matmulScratch(device(), { N, C, O, gradients: true }));
         const input = inputsOf(bench, 11);
         const [x, dout] = [input('in', [N, C]), input('dout', [N, O])];
         const [before, beforeBias] = [
           input('dweight', [O, C], 1, device().gradientType),
           input('dbias', [O], 1, 'fp32'),
         ];
-        const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, input: x.tensor };
+        const op = { dweight: before.tensor, dbias: beforeBias.tensor, dout: dout.tensor, in: x.tensor };
         const db = new Float64Array(O);
         dout.values.forEach((value, index) => {
           db[index % O]! += value;
@@ -217,10 +234,10 @@ export const describeEveryOp = (only: Dtype): void =>
           const error = relativeError(rowsOf(floats(before.tensor)), wanted);
           expect(error <= bounds[dtype], `${name}: relative error ${error}`).toBe(true);
         };
-        matmul.matmulBackwardWeight(device(), { ...op, accumulate: true });
+        matmulBackwardWeight(device(), { ...op, accumulate: true });
         expectRows('dweight +=', plus(dw, rowsOf(before.values)));
         expectNear('dbias +=', dtype, beforeBias.tensor, plus(db, beforeBias.values), { fp32: 1e-5, bf16: 1e-5 });
-        matmul.matmulBackwardWeight(device(), { ...op, accumulate: false });
+        matmulBackwardWeight(device(), { ...op, accumulate: false });
         expectRows('dweight =', dw);
         expectNear('dbias =', dtype, beforeBias.tensor, db, { fp32: 1e-5, bf16: 1e-5 });
         bench.checkGuards();
@@ -245,21 +262,21 @@ export const describeEveryOp = (only: Dtype): void =>
         const wanted = formulas.layernorm(x.values, w.values, b.values, dout.values, { N, C });
         const out = bench.tensor('out', [N, C]);
         const [mean, rstd] = [bench.floats('mean', [N]), bench.floats('rstd', [N])];
-        layernormForward(device(), { out, mean, rstd, input: x.tensor, weight: w.tensor, bias: b.tensor });
+        layernormForward(device(), { out, mean, rstd, in: x.tensor, weight: w.tensor, bias: b.tensor });
         expectNear('out', dtype, out, wanted.out, { fp32: 1e-6, bf16: 2e-3 });
         expectNear('mean', dtype, mean, wanted.mean, { fp32: 1e-5, bf16: 1e-5 });
         expectNear('rstd', dtype, rstd, wanted.rstd, { fp32: 1e-5, bf16: 1e-5 });
-        const beside = { input: x.tensor, weight: w.tensor, mean, rstd, dout: dout.tensor };
+        const beside = { in: x.tensor, weight: w.tensor, mean, rstd, dout: dout.tensor };
         const dinput = bench.tensor('din', [N, C]);
         const [dweight, dbias] = [bench.floats('dweight', [C]), bench.floats('dbias', [C])];
-        layernormBackward(device(), { ...beside, dinput, dweight, dbias, dresidual: null, accumulate: false });
+        layernormBackward(device(), { ...beside, din: dinput, dweight, dbias, dresidual: null, accumulate: false });
         expectNear('din', dtype, dinput, wanted.din, { fp32: 2e-6, bf16: 2e-3 });
         expectNear('dweight', dtype, dweight, wanted.dweight, { fp32: 1e-5, bf16: 1e-5 });
         expectNear('dbias', dtype, dbias, wanted.dbias, { fp32: 1e-5, bf16: 1e-5 });
         const inPlace = dresidual.tensor;
         layernormBackward(device(), {
           ...beside,
-          dinput: inPlace,
+          din: inPlace,
           dweight,
           dbias,
           dresidual: inPlace,
@@ -372,9 +389,9 @@ export const describeEveryOp = (only: Dtype): void =>
         const input = inputsOf(bench, count);
         const [x, y] = [input('x', [count], 2), input('y', [count])];
         const out = bench.tensor('out', [count]);
-        geluForward(device(), { out, input: x.tensor });
+        geluForward(device(), { out, in: x.tensor });
         expectNear('gelu', dtype, out, Float64Array.from(x.values, formulas.gelu), { fp32: 1e-6, bf16: 3e-3 });
-        geluBackward(device(), { dinput: out, dout: y.tensor, input: x.tensor });
+        geluBackward(device(), { din: out, dout: y.tensor, in: x.tensor });
         const derivative = Float64Array.from(x.values, (value, i) => formulas.geluDerivative(value) * y.values[i]!);
         expectNear('gelu backward', dtype, out, derivative, { fp32: 1e-6, bf16: 3e-3 });
         residualForward(device(), { out, a: x.tensor, b: y.tensor });
@@ -393,7 +410,7 @@ export const describeEveryOp = (only: Dtype): void =>
         const wanted = formulas.crossEntropy(logits.values, targets, { V, Vp, dloss: 0.25 });
         const losses = bench.floats('losses', [N]);
         const ids = bench.tensor('targets', [N], targets, 'int32');
-        const op = { losses, logits: logits.tensor, targets: ids, vocabulary: V, dloss: 0.25 };
+        const op = { losses, logits: logits.tensor, targets: ids, V: V, dloss: 0.25 };
         crossEntropy(device(), { ...op, dlogits: null });
         for (const [i, loss] of floats(losses).entries()) {
           expect(Math.abs(loss - wanted.losses[i]!), `loss ${i}`).toBeLessThan(1e-5);
@@ -420,7 +437,7 @@ export const describeEveryOp = (only: Dtype): void =>
             ]),
       ])('classifier, N $N C $C V $V of $Vp', ({ N, C, V, Vp, scale }) => {
         using bench = new TensorBench(device());
-        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp }));
+        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true }));
         const input = inputsOf(bench, N + V);
         const [x, w] = [input('in', [N, C]), input('weight', [Vp, C], scale)];
         const targets = new Random(N).integers(N, V);
@@ -435,10 +452,10 @@ export const describeEveryOp = (only: Dtype): void =>
         const op = {
           losses,
           logits: bench.tensor('logits', [N, Vp]),
-          input: x.tensor,
+          in: x.tensor,
           weight: w.tensor,
           targets: bench.tensor('targets', [N], targets, 'int32'),
-          vocabulary: V,
+          V: V,
           dloss,
         };
         // Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two.
@@ -449,16 +466,16 @@ export const describeEveryOp = (only: Dtype): void =>
             expect(Math.abs(loss - wanted.losses[i]!), `loss ${i}`).toBeLessThan(lossBound);
           }
         };
-        classifier(device(), { ...op, dinput: null, dweight: null, accumulate: false });
+        classifier(device(), { ...op, din: null, dweight: null, accumulate: false });
         expectLosses();
         losses.write(new Float32Array(N));
-        classifier(device(), { ...op, dinput, dweight: before.tensor, accumulate: true });
+        classifier(device(), { ...op, din: dinput, dweight: before.tensor, accumulate: true });
         expectLosses();
         // Rounded logits are off by as much as the scores are large.
         const bounds = { fp32: 1e-5, bf16: inParts || C % 8 !== 0 ? 2e-2 : 3e-3 };
         expectNear('din', dtype, dinput, dx, bounds);
         expectNear('dweight +=', dtype, before.tensor, plus(dw, before.values), bounds);
-        classifier(device(), { ...op, dinput, dweight: before.tensor, accumulate: false });
+        classifier(device(), { ...op, din: dinput, dweight: before.tensor, accumulate: false });
         expectNear('dweight =', dtype, before.tensor, dw, bounds);
         bench.checkGuards();
       });
@@ -466,20 +483,20 @@ export const describeEveryOp = (only: Dtype): void =>
       it.skipIf(isCpu)('classifier: what cannot be is NaN, not a number (CUDA only)', () => {
         using bench = new TensorBench(device());
         const [N, C, Vp] = [4, 64, 128];
-        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp }));
+        device().reserveWorkspace(classifierScratch(device(), { N, C, Vp, gradients: true }));
         const random = new Random(5);
         const values = random.normals(N * C);
         values[2 * C + 5] = NaN;
         const losses = bench.floats('losses', [N]);
         classifier(device(), {
           losses,
-          dinput: bench.tensor('din', [N, C]),
+          din: bench.tensor('din', [N, C]),
           dweight: bench.tensor('dweight', [Vp, C], undefined, device().gradientType),
           logits: bench.tensor('logits', [N, Vp]),
-          input: bench.tensor('in', [N, C], values),
+          in: bench.tensor('in', [N, C], values),
           weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
           targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),
-          vocabulary: 100,
+          V: 100,
           dloss: 1,
           accumulate: false,
         });
@@ -500,7 +517,7 @@ export const describeEveryOp = (only: Dtype): void =>
         const ids = new Random(below).integers(B * T, below);
         const tokens = bench.tensor('tokens', [B, T], ids, 'int32');
         const out = bench.tensor('out', [B, T, C]);
-        embeddingForward(device(), { out, tokens, wte: wte.tensor, wpe: wpe.tensor, vocabulary: V });
+        embeddingForward(device(), { out, tokens, wte: wte.tensor, wpe: wpe.tensor, V: V });
         const wanted = Float64Array.from({ length: B * T * C }, (_, i) => {
           const row = Math.floor(i / C);
           return wte.values[ids[row]! * C + (i % C)]! + wpe.values[(row % T) * C + (i % C)]!;
@@ -517,7 +534,7 @@ export const describeEveryOp = (only: Dtype): void =>
           word[ids[row]! * C + (i % C)]! += value;
           position[(row % T) * C + (i % C)]! += value;
         });
-        const op = { dwte: dwte.tensor, dwpe: dwpe.tensor, dout: dout.tensor, tokens, vocabulary: V };
+        const op = { dwte: dwte.tensor, dwpe: dwpe.tensor, dout: dout.tensor, tokens, V: V };
         embeddingBackward(device(), { ...op, accumulate: true });
         expectNear('dwte', dtype, dwte.tensor, word, { fp32: 1e-6, bf16: 2e-3 });
         expectNear('dwpe', dtype, dwpe.tensor, position, { fp32: 1e-6, bf16: 2e-3 });
@@ -532,13 +549,13 @@ export const describeEveryOp = (only: Dtype): void =>
           bench.tensor('wpe', [4, 8], new Float32Array(32)),
         ];
         const out = bench.tensor('out', [1, 4, 8]);
-        embeddingForward(device(), { out, tokens, wte, wpe, vocabulary: 10 });
+        embeddingForward(device(), { out, tokens, wte, wpe, V: 10 });
         const rows = floats(out);
         expect(Array.from({ length: 4 }, (_, row) => Number.isNaN(rows[row * 8]))).toEqual([false, true, true, false]);
         const logits = bench.tensor('logits', [4, 16], new Float32Array(64));
         const [losses, dlogits] = [bench.floats('losses', [4]), bench.tensor('dlogits', [4, 16])];
         const targets = tokens.view([4]);
-        crossEntropy(device(), { losses, dlogits, logits, targets, vocabulary: 10, dloss: 1 });
+        crossEntropy(device(), { losses, dlogits, logits, targets, V: 10, dloss: 1 });
         expect([...floats(losses)].map(Number.isNaN)).toEqual([false, true, true, false]);
         bench.checkGuards();
       });

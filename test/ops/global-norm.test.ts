@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/buffer.ts';
-import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
+import { globalNorm, globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { floats, Random, TensorBench } from '../support/tensors.ts';

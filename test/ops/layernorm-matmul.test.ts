@@ -5,7 +5,7 @@ import {
   layernormMatmulForward,
   layernormMatmulGeluForward,
   layernormMatmulScratch,
-} from '../../src/ops/layernorm-matmul.ts';
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { floats, held, Random, relativeError, TensorBench, worstError } from '../support/tensors.ts';
 
@@ -41,7 +41,7 @@ describeBackends(
       const [weight, bias] = [given('weight', [O, C], 0.05), given('bias', [O], 0.5)];
       device().reserveWorkspace(layernormMatmulScratch(device(), { N, C, O }));
       const tensors = {
-        input: input.tensor,
+        in: input.tensor,
         normWeight: normWeight.tensor,
         normBias: normBias.tensor,
         weight: weight.tensor,
@@ -83,7 +83,7 @@ describeBackends(
     it('refuses shapes that do not go together, by name', () => {
       using bench = new TensorBench(device());
       const of = (...shape: number[]) => bench.tensor('tensor', shape);
-      const given = { input: of(2, 8), normWeight: of(8), normBias: of(8), weight: of(16, 8), bias: null };
+      const given = { in: of(2, 8), normWeight: of(8), normBias: of(8), weight: of(16, 8), bias: null };
       expect(() => layernormMatmulForward(device(), { ...given, out: of(2, 8) })).toThrow(
         'layernorm_matmul_forward: out [N,O] has O = 8, but weight has O = 16',
       );

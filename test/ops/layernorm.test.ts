@@ -1,6 +1,6 @@
 // Layernorm: against PyTorch, its own differences, the residual gradient that passes beside it, many rows.
 import { expect, it } from 'vitest';
-import { layernormBackward, layernormForward, layernormScratch } from '../../src/ops/layernorm.ts';
+import { layernormBackward, layernormForward, layernormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
@@ -19,7 +19,7 @@ describeBackends('layernorm', (device) => {
     const mean = bench.tensor('mean', [N]);
     const rstd = bench.tensor('rstd', [N]);
     const loss = () => {
-      layernormForward(device(), { out, mean, rstd, input, weight, bias });
+      layernormForward(device(), { out, mean, rstd, in: input, weight, bias });
       return dot(floats(out), floats(dout));
     };
     loss();
@@ -30,18 +30,18 @@ describeBackends('layernorm', (device) => {
     const dinput = bench.tensor('din', [N, C]);
     const dweight = bench.tensor('dweight', [C]);
     const dbias = bench.tensor('dbias', [C]);
-    const gradients = { dweight, dbias, dout, input, weight, mean, rstd };
-    layernormBackward(device(), { ...gradients, dinput, dresidual: null, accumulate: false });
+    const gradients = { dweight, dbias, dout, in: input, weight, mean, rstd };
+    layernormBackward(device(), { ...gradients, din: dinput, dresidual: null, accumulate: false });
     expectClose('din', floats(dinput), get('din').values);
     expectClose('dweight', floats(dweight), get('dweight').values);
     expectClose('dbias', floats(dbias), get('dbias').values);
     const random = new Random(1);
-    checkGradient('in', { input, gradient: floats(dinput), loss, random });
+    checkGradient('in', { input: input, gradient: floats(dinput), loss, random });
     checkGradient('weight', { input: weight, gradient: floats(dweight), loss, random });
     checkGradient('bias', { input: bias, gradient: floats(dbias), loss, random });
 
     loss();
-    layernormBackward(device(), { ...gradients, dinput: dresidual, dresidual, accumulate: true });
+    layernormBackward(device(), { ...gradients, din: dresidual, dresidual, accumulate: true });
     expectClose('din with residual, in place', floats(dresidual), get('dinWithResidual').values);
     expectClose(
       'dweight +=',
@@ -68,14 +68,14 @@ describeBackends('layernorm', (device) => {
     const [mean, rstd] = [bench.tensor('mean', [N]), bench.tensor('rstd', [N])];
     const [dweight, dbias] = [bench.tensor('dweight', [C]), bench.tensor('dbias', [C])];
     const dout = bench.tensor('dout', [N, C], new Float32Array(N * C).fill(0.1));
-    layernormForward(device(), { out, mean, rstd, input, weight, bias });
+    layernormForward(device(), { out, mean, rstd, in: input, weight, bias });
     layernormBackward(device(), {
-      dinput,
+      din: dinput,
       dweight,
       dbias,
       dout,
       dresidual: null,
-      input,
+      in: input,
       weight,
       mean,
       rstd,

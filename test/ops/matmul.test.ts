@@ -1,7 +1,12 @@
 // The linear layer in its three directions: against sums in double, against its own differences, at ragged sizes.
 import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
-import { matmulBackwardInput, matmulBackwardWeight, matmulForward, matmulScratch } from '../../src/ops/matmul.ts';
+import {
+  matmulBackwardInput,
+  matmulBackwardWeight,
+  matmulForward,
+  matmulScratch,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
@@ -20,14 +25,14 @@ const sizes = [
 
 function setUp(bench: TensorBench, { N, C, O }: { N: number; C: number; O: number }) {
   const random = new Random(N * 1000 + C * 10 + O);
-  bench.device.reserveWorkspace(matmulScratch(bench.device, { N, C, O }));
+  bench.device.reserveWorkspace(matmulScratch(bench.device, { N, C, O, gradients: true }));
   return {
-    input: bench.tensor('in', [N, C], random.normals(N * C)),
+    in: bench.tensor('in', [N, C], random.normals(N * C)),
     weight: bench.tensor('weight', [O, C], random.normals(O * C)),
     bias: bench.tensor('bias', [O], random.normals(O)),
     dout: bench.tensor('dout', [N, O], random.normals(N * O)),
     out: bench.tensor('out', [N, O]),
-    dinput: bench.tensor('din', [N, C]),
+    din: bench.tensor('din', [N, C]),
     random,
   };
 }
@@ -35,26 +40,26 @@ function setUp(bench: TensorBench, { N, C, O }: { N: number; C: number; O: numbe
 describeBackends('matmul', (device) => {
   it.each(sizes)('forward, N $N C $C O $O', ({ N, C, O }) => {
     using bench = new TensorBench(device());
-    const { input, weight, bias, out } = setUp(bench, { N, C, O });
+    const { in: input, weight, bias, out } = setUp(bench, { N, C, O });
     const [x, w, b] = [floats(input), floats(weight), floats(bias)];
     const wanted = (withBias: boolean) =>
       Float64Array.from({ length: N * O }, (_, index) => {
         const [n, o] = [Math.floor(index / O), index % O];
         return dot(x.subarray(n * C, (n + 1) * C), w.subarray(o * C, (o + 1) * C)) + (withBias ? b[o]! : 0);
       });
-    matmulForward(device(), { out, input, weight, bias });
+    matmulForward(device(), { out, in: input, weight, bias });
     // A sum of C products in fp32 is off by about sqrt(C) half-ulps: 2e-6 at C = 1031.
     expectClose('out', floats(out), wanted(true), 5e-6);
-    matmulForward(device(), { out, input, weight, bias: null });
+    matmulForward(device(), { out, in: input, weight, bias: null });
     expectClose('out without bias', floats(out), wanted(false), 5e-6);
     bench.checkGuards();
   });
 
   it.each(sizes)('backward, N $N C $C O $O', ({ N, C, O }) => {
     using bench = new TensorBench(device());
-    const { input, weight, dout, dinput, random } = setUp(bench, { N, C, O });
+    const { in: input, weight, dout, din: dinput, random } = setUp(bench, { N, C, O });
     const [x, w, d] = [floats(input), floats(weight), floats(dout)];
-    matmulBackwardInput(device(), { dinput, dout, weight });
+    matmulBackwardInput(device(), { din: dinput, dout, weight });
     const dx = Float64Array.from({ length: N * C }, (_, index) => {
       const [n, c] = [Math.floor(index / C), index % C];
       let sum = 0;
@@ -78,7 +83,7 @@ describeBackends('matmul', (device) => {
     const beforeBias = random.normals(O);
     const dweight = bench.tensor('dweight', [O, C], before);
     const dbias = bench.tensor('dbias', [O], beforeBias);
-    matmulBackwardWeight(device(), { dweight, dbias, dout, input, accumulate: true });
+    matmulBackwardWeight(device(), { dweight, dbias, dout, in: input, accumulate: true });
     expectClose(
       'dweight +=',
       floats(dweight),
@@ -92,7 +97,7 @@ describeBackends('matmul', (device) => {
       5e-6,
     );
     dweight.write(new Float32Array(O * C).fill(Number.NaN));
-    matmulBackwardWeight(device(), { dweight, dbias: null, dout, input, accumulate: false });
+    matmulBackwardWeight(device(), { dweight, dbias: null, dout, in: input, accumulate: false });
     expectClose('dweight =', floats(dweight), dw, 5e-6);
     bench.checkGuards();
   });
@@ -100,7 +105,7 @@ describeBackends('matmul', (device) => {
   it.each(opCases('matmul'))('equals PyTorch, and backward its own differences: $name', ({ get, has, sizes }) => {
     using bench = new TensorBench(device());
     const { N, C, O } = sizes as { N: number; C: number; O: number };
-    device().reserveWorkspace(matmulScratch(device(), { N, C, O }));
+    device().reserveWorkspace(matmulScratch(device(), { N, C, O, gradients: true }));
     const [input, weight, dout] = ['in', 'weight', 'dout'].map((key) => bench.fixture(key, get(key))) as [
       Tensor,
       Tensor,
@@ -111,17 +116,17 @@ describeBackends('matmul', (device) => {
       bench.tensor('result', shape),
     ) as [Tensor, Tensor, Tensor, Tensor];
     const loss = () => {
-      matmulForward(device(), { out, input, weight, bias });
+      matmulForward(device(), { out, in: input, weight, bias });
       return dot(floats(out), floats(dout));
     };
     loss();
     expectClose('out', floats(out), get('out').values);
-    matmulBackwardInput(device(), { dinput, dout, weight });
+    matmulBackwardInput(device(), { din: dinput, dout, weight });
     expectClose('din', floats(dinput), get('din').values);
-    matmulBackwardWeight(device(), { dweight, dbias: bias && dbias, dout, input, accumulate: false });
+    matmulBackwardWeight(device(), { dweight, dbias: bias && dbias, dout, in: input, accumulate: false });
     expectClose('dweight', floats(dweight), get('dweight').values);
     const random = new Random(1);
-    checkGradient('in', { input, gradient: floats(dinput), loss, random });
+    checkGradient('in', { input: input, gradient: floats(dinput), loss, random });
     checkGradient('weight', { input: weight, gradient: floats(dweight), loss, random });
     if (bias) {
       expectClose('dbias', floats(dbias), get('dbias').values);
@@ -132,9 +137,9 @@ describeBackends('matmul', (device) => {
 
   it('names the dimension that disagrees', () => {
     using bench = new TensorBench(device());
-    const { input, weight } = setUp(bench, { N: 3, C: 5, O: 7 });
+    const { in: input, weight } = setUp(bench, { N: 3, C: 5, O: 7 });
     const out = bench.tensor('out', [3, 8]);
-    expect(() => matmulForward(device(), { out, input, weight, bias: null })).toThrow(
+    expect(() => matmulForward(device(), { out, in: input, weight, bias: null })).toThrow(
       'matmul_forward: out [N,O] has O = 8, but weight has O = 7',
     );
   });

@@ -1,6 +1,6 @@
 // The residual sum: exact, and in place on either side.
 import { expect, it } from 'vitest';
-import { residualForward } from '../../src/ops/residual.ts';
+import { residualForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { floats, Random, TensorBench } from '../support/tensors.ts';

@@ -2,7 +2,8 @@
 // likeliest, the softmax's probabilities, the cuts of top-k and top-p.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/native/device.ts';
-import { type Choice, sample, sampleScratch } from '../../src/ops/sample.ts';
+import { sample, sampleScratch } from '../../src/ops/ops.generated.ts';
+import type { Choice } from '../../src/sample/choice.ts';
 import { describeBackends } from '../support/backends.ts';
 import { held, Random, TensorBench, writeNumbers } from '../support/tensors.ts';
 
@@ -74,7 +75,7 @@ describeBackends(
       const seeds = bench.tensor('seeds', [B], seedsOf(B), 'int32');
       reserve(device(), B, V);
       for (let time = 0; time < times; time++) {
-        sample(device(), { tokens, positions, logits, seeds, vocabulary: V, ...plain, ...choice });
+        sample(device(), { tokens, positions, logits, seeds, V: V, ...plain, ...choice });
       }
       expect([...(positions.read() as Int32Array)]).toEqual(new Array(B).fill(position + times));
       const out = tokens.read() as Int32Array;
@@ -186,7 +187,7 @@ describeBackends(
       const positions = bench.tensor('positions', [3], [4, -1, 3], 'int32');
       const seeds = bench.tensor('seeds', [3], [1, 2, 3], 'int32');
       reserve(device(), 3, 60);
-      sample(device(), { tokens, positions, logits, seeds, vocabulary: 60, ...plain, temperature: 0 });
+      sample(device(), { tokens, positions, logits, seeds, V: 60, ...plain, temperature: 0 });
       expect([...(positions.read() as Int32Array)]).toEqual([4, -1, 4]);
       expect([...(tokens.read() as Int32Array)]).toEqual([...new Array(14).fill(7), 0]);
     });
@@ -205,11 +206,11 @@ describeBackends(
       };
       const given = { tokens: of('tokens', [1, 5]), positions: of('positions', [1]), seeds: of('seeds', [1]), logits };
       const run = (choice: Partial<Choice>, vocabulary = 60) =>
-        sample(device(), { ...given, vocabulary, ...plain, ...choice });
-      expect(() => run({ temperature: -1 })).toThrow('expected a temperature of at least 0, got -1');
-      expect(() => run({ topK: -1 })).toThrow('expected top_k of at least 0, got -1');
-      expect(() => run({ topP: 1.5 })).toThrow('expected top_p from 0 to 1, got 1.5');
-      expect(() => run({}, 65)).toThrow('sample: V = 65 is over the 64 columns of logits');
+        sample(device(), { ...given, V: vocabulary, ...plain, ...choice });
+      expect(() => run({ temperature: -1 })).toThrow('expected temperature >= 0, got temperature = -1');
+      expect(() => run({ topK: -1 })).toThrow('expected topK >= 0, got topK = -1');
+      expect(() => run({ topP: 1.5 })).toThrow('expected topP <= 1, got topP = 1.5');
+      expect(() => run({}, 65)).toThrow('sample: expected V <= Vp, got V = 65, Vp = 64');
     });
   },
   { dtypes: ['fp32', 'bf16'] },

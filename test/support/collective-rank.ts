@@ -11,8 +11,15 @@ import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
 import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import type { LibraryKind } from '../../src/native/library.ts';
-import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../src/ops/collectives.ts';
-import { globalNorm, globalNormScratch } from '../../src/ops/global-norm.ts';
+import {
+  allGather,
+  allReduce,
+  globalNormOfRanks,
+  groupCollectives,
+  joinCollectives,
+  reduceScatter,
+} from '../../src/ops/collectives.ts';
+import { globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { startOf } from './collectives-start.ts';
 import { tinyConfig } from './tiny-model.ts';
 
@@ -73,11 +80,11 @@ async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMac
   }
   if (op === 'reduce_scatter') {
     const rows = shared('rows', [parts, count + 32]);
-    reduceScatter(communicator, { out: rows, start: 5, input: whole });
+    reduceScatter(communicator, { out: rows, start: 5, in: whole });
     send(rows);
   }
   if (op === 'all_gather') {
-    allGather(communicator, { out: whole, input: part });
+    allGather(communicator, { out: whole, in: part });
     send(whole);
   }
   if (op === 'large') {
@@ -89,7 +96,7 @@ async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMac
     groupCollectives(communicator, () => {
       allReduce(communicator, part);
       allReduce(communicator, large);
-      reduceScatter(communicator, { out: rows, start: 0, input: whole });
+      reduceScatter(communicator, { out: rows, start: 0, in: whole });
     });
     joinCollectives(communicator);
     const sum = (index: number) => ranks * (index % 1000) + (ranks * (ranks - 1)) / 2;
@@ -102,10 +109,10 @@ async function run({ rank, ranks, op, count, timeoutMilliseconds, kind, isOneMac
     const rows = allocateTensor(device, 'rows', 'fp32', [ranks, 32 * Math.ceil(count / 32)]);
     for (let row = 0; row < ranks; row++) rows.write(startOf(rank + row, count), (row * rows.count) / ranks);
     const vectors = tensor('vectors', count);
-    globalNorm(device, { step, matrices: part, vectors, maxNorm: 1, communicator });
+    globalNormOfRanks(communicator, { step, matrices: part, vectors, maxNorm: 1 });
     const norm = () => (step.read() as Float32Array)[GPT2_STEP.GPT2_STEP_NORM]!;
     const values = [norm()];
-    globalNorm(device, { step, matrices: rows, vectors, maxNorm: 1, communicator });
+    globalNormOfRanks(communicator, { step, matrices: rows, vectors, maxNorm: 1 });
     process.send!({ values: [...values, norm(), ...(rows.view([count]).read() as Float32Array)] });
   }
   if (op === 'rounds') process.send!({ values: await rounds(communicator, 1000 * count) });
@@ -126,7 +133,7 @@ async function rounds(communicator: Communicator, count: number): Promise<number
   given.write(start);
   const program = device.program(() => {
     for (let round = 0; round < recorded; round++) {
-      reduceScatter(communicator, { out: rows, start: 0, input: given });
+      reduceScatter(communicator, { out: rows, start: 0, in: given });
       joinCollectives(communicator);
       device.call('copyOnDevice', { destination: given.pointer, source: rows.pointer, bytes: rows.bytes });
     }

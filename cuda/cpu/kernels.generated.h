@@ -1,0 +1,103 @@
+// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
+// The ops of one code path of the CPU library, each with plain arrays; *_scratch give floats. See kernels.h.
+#pragma once
+
+#include <cstdint>
+
+namespace gpt2 {
+
+struct Task;
+
+struct OpKernels {
+  void (*embedding_forward)(Task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
+      int C, int V);
+  void (*embedding_backward)(Task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
+      int C, int V, bool accumulate);
+  void (*layernorm_forward)(Task, float *out, float *mean, float *rstd, const float *in, const float *weight,
+      const float *bias, int N, int C);
+  void (*layernorm_backward)(Task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
+      const float *in, const float *weight, const float *mean, const float *rstd, int N, int C, bool accumulate);
+  void (*matmul_forward)(Task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
+      int O);
+  void (*matmul_gelu_forward)(Task, float *out, float *pre, const float *in, const float *weight, const float *bias,
+      int N, int C, int O);
+  void (*matmul_residual_forward)(Task, float *out, const float *in, const float *weight, const float *bias,
+      const float *residual, int N, int C, int O);
+  void (*matmul_backward_input)(Task, float *din, const float *dout, const float *weight, int N, int C, int O);
+  void (*matmul_gelu_backward_input)(Task, float *din, const float *dout, const float *weight, const float *pre, int N,
+      int C, int O);
+  void (*matmul_backward_weight)(Task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
+      int O, bool accumulate);
+  void (*attention_forward)(Task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH);
+  void (*attention_backward)(Task, float *dqkv, const float *dout, const float *out, const float *qkv, const float *lse,
+      int B, int T, int C, int NH);
+  void (*gelu_forward)(Task, float *out, const float *in, int64_t count);
+  void (*gelu_backward)(Task, float *din, const float *dout, const float *in, int64_t count);
+  void (*residual_forward)(Task, float *out, const float *a, const float *b, int64_t count);
+  void (*cross_entropy)(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
+      int Vp, float dloss);
+  void (*classifier)(Task, float *losses, float *din, float *dweight, float *logits, const float *in,
+      const float *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate);
+  void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
+  void (*global_norm)(Task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
+      int64_t vector_count, float max_norm);
+  void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
+      int64_t count, float beta1, float beta2, float eps, float weight_decay);
+  void (*embedding_at_forward)(Task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
+      const float *wpe, int B, int T, int S, int C, int V);
+  void (*layernorm_matmul_forward)(Task, float *out, const float *in, const float *norm_weight, const float *norm_bias,
+      const float *weight, const float *bias, int N, int C, int O);
+  void (*layernorm_matmul_gelu_forward)(Task, float *out, float *pre, const float *in, const float *norm_weight,
+      const float *norm_bias, const float *weight, const float *bias, int N, int C, int O);
+  void (*attention_cached_forward)(Task, float *out, float *keys, float *values, const float *qkv,
+      const int32_t *positions, int B, int T, int S, int C, int NH);
+  void (*sample)(Task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
+      int V, int Vp, float temperature, int top_k, float top_p);
+  int64_t (*embedding_scratch)(int threads, int B, int T, int C, int V);
+  int64_t (*layernorm_scratch)(int threads, int N, int C);
+  int64_t (*matmul_scratch)(int threads, int N, int C, int O, bool gradients);
+  int64_t (*attention_scratch)(int threads, int B, int T, int C, int NH);
+  int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
+  int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
+  int64_t (*layernorm_matmul_scratch)(int threads, int N, int C, int O);
+  int64_t (*attention_cached_scratch)(int threads, int S);
+  int64_t (*sample_scratch)(int threads, int B, int V);
+};
+
+#define GPT2_OP_KERNELS(X) \
+  X(embedding_forward) \
+  X(embedding_backward) \
+  X(layernorm_forward) \
+  X(layernorm_backward) \
+  X(matmul_forward) \
+  X(matmul_gelu_forward) \
+  X(matmul_residual_forward) \
+  X(matmul_backward_input) \
+  X(matmul_gelu_backward_input) \
+  X(matmul_backward_weight) \
+  X(attention_forward) \
+  X(attention_backward) \
+  X(gelu_forward) \
+  X(gelu_backward) \
+  X(residual_forward) \
+  X(cross_entropy) \
+  X(classifier) \
+  X(loss_sum) \
+  X(global_norm) \
+  X(adamw) \
+  X(embedding_at_forward) \
+  X(layernorm_matmul_forward) \
+  X(layernorm_matmul_gelu_forward) \
+  X(attention_cached_forward) \
+  X(sample) \
+  X(embedding_scratch) \
+  X(layernorm_scratch) \
+  X(matmul_scratch) \
+  X(attention_scratch) \
+  X(classifier_scratch) \
+  X(global_norm_scratch) \
+  X(layernorm_matmul_scratch) \
+  X(attention_cached_scratch) \
+  X(sample_scratch)
+
+}  // namespace gpt2

@@ -1,0 +1,24 @@
+// The layernorm and the matmul after it, by the two ops. Scratch: the layernorm's outputs, then the matmul's own scratch.
+#include "kernels.h"
+
+namespace gpt2::GPT2_PATH {
+
+void layernorm_matmul_forward(Task task, float *out, const float *in, const float *norm_weight, const float *norm_bias,
+                              const float *weight, const float *bias, int N, int C, int O) {
+  float *rows = task.scratch, *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
+  layernorm_forward(task, rows, mean, rstd, in, norm_weight, norm_bias, N, C);
+  matmul_forward({task.threads, rstd + N}, out, rows, weight, bias, N, C, O);
+}
+
+void layernorm_matmul_gelu_forward(Task task, float *out, float *pre, const float *in, const float *norm_weight,
+                                   const float *norm_bias, const float *weight, const float *bias, int N, int C,
+                                   int O) {
+  layernorm_matmul_forward(task, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+  gelu_forward(task, out, pre, static_cast<int64_t>(N) * O);
+}
+
+int64_t layernorm_matmul_scratch(int threads, int N, int C, int O) {
+  return matmul_scratch(threads, N, C, O, false) + static_cast<int64_t>(N) * (C + 2);
+}
+
+}  // namespace gpt2::GPT2_PATH

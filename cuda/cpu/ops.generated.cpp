@@ -1,0 +1,239 @@
+// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
+// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.
+#include "../runtime/ops.generated.h"
+
+#include "../runtime/checks.h"
+#include "context.h"
+
+namespace gpt2::ops {
+
+namespace {
+
+Task task_of(gpt2_context &context) { return {cpu(context).threads, static_cast<float *>(context.workspace)}; }
+const Kernels &kernels_of(const gpt2_context &context) { return *static_cast<const CpuContext &>(context).kernels; }
+int threads_of(const gpt2_context &context) { return static_cast<const CpuContext &>(context).threads; }
+
+const float *floats(const void *tensor) { return static_cast<const float *>(tensor); }
+float *floats(void *tensor) { return static_cast<float *>(tensor); }
+
+}  // namespace
+
+int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B,
+    int T, int C, int V) {
+  Check check(&context, "gpt2_embedding_forward");
+  if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
+  kernels_of(context).embedding_forward(task_of(context), floats(out), tokens, floats(wte), floats(wpe), B, T, C, V);
+  return GPT2_OK;
+}
+
+int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B,
+    int T, int C, int V, bool accumulate) {
+  Check check(&context, "gpt2_embedding_backward");
+  if (check.below("tokens", tokens, static_cast<int64_t>(B) * (T), V).failed()) return check.status();
+  kernels_of(context).embedding_backward(task_of(context), floats(dwte), floats(dwpe), floats(dout), tokens, B, T, C, V,
+  accumulate);
+  return GPT2_OK;
+}
+
+int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
+    const void *bias, int N, int C) {
+  kernels_of(context).layernorm_forward(task_of(context), floats(out), mean, rstd, floats(in), floats(weight),
+  floats(bias), N, C);
+  return GPT2_OK;
+}
+
+int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
+    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
+    bool accumulate) {
+  kernels_of(context).layernorm_backward(task_of(context), floats(din), dweight, dbias, floats(dout), floats(dresidual),
+  floats(in), floats(weight), mean, rstd, N, C, accumulate);
+  return GPT2_OK;
+}
+
+int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
+    int O) {
+  kernels_of(context).matmul_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
+    const void *bias, int N, int C, int O) {
+  kernels_of(context).matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in), floats(weight),
+  floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
+    const void *residual, int N, int C, int O) {
+  kernels_of(context).matmul_residual_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias),
+  floats(residual), N, C, O);
+  return GPT2_OK;
+}
+
+int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C, int O) {
+  kernels_of(context).matmul_backward_input(task_of(context), floats(din), floats(dout), floats(weight), N, C, O);
+  return GPT2_OK;
+}
+
+int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
+    int N, int C, int O) {
+  kernels_of(context).matmul_gelu_backward_input(task_of(context), floats(din), floats(dout), floats(weight),
+  floats(pre), N, C, O);
+  return GPT2_OK;
+}
+
+int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in, int N,
+    int C, int O, bool accumulate) {
+  kernels_of(context).matmul_backward_weight(task_of(context), floats(dweight), dbias, floats(dout), floats(in), N, C,
+  O, accumulate);
+  return GPT2_OK;
+}
+
+int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
+  kernels_of(context).attention_forward(task_of(context), floats(out), lse, floats(qkv), B, T, C, NH);
+  return GPT2_OK;
+}
+
+int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
+    const float *lse, int B, int T, int C, int NH) {
+  kernels_of(context).attention_backward(task_of(context), floats(dqkv), floats(dout), floats(out), floats(qkv), lse, B,
+  T, C, NH);
+  return GPT2_OK;
+}
+
+int gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count) {
+  kernels_of(context).gelu_forward(task_of(context), floats(out), floats(in), count);
+  return GPT2_OK;
+}
+
+int gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count) {
+  kernels_of(context).gelu_backward(task_of(context), floats(din), floats(dout), floats(in), count);
+  return GPT2_OK;
+}
+
+int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count) {
+  kernels_of(context).residual_forward(task_of(context), floats(out), floats(a), floats(b), count);
+  return GPT2_OK;
+}
+
+int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
+    int N, int V, int Vp, float dloss) {
+  Check check(&context, "gpt2_cross_entropy");
+  if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
+  kernels_of(context).cross_entropy(task_of(context), losses, floats(dlogits), floats(logits), targets, N, V, Vp,
+  dloss);
+  return GPT2_OK;
+}
+
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
+    const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate) {
+  Check check(&context, "gpt2_classifier");
+  if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
+  kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), floats(logits), floats(in),
+  floats(weight), targets, N, C, V, Vp, dloss, accumulate);
+  return GPT2_OK;
+}
+
+int loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate) {
+  kernels_of(context).loss_sum(task_of(context), step, losses, N, scale, accumulate);
+  return GPT2_OK;
+}
+
+int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
+    int64_t vector_count, float max_norm) {
+  kernels_of(context).global_norm(task_of(context), step, floats(matrices), vectors, matrix_count, vector_count,
+  max_norm);
+  return GPT2_OK;
+}
+
+int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
+    const float *step, int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay) {
+  Check check(&context, "gpt2_adamw");
+  if (check.that(gradient_dtype == GPT2_FP32, "gradient_dtype fp32 (0), got " +
+  std::to_string(gradient_dtype)).failed()) return check.status();
+  kernels_of(context).adamw(task_of(context), floats(weight), master, m, v, floats(gradient), step, count, beta1, beta2,
+  eps, weight_decay);
+  return GPT2_OK;
+}
+
+int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
+    const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
+  kernels_of(context).embedding_at_forward(task_of(context), floats(out), tokens, positions, floats(wte), floats(wpe),
+  B, T, S, C, V);
+  return GPT2_OK;
+}
+
+int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  kernels_of(context).layernorm_matmul_forward(task_of(context), floats(out), floats(in), floats(norm_weight),
+  floats(norm_bias), floats(weight), floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O) {
+  kernels_of(context).layernorm_matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in),
+  floats(norm_weight), floats(norm_bias), floats(weight), floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
+    const int32_t *positions, int B, int T, int S, int C, int NH) {
+  kernels_of(context).attention_cached_forward(task_of(context), floats(out), floats(keys), floats(values), floats(qkv),
+  positions, B, T, S, C, NH);
+  return GPT2_OK;
+}
+
+int sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
+    int S, int V, int Vp, float temperature, int top_k, float top_p) {
+  kernels_of(context).sample(task_of(context), tokens, positions, floats(logits), seeds, B, S, V, Vp, temperature,
+  top_k, top_p);
+  return GPT2_OK;
+}
+
+int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int V) {
+  const int64_t floats = kernels_of(context).embedding_scratch(threads_of(context), B, T, C, V);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t layernorm_scratch(const gpt2_context &context, int N, int C) {
+  const int64_t floats = kernels_of(context).layernorm_scratch(threads_of(context), N, C);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients) {
+  const int64_t floats = kernels_of(context).matmul_scratch(threads_of(context), N, C, O, gradients);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int NH) {
+  const int64_t floats = kernels_of(context).attention_scratch(threads_of(context), B, T, C, NH);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients) {
+  const int64_t floats = kernels_of(context).classifier_scratch(threads_of(context), N, C, Vp, gradients);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count) {
+  const int64_t floats = kernels_of(context).global_norm_scratch(threads_of(context), matrix_count, vector_count);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O) {
+  const int64_t floats = kernels_of(context).layernorm_matmul_scratch(threads_of(context), N, C, O);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t attention_cached_scratch(const gpt2_context &context, int S) {
+  const int64_t floats = kernels_of(context).attention_cached_scratch(threads_of(context), S);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t sample_scratch(const gpt2_context &context, int B, int V) {
+  const int64_t floats = kernels_of(context).sample_scratch(threads_of(context), B, V);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace gpt2::ops

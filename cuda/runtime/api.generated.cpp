@@ -1,0 +1,432 @@
+// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
+// The exported ops of both libraries: arguments are checked here, then the library's own op runs (ops.generated.h).
+#include <cstdint>
+
+#include "checks.h"
+#include "ops.generated.h"
+
+using gpt2::Check;
+namespace ops = gpt2::ops;
+
+int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte, const void *wpe,
+    int32_t B, int32_t T, int32_t C, int32_t V) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
+      .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}, {"wpe", wpe}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
+  }
+  if (check.failed()) return check.status();
+  return ops::embedding_forward(*context, out, tokens, wte, wpe, B, T, C, V);
+}
+
+int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
+    int32_t B, int32_t T, int32_t C, int32_t V, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
+      .tensors({{"dwte", dwte}, {"dwpe", dwpe}, {"dout", dout}, {"tokens", tokens}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
+  }
+  if (!check.failed()) check.scratch(ops::embedding_scratch(*context, B, T, C, V));
+  if (check.failed()) return check.status();
+  return ops::embedding_backward(*context, dwte, dwpe, dout, tokens, B, T, C, V, accumulate != 0);
+}
+
+int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
+    const void *weight, const void *bias, int32_t N, int32_t C) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"out", out}, {"mean", mean}, {"rstd", rstd}, {"in", in}, {"weight", weight}, {"bias", bias}});
+  if (check.failed()) return check.status();
+  return ops::layernorm_forward(*context, out, mean, rstd, in, weight, bias, N, C);
+}
+
+int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
+    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int32_t N,
+    int32_t C, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"din", din}, {"dweight", dweight}, {"dbias", dbias}, {"dout", dout}, {"in", in}, {"weight", weight},
+          {"mean", mean}, {"rstd", rstd}});
+  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (check.failed()) return check.status();
+  return ops::layernorm_backward(*context, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C,
+      accumulate != 0);
+}
+
+int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
+    int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_forward(*context, out, in, weight, bias, N, C, O);
+}
+
+int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
+    const void *bias, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_gelu_forward(*context, out, pre, in, weight, bias, N, C, O);
+}
+
+int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
+    const void *residual, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"weight", weight}, {"residual", residual}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_residual_forward(*context, out, in, weight, bias, residual, N, C, O);
+}
+
+int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight, int32_t N,
+    int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_backward_input(*context, din, dout, weight, N, C, O);
+}
+
+int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
+    const void *pre, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"pre", pre}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_gelu_backward_input(*context, din, dout, weight, pre, N, C, O);
+}
+
+int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout, const void *in,
+    int32_t N, int32_t C, int32_t O, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"dweight", dweight}, {"dout", dout}, {"in", in}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, true));
+  if (check.failed()) return check.status();
+  return ops::matmul_backward_weight(*context, dweight, dbias, dout, in, N, C, O, accumulate != 0);
+}
+
+int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
+    int32_t C, int32_t NH) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
+      .tensors({{"out", out}, {"lse", lse}, {"qkv", qkv}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(C % NH == 0, "C % NH == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+  }
+  if (!check.failed()) check.scratch(ops::attention_scratch(*context, B, T, C, NH));
+  if (check.failed()) return check.status();
+  return ops::attention_forward(*context, out, lse, qkv, B, T, C, NH);
+}
+
+int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out, const void *qkv,
+    const float *lse, int32_t B, int32_t T, int32_t C, int32_t NH) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
+      .tensors({{"dqkv", dqkv}, {"dout", dout}, {"out", out}, {"qkv", qkv}, {"lse", lse}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(C % NH == 0, "C % NH == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+  }
+  if (!check.failed()) check.scratch(ops::attention_scratch(*context, B, T, C, NH));
+  if (check.failed()) return check.status();
+  return ops::attention_backward(*context, dqkv, dout, out, qkv, lse, B, T, C, NH);
+}
+
+int gpt2_gelu_forward(gpt2_context *context, void *out, const void *in, int64_t count) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"out", out}, {"in", in}});
+  if (check.failed()) return check.status();
+  return ops::gelu_forward(*context, out, in, count);
+}
+
+int gpt2_gelu_backward(gpt2_context *context, void *din, const void *dout, const void *in, int64_t count) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"din", din}, {"dout", dout}, {"in", in}});
+  if (check.failed()) return check.status();
+  return ops::gelu_backward(*context, din, dout, in, count);
+}
+
+int gpt2_residual_forward(gpt2_context *context, void *out, const void *a, const void *b, int64_t count) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"out", out}, {"a", a}, {"b", b}});
+  if (check.failed()) return check.status();
+  return ops::residual_forward(*context, out, a, b, count);
+}
+
+int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
+    int32_t N, int32_t V, int32_t Vp, float dloss) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"V", V}, {"Vp", Vp}})
+      .tensors({{"losses", losses}, {"logits", logits}, {"targets", targets}});
+  if (!check.failed()) {
+    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp));
+  }
+  if (check.failed()) return check.status();
+  return ops::cross_entropy(*context, losses, dlogits, logits, targets, N, V, Vp, dloss);
+}
+
+int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits, const void *in,
+    const void *weight, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss,
+    int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
+      .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}});
+  if (!check.failed()) {
+    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp));
+  }
+  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight));
+  if (check.failed()) return check.status();
+  return ops::classifier(*context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
+      accumulate != 0);
+}
+
+int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}})
+      .tensors({{"step", step}, {"losses", losses}});
+  if (check.failed()) return check.status();
+  return ops::loss_sum(*context, step, losses, N, scale, accumulate != 0);
+}
+
+int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
+    int64_t matrix_count, int64_t vector_count, float max_norm) {
+  Check check(context, __func__);
+  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}})
+      .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}});
+  if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
+  if (check.failed()) return check.status();
+  return ops::global_norm(*context, step, matrices, vectors, matrix_count, vector_count, max_norm);
+}
+
+int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
+    const float *step, int64_t count, int32_t gradient_dtype, float beta1, float beta2, float eps, float weight_decay) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"weight", weight}, {"master", master}, {"m", m}, {"v", v}, {"gradient", gradient}, {"step", step}});
+  if (!check.failed()) {
+    check.that(gradient_dtype == GPT2_FP32 || gradient_dtype == GPT2_BF16, "gradient_dtype fp32 or bf16, got " +
+        std::to_string(gradient_dtype));
+  }
+  if (check.failed()) return check.status();
+  return ops::adamw(*context, weight, master, m, v, gradient, step, count, gradient_dtype, beta1, beta2, eps,
+      weight_decay);
+}
+
+int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,
+    const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
+      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}, {"wpe", wpe}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
+  }
+  if (check.failed()) return check.status();
+  return ops::embedding_at_forward(*context, out, tokens, positions, wte, wpe, B, T, S, C, V);
+}
+
+int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::layernorm_matmul_forward(*context, out, in, norm_weight, norm_bias, weight, bias, N, C, O);
+}
+
+int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,
+    const void *norm_weight, const void *norm_bias, const void *weight, const void *bias, int32_t N, int32_t C,
+    int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"pre", pre}, {"in", in}, {"norm_weight", norm_weight}, {"norm_bias", norm_bias},
+          {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::layernorm_matmul_scratch(*context, N, C, O));
+  if (check.failed()) return check.status();
+  return ops::layernorm_matmul_gelu_forward(*context, out, pre, in, norm_weight, norm_bias, weight, bias, N, C, O);
+}
+
+int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
+    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"NH", NH}})
+      .tensors({{"out", out}, {"keys", keys}, {"values", values}, {"qkv", qkv}, {"positions", positions}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(C % NH == 0, "C % NH == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
+        .that(C / NH <= 256, "C / NH <= 256, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+  }
+  if (!check.failed()) check.scratch(ops::attention_cached_scratch(*context, S));
+  if (check.failed()) return check.status();
+  return ops::attention_cached_forward(*context, out, keys, values, qkv, positions, B, T, S, C, NH);
+}
+
+int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds,
+    int32_t B, int32_t S, int32_t V, int32_t Vp, float temperature, int32_t top_k, float top_p) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"S", S}, {"V", V}, {"Vp", Vp}})
+      .tensors({{"tokens", tokens}, {"positions", positions}, {"logits", logits}, {"seeds", seeds}});
+  if (!check.failed()) {
+    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
+        .that(temperature >= 0, "temperature >= 0, got temperature = " + std::to_string(temperature))
+        .that(top_k >= 0, "top_k >= 0, got top_k = " + std::to_string(top_k))
+        .that(top_p >= 0, "top_p >= 0, got top_p = " + std::to_string(top_p))
+        .that(top_p <= 1, "top_p <= 1, got top_p = " + std::to_string(top_p));
+  }
+  if (!check.failed()) check.scratch(ops::sample_scratch(*context, B, V));
+  if (check.failed()) return check.status();
+  return ops::sample(*context, tokens, positions, logits, seeds, B, S, V, Vp, temperature, top_k, top_p);
+}
+
+int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicator *communicator, int64_t count,
+    int32_t dtype) try {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"data", data}})
+      .handles({{"a communicator", communicator}});
+  if (!check.failed()) {
+    check.that(dtype == GPT2_FP32 || dtype == GPT2_BF16, "dtype fp32 or bf16, got " + std::to_string(dtype));
+  }
+  if (check.failed()) return check.status();
+  return ops::all_reduce(*context, data, *communicator, count, dtype);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
+    int64_t count, int64_t stride, int32_t dtype) try {
+  Check check(context, __func__);
+  check.sizes({{"count", count}, {"stride", stride}})
+      .tensors({{"out", out}, {"in", in}})
+      .handles({{"a communicator", communicator}});
+  if (!check.failed()) {
+    check.that(stride >= count, "stride >= count, got stride = " + std::to_string(stride) + ", count = " +
+        std::to_string(count))
+        .that(dtype == GPT2_FP32 || dtype == GPT2_BF16, "dtype fp32 or bf16, got " + std::to_string(dtype));
+  }
+  if (check.failed()) return check.status();
+  return ops::reduce_scatter(*context, out, in, *communicator, count, stride, dtype);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator, int64_t count,
+    int32_t dtype) try {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"out", out}, {"in", in}})
+      .handles({{"a communicator", communicator}});
+  if (!check.failed()) {
+    check.that(dtype == GPT2_FP32 || dtype == GPT2_BF16, "dtype fp32 or bf16, got " + std::to_string(dtype));
+  }
+  if (check.failed()) return check.status();
+  return ops::all_gather(*context, out, in, *communicator, count, dtype);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,
+    gpt2_communicator *communicator, int64_t matrix_count, int64_t vector_count, int32_t parts, float max_norm) try {
+  Check check(context, __func__);
+  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}, {"parts", parts}})
+      .tensors({{"step", step}, {"matrices", matrices}, {"vectors", vectors}})
+      .handles({{"a communicator", communicator}});
+  if (!check.failed()) {
+    check.that(parts == 1 || matrix_count % 32 == 0, "parts == 1 || matrix_count % 32 == 0, got parts = " +
+        std::to_string(parts) + ", matrix_count = " + std::to_string(matrix_count));
+  }
+  if (!check.failed()) check.scratch(ops::global_norm_scratch(*context, matrix_count, vector_count));
+  if (check.failed()) return check.status();
+  return ops::global_norm_of_ranks(*context, step, matrices, vectors, *communicator, matrix_count, vector_count, parts,
+      max_norm);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_embedding_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_t T, int32_t C, int32_t V) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::embedding_scratch(*context, B, T, C, V);
+  return GPT2_OK;
+}
+
+int gpt2_layernorm_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::layernorm_scratch(*context, N, C);
+  return GPT2_OK;
+}
+
+int gpt2_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O, int32_t gradients) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::matmul_scratch(*context, N, C, O, gradients != 0);
+  return GPT2_OK;
+}
+
+int gpt2_attention_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_t T, int32_t C, int32_t NH) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::attention_scratch(*context, B, T, C, NH);
+  return GPT2_OK;
+}
+
+int gpt2_classifier_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
+    int32_t gradients) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"Vp", Vp}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::classifier_scratch(*context, N, C, Vp, gradients != 0);
+  return GPT2_OK;
+}
+
+int gpt2_global_norm_scratch(gpt2_context *context, int64_t *bytes, int64_t matrix_count, int64_t vector_count) {
+  Check check(context, __func__);
+  check.sizes({{"matrix_count", matrix_count}, {"vector_count", vector_count}}).handles({{"a place for the bytes",
+      bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::global_norm_scratch(*context, matrix_count, vector_count);
+  return GPT2_OK;
+}
+
+int gpt2_layernorm_matmul_scratch(gpt2_context *context, int64_t *bytes, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::layernorm_matmul_scratch(*context, N, C, O);
+  return GPT2_OK;
+}
+
+int gpt2_attention_cached_scratch(gpt2_context *context, int64_t *bytes, int32_t S) {
+  Check check(context, __func__);
+  check.sizes({{"S", S}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::attention_cached_scratch(*context, S);
+  return GPT2_OK;
+}
+
+int gpt2_sample_scratch(gpt2_context *context, int64_t *bytes, int32_t B, int32_t V) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"V", V}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::sample_scratch(*context, B, V);
+  return GPT2_OK;
+}

@@ -1,0 +1,21 @@
+// The functions of a context that are the same in both libraries.
+#include <cstdint>
+
+#include "checks.h"
+
+using gpt2::Check;
+
+int gpt2_abi_version(void) { return GPT2_ABI_VERSION; }
+
+const char *gpt2_last_error(gpt2_context *context) { return context->error.c_str(); }
+const char *gpt2_context_description(gpt2_context *context) { return context->description.c_str(); }
+
+int gpt2_set_workspace(gpt2_context *context, void *workspace, int64_t bytes) {
+  Check check(context, __func__);
+  check.that(bytes >= 0, "bytes of at least 0, got " + std::to_string(bytes))
+      .that(reinterpret_cast<uintptr_t>(workspace) % 64 == 0, "a workspace aligned to 64 bytes");
+  if (check.failed()) return check.status();
+  context->workspace = workspace;
+  context->workspace_bytes = bytes;
+  return GPT2_OK;
+}

@@ -1,0 +1,72 @@
+// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
+// The ops as each library implements them, after api.generated.cpp has checked arguments and workspace. The result is a
+// GPT2_STATUS; *_scratch give bytes.
+#pragma once
+
+#include "context.h"
+
+namespace gpt2::ops {
+
+int embedding_forward(gpt2_context &context, void *out, const int32_t *tokens, const void *wte, const void *wpe, int B,
+    int T, int C, int V);
+int embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens, int B,
+    int T, int C, int V, bool accumulate);
+int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in, const void *weight,
+    const void *bias, int N, int C);
+int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
+    const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
+    bool accumulate);
+int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
+    int O);
+int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
+    const void *bias, int N, int C, int O);
+int matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
+    const void *residual, int N, int C, int O);
+int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C, int O);
+int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
+    int N, int C, int O);
+int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in, int N,
+    int C, int O, bool accumulate);
+int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH);
+int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
+    const float *lse, int B, int T, int C, int NH);
+int gelu_forward(gpt2_context &context, void *out, const void *in, int64_t count);
+int gelu_backward(gpt2_context &context, void *din, const void *dout, const void *in, int64_t count);
+int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count);
+int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
+    int N, int V, int Vp, float dloss);
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
+    const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate);
+int loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate);
+int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
+    int64_t vector_count, float max_norm);
+int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
+    const float *step, int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay);
+int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
+    const void *wte, const void *wpe, int B, int T, int S, int C, int V);
+int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
+int layernorm_matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *norm_weight,
+    const void *norm_bias, const void *weight, const void *bias, int N, int C, int O);
+int attention_cached_forward(gpt2_context &context, void *out, void *keys, void *values, const void *qkv,
+    const int32_t *positions, int B, int T, int S, int C, int NH);
+int sample(gpt2_context &context, int32_t *tokens, int32_t *positions, const void *logits, const int32_t *seeds, int B,
+    int S, int V, int Vp, float temperature, int top_k, float top_p);
+int all_reduce(gpt2_context &context, void *data, gpt2_communicator &communicator, int64_t count, int dtype);
+int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
+    int64_t stride, int dtype);
+int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &communicator, int64_t count,
+    int dtype);
+int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
+    gpt2_communicator &communicator, int64_t matrix_count, int64_t vector_count, int parts, float max_norm);
+int64_t embedding_scratch(const gpt2_context &context, int B, int T, int C, int V);
+int64_t layernorm_scratch(const gpt2_context &context, int N, int C);
+int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gradients);
+int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int NH);
+int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients);
+int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count);
+int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O);
+int64_t attention_cached_scratch(const gpt2_context &context, int S);
+int64_t sample_scratch(const gpt2_context &context, int B, int V);
+
+}  // namespace gpt2::ops

@@ -1,0 +1,35 @@
+// Makes every file that repeats cuda/gpt2.h. `npm run generate` writes them; a test fails when one is stale.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { bindings } from './bindings.ts';
+import { parseEnums, parseFunctions } from './header.ts';
+import { api, cpuOps, kernelTable, opsHeader, wrapped } from './native.ts';
+import { ops } from './ops.ts';
+import { parseOps } from './shapes.ts';
+
+const root = new URL('../../', import.meta.url);
+
+/**
+ * The text of each generated file by its path, for the text of gpt2.h.
+ * @throws Error naming a declaration or a line of shapes that cannot be read
+ */
+export function generate(source: string): Record<string, string> {
+  const functions = parseFunctions(source);
+  const enums = parseEnums(source);
+  const constants = new Map([...enums.values()].flatMap((members) => [...members]));
+  const all = parseOps(functions, new Set(constants.keys()));
+  const scratches = functions.filter(({ isInOps, symbol }) => isInOps && symbol.endsWith('_scratch'));
+  return {
+    'src/native/bindings.generated.ts': bindings(source, functions, enums),
+    'src/ops/ops.generated.ts': ops(functions, all, constants),
+    'cuda/runtime/ops.generated.h': wrapped(opsHeader(all, scratches)),
+    'cuda/runtime/api.generated.cpp': wrapped(api(all, scratches)),
+    'cuda/cpu/kernels.generated.h': wrapped(kernelTable(all, scratches)),
+    'cuda/cpu/ops.generated.cpp': wrapped(cpuOps(all, scratches)),
+  };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const files = generate(readFileSync(new URL('cuda/gpt2.h', root), 'utf8'));
+  for (const [path, text] of Object.entries(files)) writeFileSync(new URL(path, root), text);
+}

@@ -1,0 +1,254 @@
+// Makes the C++ that repeats the header: the ops as each library implements them (ops.generated.h), their exported functions
+// with argument checks (api.generated.cpp), and for the CPU library the table of a code path's kernels
+// (cpu/kernels.generated.h) with the dispatch to it (cpu/ops.generated.cpp).
+import type { NativeFunction, Parameter } from './header.ts';
+import { namesIn, type Op, type TensorShape } from './shapes.ts';
+
+const heading = (text: string): string =>
+  `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.\n${text}\n`;
+
+const plain = ({ symbol }: { symbol: string }): string => symbol.replace(/^gpt2_/, '');
+const isFlag = ({ cName }: Parameter): boolean => cName === 'accumulate' || cName === 'gradients';
+const isCommunicator = ({ base }: Parameter): boolean => base === 'gpt2_communicator';
+const hasRanks = ({ declaration }: Op): boolean => declaration.parameters.some(isCommunicator);
+
+/** A parameter as the header declares it. */
+const declared = ({ isConst, base, isPointer, cName }: Parameter): string =>
+  `${isConst ? 'const ' : ''}${base} ${isPointer ? '*' : ''}${cName}`;
+
+/** The same parameter behind the checks: a reference where it cannot be null, int and bool. */
+function checked(parameter: Parameter): string {
+  const { base, isPointer, cName } = parameter;
+  if (base === 'gpt2_context') return `gpt2_context &${cName}`;
+  if (isCommunicator(parameter)) return `gpt2_communicator &${cName}`;
+  if (isFlag(parameter)) return `bool ${cName}`;
+  return isPointer ? declared(parameter) : `${base === 'int32_t' ? 'int' : base} ${cName}`;
+}
+
+function passed(parameter: Parameter): string {
+  if (parameter.base === 'gpt2_context' || isCommunicator(parameter)) return `*${parameter.cName}`;
+  return isFlag(parameter) ? `${parameter.cName} != 0` : parameter.cName;
+}
+
+const list = (parameters: readonly Parameter[], write: (parameter: Parameter) => string): string =>
+  parameters.map(write).join(', ');
+
+const sizesOfScratch = ({ parameters }: NativeFunction): readonly Parameter[] => parameters.slice(2);
+
+/** cuda/runtime/ops.generated.h */
+export function opsHeader(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+  const declarations = [
+    ...ops.map(({ declaration }) => `int ${plain(declaration)}(${list(declaration.parameters, checked)});`),
+    ...scratches.map(
+      (scratch) => `int64_t ${plain(scratch)}(const gpt2_context &context, ${list(sizesOfScratch(scratch), checked)});`,
+    ),
+  ];
+  return `${heading(`// The ops as each library implements them, after api.generated.cpp has checked arguments and workspace. The result is a
+// GPT2_STATUS; *_scratch give bytes.`)}#pragma once
+
+#include "context.h"
+
+namespace gpt2::ops {
+
+${declarations.join('\n')}
+
+}  // namespace gpt2::ops
+`;
+}
+
+/** Breaks lines of over 120 characters at the last comma or operator before, as deep as clang-format does. */
+export function wrapped(text: string): string {
+  return text
+    .split('\n')
+    .flatMap(function wrap(line: string): string[] {
+      if (line.length <= 120 || line.startsWith('//')) return [line];
+      const at = Math.max(line.lastIndexOf(', ', 119), line.lastIndexOf(' + ', 118));
+      const indent = /^ */.exec(line)![0];
+      const deeper = /^ *(?:int|int64_t|void|return|check|\.)/.test(line) ? `${indent}    ` : indent;
+      const isInQuotes = (line.slice(0, at).match(/"/g)?.length ?? 0) % 2 === 1;
+      if (at < indent.length + 20 || isInQuotes) return [line];
+      return [line.slice(0, at + 2).trimEnd(), ...wrap(deeper + line.slice(at + 2).trimStart())];
+    })
+    .join('\n');
+}
+
+const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
+
+/** What must hold between arguments that are themselves right: a size of 0 must not reach a division. */
+function relationsOf({ tensors, relations, sizes }: Op): string[] {
+  const names = sizes.map(({ cName }) => cName);
+  const calls: string[] = [];
+  if (names.includes('B') && names.includes('T')) {
+    calls.push('that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")');
+  }
+  for (const relation of relations) {
+    const values = [...new Set(namesIn(relation))].map((name) => `${name} = " + std::to_string(${name})`);
+    calls.push(`that(${relation}, "${relation}, got ${values.join(' + ", ')})`);
+  }
+  for (const dtype of new Set(tensors.map((tensor) => tensor.dtype))) {
+    if (dtype === undefined || dtype === 'gradient') continue;
+    const holds = `${dtype} == GPT2_FP32 || ${dtype} == GPT2_BF16`;
+    calls.push(`that(${holds}, "${dtype} fp32 or bf16, got " + std::to_string(${dtype}))`);
+  }
+  return calls;
+}
+
+function checksOf(op: Op, scratch: string | undefined): string {
+  const { declaration, tensors, sizes } = op;
+  const required = tensors.filter(({ isOptional }) => !isOptional).map(({ parameter }) => parameter.cName);
+  const arguments_ = [`sizes({${pairs(sizes.map(({ cName }) => cName))}})`, `tensors({${pairs(required)}})`];
+  if (declaration.parameters.some(isCommunicator)) arguments_.push('handles({{"a communicator", communicator}})');
+  const relations = relationsOf(op);
+  const lines = [`  check.${arguments_.join('\n      .')};`];
+  if (relations.length > 0) lines.push(`  if (!check.failed()) {\n    check.${relations.join('\n        .')};\n  }`);
+  if (scratch) lines.push(`  if (!check.failed()) check.scratch(${scratch});`);
+  return lines.join('\n');
+}
+
+function exported(op: Op, scratches: ReadonlyMap<string, NativeFunction>): string {
+  const { declaration, workspace } = op;
+  const { symbol, parameters } = declaration;
+  const flagged = workspace && sizesOfScratch(scratches.get(workspace.symbol)!).map(isFlag);
+  const args = workspace?.args.map((arg, index) => (flagged![index] && /^\d$/.test(arg) ? String(arg === '1') : arg));
+  const scratch = workspace && `ops::${plain(workspace)}(*context, ${args!.join(', ')})`;
+  const [open, close] = hasRanks(op)
+    ? [' try {', '} catch (...) {\n  return gpt2::thrown(context, __func__);\n}']
+    : [' {', '}'];
+  return `int ${symbol}(${list(parameters, declared)})${open}
+  Check check(context, __func__);
+${checksOf(op, scratch)}
+  if (check.failed()) return check.status();
+  return ops::${plain(declaration)}(${list(parameters, passed)});
+${close}`;
+}
+
+function exportedScratch(scratch: NativeFunction): string {
+  const { symbol, parameters } = scratch;
+  const sizes = sizesOfScratch(scratch);
+  const required = sizes.filter((size) => !isFlag(size)).map(({ cName }) => cName);
+  return `int ${symbol}(${list(parameters, declared)}) {
+  Check check(context, __func__);
+  check.sizes({${pairs(required)}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::${plain(scratch)}(*context, ${list(sizes, passed)});
+  return GPT2_OK;
+}`;
+}
+
+/** cuda/runtime/api.generated.cpp */
+export function api(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+  const bySymbol = new Map(scratches.map((scratch) => [scratch.symbol, scratch]));
+  return `${heading("// The exported ops of both libraries: arguments are checked here, then the library's own op runs (ops.generated.h).")}#include <cstdint>
+
+#include "checks.h"
+#include "ops.generated.h"
+
+using gpt2::Check;
+namespace ops = gpt2::ops;
+
+${[...ops.map((op) => exported(op, bySymbol)), ...scratches.map(exportedScratch)].join('\n\n')}
+`;
+}
+
+/** Parameters of a CPU kernel: everything is fp32, so dtypes are left out. */
+function kernelParameters({ declaration, tensors }: Op): Parameter[] {
+  const dtypes = new Set(tensors.map(({ dtype }) => dtype));
+  return declaration.parameters.slice(1).filter(({ cName }) => !dtypes.has(cName));
+}
+
+const inFloats = (parameter: Parameter): string =>
+  parameter.isPointer && parameter.base === 'void' ? declared({ ...parameter, base: 'float' }) : checked(parameter);
+
+/** cuda/cpu/kernels.generated.h */
+export function kernelTable(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+  const own = ops.filter((op) => !hasRanks(op));
+  const members = [
+    ...own.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
+    ...scratches.map(
+      (scratch) => `  int64_t (*${plain(scratch)})(int threads, ${list(sizesOfScratch(scratch), checked)});`,
+    ),
+  ];
+  const names = [...own.map(({ declaration }) => plain(declaration)), ...scratches.map(plain)];
+  return `${heading('// The ops of one code path of the CPU library, each with plain arrays; *_scratch give floats. See kernels.h.')}#pragma once
+
+#include <cstdint>
+
+namespace gpt2 {
+
+struct Task;
+
+struct OpKernels {
+${members.join('\n')}
+};
+
+#define GPT2_OP_KERNELS(X) \\
+  ${names.map((name) => `X(${name})`).join(' \\\n  ')}
+
+}  // namespace gpt2
+`;
+}
+
+function idChecks({ tensors }: Op): string[] {
+  const count = ({ dimensions }: TensorShape) => `static_cast<int64_t>(${dimensions.join(') * (')})`;
+  return tensors
+    .filter(({ below }) => below !== undefined)
+    .map(
+      (tensor) => `below("${tensor.parameter.cName}", ${tensor.parameter.cName}, ${count(tensor)}, ${tensor.below})`,
+    );
+}
+
+function dispatch(op: Op): string {
+  const { declaration, tensors } = op;
+  const dtypes = new Set(
+    tensors.map(({ dtype }) => dtype).filter((dtype) => dtype !== undefined && dtype !== 'gradient'),
+  );
+  const checks = [
+    ...idChecks(op),
+    ...[...dtypes].map((dtype) => `that(${dtype} == GPT2_FP32, "${dtype} fp32 (0), got " + std::to_string(${dtype}))`),
+  ];
+  const guard = `  Check check(&context, "${declaration.symbol}");
+  if (check.${checks.join('.')}.failed()) return check.status();
+`;
+  const args = list(kernelParameters(op), (parameter) =>
+    parameter.isPointer && parameter.base === 'void' ? `floats(${parameter.cName})` : parameter.cName,
+  );
+  return `int ${plain(declaration)}(${list(declaration.parameters, checked)}) {
+${checks.length > 0 ? guard : ''}  kernels_of(context).${plain(declaration)}(task_of(context), ${args});
+  return GPT2_OK;
+}`;
+}
+
+function scratchDispatch(scratch: NativeFunction): string {
+  const sizes = sizesOfScratch(scratch);
+  return `int64_t ${plain(scratch)}(const gpt2_context &context, ${list(sizes, checked)}) {
+  const int64_t floats = kernels_of(context).${plain(scratch)}(threads_of(context), ${list(sizes, ({ cName }) => cName)});
+  return floats * static_cast<int64_t>(sizeof(float));
+}`;
+}
+
+/** cuda/cpu/ops.generated.cpp */
+export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
+  const own = ops.filter((op) => !hasRanks(op));
+  return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
+
+#include "../runtime/checks.h"
+#include "context.h"
+
+namespace gpt2::ops {
+
+namespace {
+
+Task task_of(gpt2_context &context) { return {cpu(context).threads, static_cast<float *>(context.workspace)}; }
+const Kernels &kernels_of(const gpt2_context &context) { return *static_cast<const CpuContext &>(context).kernels; }
+int threads_of(const gpt2_context &context) { return static_cast<const CpuContext &>(context).threads; }
+
+const float *floats(const void *tensor) { return static_cast<const float *>(tensor); }
+float *floats(void *tensor) { return static_cast<float *>(tensor); }
+
+}  // namespace
+
+${[...own.map(dispatch), ...scratches.map(scratchDispatch)].join('\n\n')}
+
+}  // namespace gpt2::ops
+`;
+}

@@ -1,0 +1,145 @@
+// Makes src/ops/ops.generated.ts: the contract of each op as data, and a function for each, with arguments by name.
+import { camelCase, jsDoc, type NativeFunction, type Parameter } from './header.ts';
+import { namesIn, type Op, type TensorShape } from './shapes.ts';
+
+const quoted = (values: readonly string[]): string => `[${values.map((value) => `'${value}'`).join(', ')}]`;
+const joined = (object: Record<string, string | undefined>): string =>
+  Object.entries(object)
+    .filter(([, value]) => value !== undefined)
+    .map(([key, value]) => (key === value ? key : `${key}: ${value}`))
+    .join(', ');
+const text = (value: string | undefined): string | undefined => (value === undefined ? undefined : `'${value}'`);
+/** Names of parameters as TypeScript spells them. */
+const inTypeScript = (expression: string): string => expression.replace(/[A-Za-z_]\w*/g, camelCase);
+
+/** Parameters that are true or false. */
+const isFlag = ({ cName }: Parameter): boolean => cName === 'accumulate' || cName === 'gradients';
+/** Whether a function of ours is made: those of several ranks need the communicator (src/ops/collectives.ts). */
+const hasFunction = ({ declaration }: Op): boolean =>
+  !declaration.parameters.some(({ base }) => base === 'gpt2_communicator');
+
+function typeOf({ parameter, dtype }: TensorShape): string {
+  if (dtype === 'gradient') return 'gradient';
+  if (dtype !== undefined) return camelCase(dtype);
+  return { void: 'element', float: 'fp32', int32_t: 'int32' }[parameter.base]!;
+}
+
+function tensorContract(shape: TensorShape, constants: ReadonlyMap<string, number>): string {
+  const dimensions = shape.dimensions.map((size) => String(constants.get(size) ?? inTypeScript(size)));
+  const fields = joined({
+    access: text(shape.access),
+    type: text(typeOf(shape)),
+    shape: quoted(dimensions),
+    below: text(shape.below),
+    by: text(shape.by && camelCase(shape.by)),
+    isOptional: shape.isOptional ? 'true' : undefined,
+    mayBe: shape.mayBe.length > 0 ? quoted(shape.mayBe.map(camelCase)) : undefined,
+  });
+  return `      ${shape.parameter.name}: { ${fields} },`;
+}
+
+function relation(expression: string): string {
+  const names = [...new Set(namesIn(expression))].map(camelCase);
+  const fields = names.map((name) => `${name}: number`).join('; ');
+  const condition = inTypeScript(expression).replaceAll('==', '===');
+  return `{ text: '${inTypeScript(expression)}', holds: ({ ${names.join(', ')} }: { ${fields} }) => ${condition} }`;
+}
+
+function workspace({ workspace, tensors }: Op, functions: ReadonlyMap<string, NativeFunction>): string {
+  if (!workspace) return '';
+  const scratch = functions.get(workspace.symbol)!;
+  const names = [...new Set(workspace.args.flatMap(namesIn))].map(camelCase);
+  const isTensor = (name: string) => tensors.some(({ parameter }) => parameter.name === name);
+  const fields = names.map((name) => `${name}: ${isTensor(name) ? 'Pointer | null' : 'number'}`).join('; ');
+  const sizes = joined(
+    Object.fromEntries(
+      scratch.parameters.slice(2).map(({ name, ...parameter }, index) => {
+        const value = inTypeScript(workspace.args[index]!);
+        return [name, isFlag({ name, ...parameter }) && namesIn(value).length > 0 ? `${value} ? 1 : 0` : value];
+      }),
+    ),
+  );
+  return `\n    workspace: ({ ${names.join(', ')} }: { ${fields} }) => ({ name: '${scratch.name}', sizes: { ${sizes} } }),`;
+}
+
+function contract(
+  op: Op,
+  functions: ReadonlyMap<string, NativeFunction>,
+  constants: ReadonlyMap<string, number>,
+): string {
+  const { declaration, tensors, relations, sizes } = op;
+  const flags = declaration.parameters.filter(isFlag).map(({ name }) => name);
+  return `  ${declaration.name}: {
+    name: '${declaration.name}',
+    symbol: '${declaration.symbol}',
+    tensors: {
+${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
+    },
+    sizes: ${quoted(sizes.map(({ name }) => name))},
+    scalars: ${quoted(scalarsOf(op).map(({ name }) => name))},
+    flags: ${quoted(flags)},
+    relations: [${relations.map(relation).join(', ')}],${workspace(op, functions)}
+  },`;
+}
+
+/** Arguments that are neither tensors nor sizes nor flags nor dtypes. */
+function scalarsOf({ declaration, tensors, sizes }: Op): Parameter[] {
+  return declaration.parameters.filter(
+    (parameter) =>
+      !parameter.isPointer &&
+      !isFlag(parameter) &&
+      !sizes.includes(parameter) &&
+      !tensors.some(({ dtype }) => dtype === parameter.cName),
+  );
+}
+
+/** Sizes that the shapes of tensors do not give. */
+function givenSizes({ tensors, sizes }: Op): Parameter[] {
+  const inShapes = new Set(tensors.flatMap(({ dimensions }) => dimensions).filter((size) => !size.startsWith('>=')));
+  const names = new Set([...inShapes].flatMap((size) => namesIn(size.replace(/^\d+/, ''))));
+  return sizes.filter(({ cName }) => !names.has(cName));
+}
+
+function opFunction(op: Op): string {
+  const { declaration, tensors } = op;
+  const fields = [
+    ...tensors.map(({ parameter, isOptional }) => `${parameter.name}: Tensor${isOptional ? ' | null' : ''}`),
+    ...[...givenSizes(op), ...scalarsOf(op)].map(({ name }) => `${name}: number`),
+    ...declaration.parameters.filter(isFlag).map(({ name }) => `${name}: boolean`),
+  ];
+  return `${jsDoc(declaration.comment)}export function ${declaration.name}(device: Device, args: { ${fields.join('; ')} }): void {
+  issue(device, contracts.${declaration.name}, args);
+}`;
+}
+
+function scratchFunction({ name, parameters, comment }: NativeFunction): string {
+  const sizes = parameters.slice(2).map((size) => `${size.name}: ${isFlag(size) ? 'boolean' : 'number'}`);
+  return `${jsDoc(comment || 'Bytes of workspace.')}export const ${name} = (device: Device, sizes: { ${sizes.join('; ')} }): number =>
+  scratch(device, '${name}', sizes);`;
+}
+
+/** The whole text of ops.generated.ts. */
+export function ops(
+  functions: readonly NativeFunction[],
+  all: readonly Op[],
+  constants: ReadonlyMap<string, number>,
+): string {
+  const bySymbol = new Map(functions.map((declaration) => [declaration.symbol, declaration]));
+  const scratches = functions.filter(({ isInOps, symbol }) => isInOps && symbol.endsWith('_scratch'));
+  return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
+// Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
+import type { Pointer } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import type { OpContract } from './contract.ts';
+import { issue, scratch } from './issue.ts';
+
+export const contracts = {
+${all.map((op) => contract(op, bySymbol, constants)).join('\n')}
+} satisfies Record<string, OpContract>;
+
+${all.filter(hasFunction).map(opFunction).join('\n\n')}
+
+${scratches.map(scratchFunction).join('\n\n')}
+`;
+}

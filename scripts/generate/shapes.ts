@@ -1,0 +1,152 @@
+// Parses the shapes of an op (the grammar stands in cuda/gpt2.h, "ops") and checks them against the op's parameters.
+import type { NativeFunction, Parameter } from './header.ts';
+
+/** How an op uses a tensor: `[N,C]`, `= [N,C]`, `+= [N,C]`, `(accumulate) [N,C]` and so on. */
+export type Access = 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'scratch';
+
+export interface TensorShape {
+  readonly parameter: Parameter;
+  readonly access: Access;
+  /** As the header spells them: "N", "3C", ">=T", "C/NH", "GPT2_STEP_SIZE". */
+  readonly dimensions: readonly string[];
+  /** "gradient", or the parameter that gives the dtype. */
+  readonly dtype?: string;
+  /** Ids are below this parameter. */
+  readonly below?: string;
+  /** The tensor of ids that names the rows touched. */
+  readonly by?: string;
+  readonly isOptional: boolean;
+  readonly mayBe: readonly string[];
+}
+
+export interface Op {
+  readonly declaration: NativeFunction;
+  readonly tensors: readonly TensorShape[];
+  /** Boolean expressions of parameters, as C writes them. */
+  readonly relations: readonly string[];
+  /** The scratch function and its arguments; undefined if the op needs no workspace. */
+  readonly workspace?: { readonly symbol: string; readonly args: readonly string[] };
+  /** Integer parameters that must be at least 1. */
+  readonly sizes: readonly Parameter[];
+}
+
+const accesses: Record<string, Access> = {
+  '': 'read',
+  '=': '=',
+  '+=': '+=',
+  '(accumulate)': 'accumulate',
+  '(updated)': 'updated',
+  '(scratch)': 'scratch',
+};
+
+const entry =
+  /^(?<name>\w+) ?(?<access>=|\+=|\(\w+\)|) \[(?<dimensions>[^\]]+)\](?:: (?<dtype>\w+))?(?: < (?<below>\w+))?(?: by (?<by>\w+))?(?<optional> or NULL)?(?: may be (?<first>\w+)(?: or (?<second>\w+))?)?$/;
+/** A number, a name with a factor before it or a number or name after it, or ">=" and a name. */
+export const dimension =
+  /^(?:(?<atLeast>>=)?(?<factor>\d+)?(?<name>[A-Za-z]\w*)(?:(?<operator>[+/])(?<operand>\w+))?|\d+)$/;
+const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|\|\||&&|[<>+\-*/%()])+$/;
+
+const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
+export const namesIn = (expression: string): string[] => expression.match(/[A-Za-z_]\w*/g) ?? [];
+
+/** Splits at a separator that stands outside of brackets. */
+function split(text: string, separator: string): string[] {
+  const parts = [''];
+  let depth = 0;
+  for (const character of text) {
+    if ('[('.includes(character)) depth++;
+    if ('])'.includes(character)) depth--;
+    if (character === separator && depth === 0) parts.push('');
+    else parts[parts.length - 1] += character;
+  }
+  return parts.map((part) => part.trim());
+}
+
+/**
+ * The ops of the header, in its order. Scratch functions are not among them.
+ * @param constants enum members that may stand as dimensions
+ * @throws Error naming the function and the line that does not parse or does not fit the function's parameters
+ */
+export function parseOps(functions: readonly NativeFunction[], constants: ReadonlySet<string>): Op[] {
+  const symbols = new Map(functions.map((declaration) => [declaration.symbol, declaration]));
+  return functions
+    .filter(({ isInOps, symbol }) => isInOps && !symbol.endsWith('_scratch'))
+    .map((declaration) => parseOp(declaration, symbols, constants));
+}
+
+function parseOp(
+  declaration: NativeFunction,
+  symbols: ReadonlyMap<string, NativeFunction>,
+  constants: ReadonlySet<string>,
+): Op {
+  const { symbol, parameters } = declaration;
+  const refuse = (problem: string): never => {
+    throw new Error(`cuda/gpt2.h: the shapes of ${symbol}: ${problem}`);
+  };
+  const byName = new Map(parameters.map((parameter) => [parameter.cName, parameter]));
+  const known = (name: string, line: string): string =>
+    byName.has(name) ? name : refuse(`"${line}" names ${name}, which is no parameter`);
+  const [list = '', ...clauses] = split(declaration.shapes.replace(/\s+/g, ' ').trim(), ';');
+  const tensors = split(list, ',').map((line) => parseTensor(line, byName, refuse));
+
+  const ofOp = parameters.filter(({ isPointer, base }) => isPointer && !base.startsWith('gpt2_'));
+  const wanted = ofOp.map(({ cName }) => cName).join(', ');
+  const given = tensors.map(({ parameter }) => parameter.cName).join(', ');
+  if (wanted !== given) refuse(`its tensors are ${wanted}, the lines name ${given}`);
+
+  const free = declaration.parameters.some(({ base }) => base === 'gpt2_communicator') ? ['R', 'P'] : [];
+  for (const { dimensions, parameter } of tensors) {
+    for (const name of dimensions.flatMap((text) => namesIn(text.replace(/^>=/, '').replace(/^\d+/, '')))) {
+      if (!constants.has(name) && !free.includes(name)) known(name, `${parameter.cName} [${dimensions}]`);
+    }
+  }
+  const relations: string[] = [];
+  let workspace: Op['workspace'];
+  for (const clause of clauses) {
+    const scratch = /^workspace (\w+)\((.*)\)$/.exec(clause);
+    if (!scratch) {
+      if (!relationTokens.test(clause)) refuse(`cannot read "${clause}"`);
+      for (const name of namesIn(clause)) known(name, clause);
+      relations.push(clause);
+      continue;
+    }
+    const args = split(scratch[2]!, ',');
+    const sizes = symbols.get(scratch[1]!)?.parameters.slice(2);
+    if (!sizes) refuse(`there is no ${scratch[1]}`);
+    if (sizes?.length !== args.length)
+      refuse(`${scratch[1]} takes ${sizes?.length} sizes, "${clause}" gives ${args.length}`);
+    for (const name of args.flatMap(namesIn)) known(name, clause);
+    workspace = { symbol: scratch[1]!, args };
+  }
+  const dtypes = new Set(tensors.map(({ dtype }) => dtype));
+  const hasRange = (name: string) => relations.some((relation) => relation.startsWith(`${name} >= 0`));
+  const sizes = parameters.filter(
+    (parameter) =>
+      isInteger(parameter) &&
+      parameter.cName !== 'accumulate' &&
+      !dtypes.has(parameter.cName) &&
+      !hasRange(parameter.cName),
+  );
+  return { declaration, tensors, relations, workspace, sizes };
+}
+
+function parseTensor(
+  line: string,
+  byName: ReadonlyMap<string, Parameter>,
+  refuse: (problem: string) => never,
+): TensorShape {
+  const match = entry.exec(line)?.groups;
+  if (!match) return refuse(`cannot read "${line}"`);
+  const { name, access, dimensions, dtype, below, by, optional, first, second } = match;
+  const parameter = byName.get(name!) ?? refuse(`"${line}" is no parameter`);
+  const mode = accesses[access!] ?? refuse(`"${access}" in "${line}" is no access`);
+  const names = [dtype === 'gradient' ? undefined : dtype, below, by, first, second].filter(
+    (other) => other !== undefined,
+  );
+  for (const other of names) if (!byName.has(other)) refuse(`"${line}" names ${other}, which is no parameter`);
+  if (parameter.isConst !== (mode === 'read')) refuse(`"${line}" is ${parameter.isConst ? '' : 'not '}const`);
+  const sizes = split(dimensions!, ',');
+  for (const size of sizes) if (!dimension.test(size)) refuse(`cannot read the dimension "${size}" in "${line}"`);
+  const mayBe = [first, second].filter((other) => other !== undefined);
+  return { parameter, access: mode, dimensions: sizes, dtype, below, by, isOptional: optional !== undefined, mayBe };
+}

@@ -1,0 +1,90 @@
+// The contract of an op as data, as scripts/generate reads it from cuda/gpt2.h, and what follows from it: which tensors an
+// op writes, and how many bytes it moves.
+import type { Bindings, Pointer } from '../native/bindings.generated.ts';
+import { bytesOf, type ElementType } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+
+/** Arguments of the native function by name. */
+export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;
+
+export interface TensorContract {
+  /** `read`; overwritten; added to; either of them, by the argument `accumulate`; changed; private to the library. */
+  readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'scratch';
+  /** Device.elementType, Device.gradientType, a type, or the argument that tells the library which (fp32 or bf16). */
+  readonly type: string;
+  /** Dimensions: "N", "3C", "S+1", "C/NH", ">=T", "64". */
+  readonly shape: readonly string[];
+  /** Ids from 0 to this argument - 1. */
+  readonly below?: string;
+  /** Only the rows are touched that the ids of this tensor name. */
+  readonly by?: string;
+  /** Whether it may be null. */
+  readonly isOptional?: boolean;
+  /** Tensors that it may share memory with. */
+  readonly mayBe?: readonly string[];
+}
+
+export interface OpContract {
+  /** "layernormForward" */
+  readonly name: string;
+  /** "gpt2_layernorm_forward" */
+  readonly symbol: string;
+  readonly tensors: Readonly<Record<string, TensorContract>>;
+  /** Integers of at least 1, most of them dimensions of tensors. */
+  readonly sizes: readonly string[];
+  readonly scalars: readonly string[];
+  /** True or false; 1 or 0 in C. */
+  readonly flags: readonly string[];
+  readonly relations: readonly { readonly text: string; holds(args: Record<string, number>): boolean }[];
+  /** The scratch function to ask, and its sizes; absent for an op that needs no workspace. */
+  workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
+}
+
+/** A dimension: `factor * name + plus`, or `name / divisor`; `atLeast`: the tensor may have more. */
+export interface Dimension {
+  readonly name?: string;
+  readonly factor: number;
+  readonly plus: number;
+  readonly divisor?: string;
+  readonly atLeast: boolean;
+}
+
+export function parseDimension(text: string): Dimension {
+  const [, atLeast, factor, name, plus, divisor] = /^(>=)?(\d+)?(?:([A-Za-z]\w*)(?:\+(\d+)|\/(\w+))?)?$/.exec(
+    text,
+  ) as unknown as (string | undefined)[];
+  if (name === undefined) return { factor: 0, plus: Number(factor), atLeast: false };
+  return { name, factor: Number(factor ?? 1), plus: Number(plus ?? 0), divisor, atLeast: atLeast !== undefined };
+}
+
+/** The size of a dimension; undefined if a size it depends on is unknown. */
+export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: NativeArguments): number | undefined {
+  if (name === undefined) return plus;
+  const [size, by] = [sizes[name], divisor === undefined ? 1 : sizes[divisor]];
+  return typeof size === 'number' && typeof by === 'number' ? (factor * size + plus) / by : undefined;
+}
+
+/** The type of a tensor on a device; undefined if an argument decides. */
+export function typeOn(device: Device, { type }: TensorContract): ElementType | undefined {
+  if (type === 'element') return device.elementType;
+  if (type === 'gradient') return device.gradientType;
+  return type === 'fp32' || type === 'int32' ? type : undefined;
+}
+
+export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
+
+/** Bytes that a call moves if each input is read once and each output written once. */
+export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
+  const count = ({ shape }: TensorContract) =>
+    shape.reduce((product, text) => product * (sizeOf(parseDimension(text), args) ?? 1), 1);
+  return Object.entries(op.tensors).reduce((sum, [name, tensor]) => {
+    if (args[name] === null) return sum;
+    const { access, by, shape } = tensor;
+    const rows = sizeOf(parseDimension(shape[0]!), args) ?? 1;
+    const touched = by === undefined ? 1 : Math.min(1, count(op.tensors[by]!) / rows);
+    const readAndWritten = access === '+=' || access === 'updated' || access === 'scratch';
+    const passes = readAndWritten || (access === 'accumulate' && args.accumulate === 1) ? 2 : 1;
+    const type = typeOn(device, tensor) ?? (args[tensor.type] === 0 ? 'fp32' : 'bf16');
+    return sum + passes * touched * count(tensor) * bytesOf(type);
+  }, 0);
+}

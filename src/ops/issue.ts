@@ -1,0 +1,157 @@
+// Checks the arguments of an op against its contract and calls the library. Sizes come from the shapes of the tensors; a
+// mismatch becomes a sentence that names the tensor, the dimension and both sizes.
+import { ShapeError } from '../errors.ts';
+import { type Bindings, GPT2_DTYPE } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import {
+  type Dimension,
+  isWritten,
+  type NativeArguments,
+  type OpContract,
+  parseDimension,
+  sizeOf,
+  type TensorContract,
+  typeOn,
+} from './contract.ts';
+
+/** Arguments of an op: tensors (null: left out), sizes that no tensor has, scalars and flags. */
+export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
+
+/**
+ * Issues an op.
+ * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library refuses
+ */
+export function issue(device: Device, op: OpContract, args: OpArguments): void {
+  device.call(op.name as keyof Bindings & 'adamw', nativeArguments(device, op, args) as never);
+}
+
+/** The arguments of the native function. @throws ShapeError as `issue` */
+export function nativeArguments(device: Device, op: OpContract, args: OpArguments): NativeArguments {
+  const given = Object.entries(op.tensors).flatMap(([name, contract]) => {
+    const tensor = args[name] as Tensor | null;
+    return tensor === null && contract.isOptional ? [] : [{ name, contract, tensor: tensor as Tensor }];
+  });
+  const native: Record<string, number | bigint | null> = {};
+  for (const name of Object.keys(op.tensors)) native[name] = null;
+  for (const { name, contract, tensor } of given) {
+    checkType(device, op, name, contract, tensor);
+    native[name] = tensor.pointer;
+    if (typeOn(device, contract) === undefined) {
+      native[contract.type] = tensor.type === 'bf16' ? GPT2_DTYPE.GPT2_BF16 : GPT2_DTYPE.GPT2_FP32;
+    }
+  }
+  for (const name of op.scalars) native[name] = args[name] as number;
+  for (const name of op.flags) native[name] = args[name] ? 1 : 0;
+  Object.assign(native, sizesOf(op, given, args));
+  for (const { text, holds } of op.relations) {
+    if (!holds(native as Record<string, number>)) throw refused(op, `expected ${text}, got ${valuesIn(text, native)}`);
+  }
+  checkOverlaps(op, given);
+  return native;
+}
+
+/** Bytes of workspace that a call with these arguments needs; 0 if the op needs none. */
+export function workspaceOf(device: Device, op: OpContract, args: OpArguments): number {
+  const needs = op.workspace?.(nativeArguments(device, op, args));
+  return needs ? scratch(device, needs.name, needs.sizes) : 0;
+}
+
+/** Bytes that a scratch function gives. */
+export function scratch(
+  device: Device,
+  name: keyof Bindings,
+  sizes: Readonly<Record<string, number | boolean>>,
+): number {
+  const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
+  return device.scratch(name as 'layernormScratch', numbers as { N: number; C: number });
+}
+
+interface Given {
+  readonly name: string;
+  readonly contract: TensorContract;
+  readonly tensor: Tensor;
+}
+
+/** An error that names the op. */
+export const refused = ({ symbol }: OpContract, text: string): ShapeError =>
+  new ShapeError(`${symbol.replace(/^gpt2_/, '')}: ${text}`);
+
+const valuesIn = (text: string, values: NativeArguments): string =>
+  [...new Set(text.match(/[A-Za-z]\w*/g))].map((name) => `${name} = ${values[name]}`).join(', ');
+
+function checkType(device: Device, op: OpContract, name: string, contract: TensorContract, tensor: Tensor): void {
+  if (tensor.device !== device) throw refused(op, `${name} is on another device than the op`);
+  const type = typeOn(device, contract);
+  if (type === undefined ? tensor.type === 'int32' : tensor.type !== type) {
+    throw refused(op, `${name} must be ${type ?? 'fp32 or bf16'}, but ${tensor.name} is ${tensor.type}`);
+  }
+}
+
+const parsed = new Map<string, Dimension>();
+
+function dimensionOf(text: string): Dimension {
+  const known = parsed.get(text) ?? parseDimension(text);
+  parsed.set(text, known);
+  return known;
+}
+
+/** A tensor's sizes for a contract of fewer dimensions: those before fold into the first. */
+function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
+  const { shape } = contract;
+  const extra = tensor.shape.length - shape.length;
+  if (extra < 0) throw refused(op, `${name} must be [${shape}], but ${tensor.name} is [${tensor.shape}]`);
+  const first = tensor.shape.slice(0, extra + 1).reduce((product, size) => product * size, 1);
+  return [first, ...tensor.shape.slice(extra + 1)];
+}
+
+/** The value of each size: of a tensor that has it as a dimension; else of one that has 3C or S+1; else an argument. */
+function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Record<string, number> {
+  const all = given.flatMap((entry) => {
+    const actual = folded(op, entry);
+    return entry.contract.shape.map((text, index) => ({
+      ...{ name: entry.name, shape: entry.contract.shape, isOutput: isWritten(entry.contract) },
+      ...{ text, actual: actual[index]!, dimension: dimensionOf(text) },
+    }));
+  });
+  const sizes: Record<string, number> = {};
+  const origin: Record<string, string> = {};
+  const solvable = all.filter(({ dimension: { divisor, atLeast } }) => divisor === undefined && !atLeast);
+  // Inputs before outputs: a message then blames the output for a size that the inputs do not give.
+  const inOrder = [...solvable].sort((a, b) => rank(a) - rank(b));
+  for (const { name, actual, dimension } of inOrder) {
+    if (dimension.name === undefined || sizes[dimension.name] !== undefined) continue;
+    sizes[dimension.name] = (actual - dimension.plus) / dimension.factor;
+    origin[dimension.name] = name;
+  }
+  for (const name of op.sizes) sizes[name] ??= args[name] as number;
+  for (const { name, shape, text, actual, dimension } of all) {
+    const wanted = sizeOf(dimension, sizes);
+    if (wanted === undefined || (dimension.atLeast ? actual >= wanted : actual === wanted)) continue;
+    const letter = dimension.name;
+    const source = letter !== undefined && origin[letter] !== undefined ? `${origin[letter]} has ` : '';
+    const known = letter === undefined ? `must have ${wanted}` : `${source}${letter} = ${sizes[letter]}`;
+    const has = dimension.atLeast ? `only ${actual} rows` : `${text} = ${actual}`;
+    throw refused(op, `${name} [${shape}] has ${has}, but ${known}`);
+  }
+  return Object.fromEntries(op.sizes.map((name) => [name, sizes[name]!]));
+}
+
+const rank = ({ text, dimension, isOutput }: { text: string; dimension: Dimension; isOutput: boolean }): number =>
+  (text === dimension.name ? 0 : 2) + (isOutput ? 1 : 0);
+
+/** An output shares memory with no other tensor, except with those that the contract names. */
+function checkOverlaps(op: OpContract, given: readonly Given[]): void {
+  const ranges = given.map(({ name, contract, tensor }) => {
+    const begin = tensor.pointer;
+    return { name, contract, begin, end: begin + BigInt(tensor.bytes) };
+  });
+  for (const output of ranges) {
+    if (!isWritten(output.contract)) continue;
+    for (const other of ranges) {
+      if (other === output || other.begin >= output.end || output.begin >= other.end) continue;
+      if (output.contract.mayBe?.includes(other.name) || other.contract.mayBe?.includes(output.name)) continue;
+      throw refused(op, `${output.name} and ${other.name} share memory`);
+    }
+  }
+}

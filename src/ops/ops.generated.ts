@@ -1,0 +1,711 @@
+// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
+// Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
+import type { Pointer } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import type { OpContract } from './contract.ts';
+import { issue, scratch } from './issue.ts';
+
+export const contracts = {
+  embeddingForward: {
+    name: 'embeddingForward',
+    symbol: 'gpt2_embedding_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
+      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
+      wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
+      wpe: { access: 'read', type: 'element', shape: ['>=T', 'C'] },
+    },
+    sizes: ['B', 'T', 'C', 'V'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  embeddingBackward: {
+    name: 'embeddingBackward',
+    symbol: 'gpt2_embedding_backward',
+    tensors: {
+      dwte: { access: '+=', type: 'gradient', shape: ['>=V', 'C'], by: 'tokens' },
+      dwpe: { access: 'accumulate', type: 'gradient', shape: ['>=T', 'C'] },
+      dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
+      tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
+    },
+    sizes: ['B', 'T', 'C', 'V'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [],
+    workspace: ({ B, T, C, V }: { B: number; T: number; C: number; V: number }) => ({ name: 'embeddingScratch', sizes: { B, T, C, V } }),
+  },
+  layernormForward: {
+    name: 'layernormForward',
+    symbol: 'gpt2_layernorm_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      mean: { access: '=', type: 'fp32', shape: ['N'] },
+      rstd: { access: '=', type: 'fp32', shape: ['N'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+      bias: { access: 'read', type: 'element', shape: ['C'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  layernormBackward: {
+    name: 'layernormBackward',
+    symbol: 'gpt2_layernorm_backward',
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
+      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+      mean: { access: 'read', type: 'fp32', shape: ['N'] },
+      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+  },
+  matmulForward: {
+    name: 'matmulForward',
+    symbol: 'gpt2_matmul_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
+  matmulGeluForward: {
+    name: 'matmulGeluForward',
+    symbol: 'gpt2_matmul_gelu_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
+  matmulResidualForward: {
+    name: 'matmulResidualForward',
+    symbol: 'gpt2_matmul_residual_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+      residual: { access: 'read', type: 'element', shape: ['N', 'O'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
+  matmulBackwardInput: {
+    name: 'matmulBackwardInput',
+    symbol: 'gpt2_matmul_backward_input',
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
+  matmulGeluBackwardInput: {
+    name: 'matmulGeluBackwardInput',
+    symbol: 'gpt2_matmul_gelu_backward_input',
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      pre: { access: 'read', type: 'element', shape: ['N', 'C'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
+  matmulBackwardWeight: {
+    name: 'matmulBackwardWeight',
+    symbol: 'gpt2_matmul_backward_weight',
+    tensors: {
+      dweight: { access: 'accumulate', type: 'gradient', shape: ['O', 'C'] },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['O'], isOptional: true },
+      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 1 } }),
+  },
+  attentionForward: {
+    name: 'attentionForward',
+    symbol: 'gpt2_attention_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
+      lse: { access: '=', type: 'fp32', shape: ['B', 'NH', 'T'] },
+      qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+    },
+    sizes: ['B', 'T', 'C', 'NH'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }],
+    workspace: ({ B, T, C, NH }: { B: number; T: number; C: number; NH: number }) => ({ name: 'attentionScratch', sizes: { B, T, C, NH } }),
+  },
+  attentionBackward: {
+    name: 'attentionBackward',
+    symbol: 'gpt2_attention_backward',
+    tensors: {
+      dqkv: { access: '=', type: 'element', shape: ['B', 'T', '3C'] },
+      dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
+      out: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
+      qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+      lse: { access: 'read', type: 'fp32', shape: ['B', 'NH', 'T'] },
+    },
+    sizes: ['B', 'T', 'C', 'NH'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }],
+    workspace: ({ B, T, C, NH }: { B: number; T: number; C: number; NH: number }) => ({ name: 'attentionScratch', sizes: { B, T, C, NH } }),
+  },
+  geluForward: {
+    name: 'geluForward',
+    symbol: 'gpt2_gelu_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['count'] },
+      in: { access: 'read', type: 'element', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  geluBackward: {
+    name: 'geluBackward',
+    symbol: 'gpt2_gelu_backward',
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['count'], mayBe: ['dout'] },
+      dout: { access: 'read', type: 'element', shape: ['count'] },
+      in: { access: 'read', type: 'element', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  residualForward: {
+    name: 'residualForward',
+    symbol: 'gpt2_residual_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['count'], mayBe: ['a', 'b'] },
+      a: { access: 'read', type: 'element', shape: ['count'] },
+      b: { access: 'read', type: 'element', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  crossEntropy: {
+    name: 'crossEntropy',
+    symbol: 'gpt2_cross_entropy',
+    tensors: {
+      losses: { access: '=', type: 'fp32', shape: ['N'] },
+      dlogits: { access: '=', type: 'element', shape: ['N', 'Vp'], isOptional: true, mayBe: ['logits'] },
+      logits: { access: 'read', type: 'element', shape: ['N', 'Vp'] },
+      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
+    },
+    sizes: ['N', 'V', 'Vp'],
+    scalars: ['dloss'],
+    flags: [],
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }],
+  },
+  classifier: {
+    name: 'classifier',
+    symbol: 'gpt2_classifier',
+    tensors: {
+      losses: { access: '=', type: 'fp32', shape: ['N'] },
+      din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
+      dweight: { access: 'accumulate', type: 'gradient', shape: ['Vp', 'C'], isOptional: true },
+      logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
+      targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
+    },
+    sizes: ['N', 'C', 'V', 'Vp'],
+    scalars: ['dloss'],
+    flags: ['accumulate'],
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }],
+    workspace: ({ N, C, Vp, din, dweight }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight ? 1 : 0 } }),
+  },
+  lossSum: {
+    name: 'lossSum',
+    symbol: 'gpt2_loss_sum',
+    tensors: {
+      step: { access: 'updated', type: 'fp32', shape: ['64'] },
+      losses: { access: 'read', type: 'fp32', shape: ['N'] },
+    },
+    sizes: ['N'],
+    scalars: ['scale'],
+    flags: ['accumulate'],
+    relations: [],
+  },
+  globalNorm: {
+    name: 'globalNorm',
+    symbol: 'gpt2_global_norm',
+    tensors: {
+      step: { access: 'updated', type: 'fp32', shape: ['64'] },
+      matrices: { access: 'read', type: 'gradient', shape: ['matrixCount'] },
+      vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
+    },
+    sizes: ['matrixCount', 'vectorCount'],
+    scalars: ['maxNorm'],
+    flags: [],
+    relations: [],
+    workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
+  },
+  adamw: {
+    name: 'adamw',
+    symbol: 'gpt2_adamw',
+    tensors: {
+      weight: { access: 'updated', type: 'element', shape: ['count'], mayBe: ['master'] },
+      master: { access: 'updated', type: 'fp32', shape: ['count'] },
+      m: { access: 'updated', type: 'fp32', shape: ['count'] },
+      v: { access: 'updated', type: 'fp32', shape: ['count'] },
+      gradient: { access: 'read', type: 'gradientDtype', shape: ['count'] },
+      step: { access: 'read', type: 'fp32', shape: ['64'] },
+    },
+    sizes: ['count'],
+    scalars: ['beta1', 'beta2', 'eps', 'weightDecay'],
+    flags: [],
+    relations: [],
+  },
+  embeddingAtForward: {
+    name: 'embeddingAtForward',
+    symbol: 'gpt2_embedding_at_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
+      tokens: { access: 'read', type: 'int32', shape: ['B', 'S+1'] },
+      positions: { access: 'read', type: 'int32', shape: ['B'] },
+      wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
+      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'] },
+    },
+    sizes: ['B', 'T', 'S', 'C', 'V'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  layernormMatmulForward: {
+    name: 'layernormMatmulForward',
+    symbol: 'gpt2_layernorm_matmul_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      normWeight: { access: 'read', type: 'element', shape: ['C'] },
+      normBias: { access: 'read', type: 'element', shape: ['C'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
+  },
+  layernormMatmulGeluForward: {
+    name: 'layernormMatmulGeluForward',
+    symbol: 'gpt2_layernorm_matmul_gelu_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
+      pre: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      normWeight: { access: 'read', type: 'element', shape: ['C'] },
+      normBias: { access: 'read', type: 'element', shape: ['C'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'layernormMatmulScratch', sizes: { N, C, O } }),
+  },
+  attentionCachedForward: {
+    name: 'attentionCachedForward',
+    symbol: 'gpt2_attention_cached_forward',
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
+      keys: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
+      values: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
+      qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+      positions: { access: 'read', type: 'int32', shape: ['B'] },
+    },
+    sizes: ['B', 'T', 'S', 'C', 'NH'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'C % NH == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % NH === 0 }, { text: 'C / NH <= 256', holds: ({ C, NH }: { C: number; NH: number }) => C / NH <= 256 }],
+    workspace: ({ S }: { S: number }) => ({ name: 'attentionCachedScratch', sizes: { S } }),
+  },
+  sample: {
+    name: 'sample',
+    symbol: 'gpt2_sample',
+    tensors: {
+      tokens: { access: 'updated', type: 'int32', shape: ['B', 'S+1'] },
+      positions: { access: 'updated', type: 'int32', shape: ['B'] },
+      logits: { access: 'read', type: 'element', shape: ['B', 'Vp'] },
+      seeds: { access: 'read', type: 'int32', shape: ['B'] },
+    },
+    sizes: ['B', 'S', 'V', 'Vp'],
+    scalars: ['temperature', 'topK', 'topP'],
+    flags: [],
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'temperature >= 0', holds: ({ temperature }: { temperature: number }) => temperature >= 0 }, { text: 'topK >= 0', holds: ({ topK }: { topK: number }) => topK >= 0 }, { text: 'topP >= 0', holds: ({ topP }: { topP: number }) => topP >= 0 }, { text: 'topP <= 1', holds: ({ topP }: { topP: number }) => topP <= 1 }],
+    workspace: ({ B, V }: { B: number; V: number }) => ({ name: 'sampleScratch', sizes: { B, V } }),
+  },
+  allReduce: {
+    name: 'allReduce',
+    symbol: 'gpt2_all_reduce',
+    tensors: {
+      data: { access: 'updated', type: 'dtype', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  reduceScatter: {
+    name: 'reduceScatter',
+    symbol: 'gpt2_reduce_scatter',
+    tensors: {
+      out: { access: '=', type: 'dtype', shape: ['P', 'stride'] },
+      in: { access: 'read', type: 'dtype', shape: ['R', 'count'] },
+    },
+    sizes: ['count', 'stride'],
+    scalars: [],
+    flags: [],
+    relations: [{ text: 'stride >= count', holds: ({ stride, count }: { stride: number; count: number }) => stride >= count }],
+  },
+  allGather: {
+    name: 'allGather',
+    symbol: 'gpt2_all_gather',
+    tensors: {
+      out: { access: '=', type: 'dtype', shape: ['R', 'count'], mayBe: ['in'] },
+      in: { access: 'read', type: 'dtype', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: [],
+    flags: [],
+    relations: [],
+  },
+  globalNormOfRanks: {
+    name: 'globalNormOfRanks',
+    symbol: 'gpt2_global_norm_of_ranks',
+    tensors: {
+      step: { access: 'updated', type: 'fp32', shape: ['64'] },
+      matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
+      vectors: { access: 'read', type: 'fp32', shape: ['vectorCount'] },
+    },
+    sizes: ['matrixCount', 'vectorCount', 'parts'],
+    scalars: ['maxNorm'],
+    flags: [],
+    relations: [{ text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
+    workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
+  },
+} satisfies Record<string, OpContract>;
+
+/**
+ * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
+ *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C]
+ */
+export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor; V: number }): void {
+  issue(device, contracts.embeddingForward, args);
+}
+
+/**
+ * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
+ * [0, V) counts in dwpe alone.
+ *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
+ *   workspace gpt2_embedding_scratch(B,T,C,V)
+ */
+export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Tensor; dout: Tensor; tokens: Tensor; V: number; accumulate: boolean }): void {
+  issue(device, contracts.embeddingBackward, args);
+}
+
+/**
+ * out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance.
+ *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
+ */
+export function layernormForward(device: Device, args: { out: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
+  issue(device, contracts.layernormForward, args);
+}
+
+/**
+ * din = gradient through the layernorm + dresidual, the gradient of the residual stream that passes it by.
+ *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
+ *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+ */
+export function layernormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
+  issue(device, contracts.layernormBackward, args);
+}
+
+/**
+ * out = in * weight^T + bias.
+ *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
+  issue(device, contracts.matmulForward, args);
+}
+
+/**
+ * The matmul followed by GELU, with the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
+ *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
+  issue(device, contracts.matmulGeluForward, args);
+}
+
+/**
+ * The matmul added to the residual stream: out = residual + in * weight^T + bias.
+ *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulResidualForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor }): void {
+  issue(device, contracts.matmulResidualForward, args);
+}
+
+/**
+ * din = dout * weight.
+ *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor }): void {
+  issue(device, contracts.matmulBackwardInput, args);
+}
+
+/**
+ * The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
+ *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor }): void {
+  issue(device, contracts.matmulGeluBackwardInput, args);
+}
+
+/**
+ * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
+ *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
+ *   workspace gpt2_matmul_scratch(N,C,O,1)
+ */
+export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; in: Tensor; accumulate: boolean }): void {
+  issue(device, contracts.matmulBackwardWeight, args);
+}
+
+/**
+ * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. qkv holds q, k, v,
+ * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
+ * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
+ * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
+ *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH)
+ */
+export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor }): void {
+  issue(device, contracts.attentionForward, args);
+}
+
+/**
+ * dqkv = the gradient of qkv through attention.
+ *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
+ *   workspace gpt2_attention_scratch(B,T,C,NH)
+ */
+export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor }): void {
+  issue(device, contracts.attentionBackward, args);
+}
+
+/**
+ * out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))).
+ *   out = [count], in [count]
+ */
+export function geluForward(device: Device, args: { out: Tensor; in: Tensor }): void {
+  issue(device, contracts.geluForward, args);
+}
+
+/**
+ * din = dout * gelu'(in).
+ *   din = [count] may be dout, dout [count], in [count]
+ */
+export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; in: Tensor }): void {
+  issue(device, contracts.geluBackward, args);
+}
+
+/**
+ * out = a + b. Backward is the identity on both sides (see dresidual of gpt2_layernorm_backward).
+ *   out = [count] may be a or b, a [count], b [count]
+ */
+export function residualForward(device: Device, args: { out: Tensor; a: Tensor; b: Tensor }): void {
+  issue(device, contracts.residualForward, args);
+}
+
+/**
+ * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
+ * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier.
+ *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp
+ */
+export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
+  issue(device, contracts.crossEntropy, args);
+}
+
+/**
+ * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
+ * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
+ * exponentials in `logits` and never rounds a logit; it holds the difference of a logit and the target's at 77, so that no
+ * loss is over 77 + log(V).
+ *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
+ *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
+ */
+export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; logits: Tensor; in: Tensor; weight: Tensor; targets: Tensor; V: number; dloss: number; accumulate: boolean }): void {
+  issue(device, contracts.classifier, args);
+}
+
+/**
+ * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
+ *   step (updated) [GPT2_STEP_SIZE], losses [N]
+ */
+export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; scale: number; accumulate: boolean }): void {
+  issue(device, contracts.lossSum, args);
+}
+
+/**
+ * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: on CUDA each thread's part
+ * (up to 6,000 squares) in fp32, the rest in double;
+ * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
+ * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
+ * 0: the host issues a step before it knows the last one's loss, and still finds the weights that gave a bad one.
+ *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
+ *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
+ */
+export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number }): void {
+  issue(device, contracts.globalNorm, args);
+}
+
+/**
+ * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+ * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
+ * master. lr and corrections come from the step block. In fp32 and tf32 weight and master are the same memory.
+ *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
+ *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]
+ */
+export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
+  issue(device, contracts.adamw, args);
+}
+
+/**
+ * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
+ *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
+ */
+export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor; V: number }): void {
+  issue(device, contracts.embeddingAtForward, args);
+}
+
+/**
+ * The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias
+ * (eps 1e-5), out = h * weight^T + bias.
+ *   out = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
+ *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
+ */
+export function layernormMatmulForward(device: Device, args: { out: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
+  issue(device, contracts.layernormMatmulForward, args);
+}
+
+/**
+ * The same followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
+ *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
+ *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
+ */
+export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
+  issue(device, contracts.layernormMatmulGeluForward, args);
+}
+
+/**
+ * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
+ * of the T new queries over all positions up to and including the own one. Head sizes up to 256.
+ *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
+ *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
+ */
+export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor }): void {
+  issue(device, contracts.attentionCachedForward, args);
+}
+
+/**
+ * Chooses the token after the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
+ * positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the model has diverged.
+ * temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
+ * temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
+ * the sum of all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the
+ * running sum of the kept w is over r * (sum of the kept w) / 2^64. All in integers, so that no order of summation
+ * matters. r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+ *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
+ *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
+ */
+export function sample(device: Device, args: { tokens: Tensor; positions: Tensor; logits: Tensor; seeds: Tensor; V: number; temperature: number; topK: number; topP: number }): void {
+  issue(device, contracts.sample, args);
+}
+
+/** Bytes of workspace. */
+export const embeddingScratch = (device: Device, sizes: { B: number; T: number; C: number; V: number }): number =>
+  scratch(device, 'embeddingScratch', sizes);
+
+/** Bytes of workspace. */
+export const layernormScratch = (device: Device, sizes: { N: number; C: number }): number =>
+  scratch(device, 'layernormScratch', sizes);
+
+/**
+ * With `gradients` 1 enough for every direction at this size; with 0 for all but the weight gradient, and the largest N's
+ * is then enough for every smaller one.
+ */
+export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
+  scratch(device, 'matmulScratch', sizes);
+
+/** Bytes of workspace. */
+export const attentionScratch = (device: Device, sizes: { B: number; T: number; C: number; NH: number }): number =>
+  scratch(device, 'attentionScratch', sizes);
+
+/** With `gradients` 0 for losses alone; the largest N's is then enough for every smaller one. */
+export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
+  scratch(device, 'classifierScratch', sizes);
+
+/** Bytes of workspace. */
+export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>
+  scratch(device, 'globalNormScratch', sizes);
+
+/** Bytes of workspace. */
+export const layernormMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>
+  scratch(device, 'layernormMatmulScratch', sizes);
+
+/** Bytes of workspace. */
+export const attentionCachedScratch = (device: Device, sizes: { S: number }): number =>
+  scratch(device, 'attentionCachedScratch', sizes);
+
+/** Bytes of workspace. */
+export const sampleScratch = (device: Device, sizes: { B: number; V: number }): number =>
+  scratch(device, 'sampleScratch', sizes);
