@@ -5,10 +5,10 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { Random } from '../src/op-cases/numbers.ts';
 import { packageRoot } from '../src/package-root.ts';
 import { killLauncher, type LauncherKill } from '../test/end-to-end/launcher-kills.ts';
 import { Workplace } from '../test/support/cli.ts';
-import { Random } from '../test/support/tensors.ts';
 
 const { values } = parseArgs({
   options: {

@@ -100,7 +100,7 @@ async function measureTraining(options: BenchOptions): Promise<Omit<BenchReport,
     step,
     flopsPerToken: flopsPerToken(config, sequence),
     memory,
-    ops: options.ops ? await timeOps(trainer) : [],
+    ops: options.ops ? await timeOps(trainer, options.nextBatch) : [],
   };
 }
 

@@ -10,9 +10,9 @@ import { Gpt2Error } from '../../src/errors.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats, held } from '../../src/op-cases/numbers.ts';
 import { describeBackends } from '../support/backends.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
-import { floats, held } from '../support/tensors.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 import { emptyModel, manifestFields, temporaryFolders, trainedModel } from './trained-model.ts';
 

@@ -9,7 +9,7 @@ import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { ParameterArena, type ParameterCopy, parameterTable } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
-import { floats, Random } from '../support/tensors.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 export interface Trained {

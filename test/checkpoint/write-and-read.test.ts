@@ -13,8 +13,8 @@ import { Gpt2Error } from '../../src/errors.ts';
 import { checkConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats } from '../../src/op-cases/numbers.ts';
 import { describeBackends } from '../support/backends.ts';
-import { floats } from '../support/tensors.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 import {
   contentOf,

@@ -6,8 +6,8 @@ import { open } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
 import { download } from '../../src/datasets/download.ts';
 import { Gpt2Error } from '../../src/errors.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { Workplace } from '../support/cli.ts';
-import { Random } from '../support/tensors.ts';
 import { FileServer } from './file-server.ts';
 
 export interface BreakReport {

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { download } from '../../src/datasets/download.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { Workplace } from '../support/cli.ts';
-import { Random } from '../support/tensors.ts';
 import { breakDownloads } from './break-downloads.ts';
 import { FileServer } from './file-server.ts';
 

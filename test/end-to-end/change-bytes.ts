@@ -9,13 +9,13 @@ import { Gpt2Error } from '../../src/errors.ts';
 import { evaluate } from '../../src/evaluate/evaluate.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { checkpointsFolder, configPath, logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { findShards, readDataset } from '../../src/shards/find.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 import { parseOptions } from '../support/options.ts';
-import { Random } from '../support/tensors.ts';
 
 /** The results of the changes to one file. */
 export interface FileReport {

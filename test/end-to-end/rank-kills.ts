@@ -6,10 +6,10 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { listCheckpoints, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
 import type { LibraryKind } from '../../src/native/library.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { command, Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps } from '../support/ranks.ts';
-import { Random } from '../support/tensors.ts';
 
 export interface RankKillReport {
   readonly kills: number;

@@ -11,11 +11,11 @@ import { exportModel } from '../../src/exchange/export.ts';
 import { encodeWeights } from '../../src/exchange/weights.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats, held, toBf16 } from '../../src/op-cases/numbers.ts';
 import { gpt2TokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { encode } from '../../src/tokenizer/tokenizer.ts';
 import { contentOf, manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
-import { floats, held, toBf16 } from '../support/tensors.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 let place: Workplace;

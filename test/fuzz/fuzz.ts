@@ -1,7 +1,7 @@
 // Feeds damaged files to a format's reader. It may read them or refuse them in one line; anything else is a defect.
 import { rmSync, writeFileSync } from 'node:fs';
 import { Gpt2Error } from '../../src/errors.ts';
-import { Random } from '../support/tensors.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import type { Format } from './formats.ts';
 import { mutate } from './mutate.ts';
 

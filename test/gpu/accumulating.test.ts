@@ -2,6 +2,8 @@
 // double from the rounded inputs. What is left is the error of fp32 sums.
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
+import { product } from '../../src/op-cases/matmul.ts';
+import { floats, held, Random, relativeError } from '../../src/op-cases/numbers.ts';
 import {
   embeddingBackward,
   embeddingScratch,
@@ -9,8 +11,7 @@ import {
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeCuda } from '../support/backends.ts';
-import { product } from '../support/formulas.ts';
-import { floats, held, Random, relativeError, TensorBench } from '../support/tensors.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 describeCuda('bf16 that accumulates', () => {
   // k split over blocks, one block a tile, and lines that the tensor-core kernel does not take.

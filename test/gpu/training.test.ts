@@ -13,10 +13,11 @@ import { totalOf } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';
 import { ParameterArena, parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions } from '../../src/native/device.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { checkMemory, trainingPlan } from '../../src/train/memory.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeCuda } from '../support/backends.ts';
-import { dot, floats, Random } from '../support/tensors.ts';
+import { dot } from '../support/tensors.ts';
 
 const small: ModelConfig = { layers: 3, channels: 192, heads: 3, context: 256, vocabularySize: 1000 };
 

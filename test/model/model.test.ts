@@ -7,9 +7,10 @@ import { headForward, headForwardBackward } from '../../src/model/head.ts';
 import { createModel } from '../../src/model/model.ts';
 import { ParameterArena, parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats } from '../../src/op-cases/numbers.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { expectClose, floats } from '../support/tensors.ts';
+import { expectClose } from '../support/tensors.ts';
 import {
   drawnModel,
   recordedBatch,

@@ -6,10 +6,10 @@ import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { divisors, trainingPlan } from '../../src/train/memory.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
-import { Random } from '../support/tensors.ts';
 
 const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };
 

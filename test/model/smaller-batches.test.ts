@@ -5,8 +5,8 @@ import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { describeBackends } from '../support/backends.ts';
-import { Random } from '../support/tensors.ts';
 
 const config = { layers: 1, channels: 128, heads: 2, context: 256, vocabularySize: 100 };
 

@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import {
   matmulBackwardInput,
   matmulBackwardWeight,
@@ -10,7 +11,7 @@ import {
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { Trainer } from '../../src/train/trainer.ts';
-import { expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { expectClose, TensorBench } from '../support/tensors.ts';
 import { recordedBatch, recordedModel, tinyFixture } from '../support/tiny-model.ts';
 
 function open(path: string): Device | undefined {

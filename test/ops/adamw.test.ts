@@ -1,10 +1,11 @@
 // AdamW: several updates against PyTorch in double, with clipping, bias correction and decay.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { adamw } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { expectClose, TensorBench } from '../support/tensors.ts';
 
 interface Scalars {
   beta1: number;

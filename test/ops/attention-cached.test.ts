@@ -2,6 +2,7 @@
 // stand at different places; and what does not fit.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Dtype } from '../../src/native/device.ts';
+import { floats, held, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
 import {
   attentionCachedForward,
   attentionCachedScratch,
@@ -9,7 +10,7 @@ import {
   attentionScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { floats, held, Random, relativeError, TensorBench, worstError } from '../support/tensors.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 /** Both sides sum in fp32 and round once; in bf16 the other op also rounds probabilities. */
 const bounds: Record<Dtype, number> = { fp32: 2e-6, tf32: 2e-6, bf16: 6e-3 };

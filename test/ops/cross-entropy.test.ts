@@ -1,10 +1,11 @@
 // Softmax and cross-entropy: against PyTorch, its own differences, padding columns, in place, the sum of losses.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { crossEntropy, lossSum } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { checkGradient, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { checkGradient, expectClose, TensorBench } from '../support/tensors.ts';
 
 describeBackends('cross-entropy', (device, kind) => {
   it.each(opCases('cross-entropy'))(

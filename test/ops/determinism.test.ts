@@ -1,6 +1,7 @@
 // The same inputs give the same bits, again and again, where many blocks share a sum.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
+import { Random } from '../../src/op-cases/numbers.ts';
 import {
   attentionBackward,
   attentionForward,
@@ -15,7 +16,7 @@ import {
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { Random, TensorBench } from '../support/tensors.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 describeBackends(
   'determinism',

@@ -1,5 +1,6 @@
 // Token and position embedding: against PyTorch, its own differences, repeated tokens, tokens that do not exist.
 import { expect, it } from 'vitest';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import {
   embeddingAtForward,
   embeddingBackward,
@@ -8,7 +9,7 @@ import {
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
 
 describeBackends('embedding', (device, kind) => {
   it.each(opCases('embedding'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {

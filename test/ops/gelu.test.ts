@@ -1,9 +1,10 @@
 // GELU, tanh form: against PyTorch over a wide range, its own differences, in place.
 import { expect, it } from 'vitest';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { geluBackward, geluForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
 
 describeBackends('gelu', (device) => {
   it.each(opCases('gelu'))('equals PyTorch, and backward its own differences: $name', ({ name, get }) => {

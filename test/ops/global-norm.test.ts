@@ -2,10 +2,11 @@
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import type { Tensor } from '../../src/native/buffer.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { globalNorm, globalNormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { floats, Random, TensorBench } from '../support/tensors.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 function normAndClip(bench: TensorBench, matrices: Tensor, vectors: Tensor, maxNorm: number) {
   const { device } = bench;

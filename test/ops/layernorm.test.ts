@@ -1,9 +1,10 @@
 // Layernorm: against PyTorch, its own differences, the residual gradient that passes beside it, many rows.
 import { expect, it } from 'vitest';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { layernormBackward, layernormForward, layernormScratch } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
 
 describeBackends('layernorm', (device) => {
   it.each(opCases('layernorm'))('equals PyTorch, and backward its own differences: $name', ({ get, sizes }) => {

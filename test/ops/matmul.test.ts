@@ -1,6 +1,7 @@
 // The linear layer in its three directions: against sums in double, against its own differences, at ragged sizes.
 import { expect, it } from 'vitest';
 import type { Tensor } from '../../src/native/buffer.ts';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import {
   matmulBackwardInput,
   matmulBackwardWeight,
@@ -9,7 +10,7 @@ import {
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { checkGradient, dot, expectClose, floats, Random, TensorBench } from '../support/tensors.ts';
+import { checkGradient, dot, expectClose, TensorBench } from '../support/tensors.ts';
 
 // Ones, primes, just under and over the tile edges (6, 14, 16, 32), and a K that spans several cache blocks.
 const sizes = [

@@ -1,9 +1,10 @@
 // The residual sum: exact, and in place on either side.
 import { expect, it } from 'vitest';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { residualForward } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
-import { floats, Random, TensorBench } from '../support/tensors.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 describeBackends('residual', (device) => {
   it.each(opCases('residual'))('equals PyTorch: $name', ({ get }) => {

@@ -2,10 +2,11 @@
 // likeliest, the softmax's probabilities, the cuts of top-k and top-p.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/native/device.ts';
+import { held, Random, writeNumbers } from '../../src/op-cases/numbers.ts';
 import { sample, sampleScratch } from '../../src/ops/ops.generated.ts';
 import type { Choice } from '../../src/sample/choice.ts';
 import { describeBackends } from '../support/backends.ts';
-import { held, Random, TensorBench, writeNumbers } from '../support/tensors.ts';
+import { TensorBench } from '../support/tensors.ts';
 
 const plain: Choice = { temperature: 1, topK: 0, topP: 1 };
 

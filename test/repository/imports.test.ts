@@ -17,6 +17,7 @@ const layers: readonly (readonly string[])[] = [
   ['checkpoint'],
   ['batches', 'datasets'],
   ['shards', 'tokenizer', 'model'],
+  ['op-cases'],
   ['ops'],
   ['native'],
   ['files'],

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { checkedJson } from '../../src/files/checked-json.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { writeShard } from '../../src/shards/shard.ts';
-import { Random } from './tensors.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 /** `node --import tsx src/cli.ts`, callable from any folder. */

@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { expect, it } from 'vitest';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { chooseCut } from '../../src/tokenizer/safe-cuts.ts';
 import { decode, encode, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { TokenList } from '../../src/tokenizer/tokens.ts';
-import { Random } from '../support/tensors.ts';
 import { anyText, longWord } from './texts.ts';
 
 const tiktoken = get_encoding('r50k_base');

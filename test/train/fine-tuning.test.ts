@@ -7,13 +7,13 @@ import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { UsageError } from '../../src/errors.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
+import { floats } from '../../src/op-cases/numbers.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import type { TrainOptions } from '../../src/train/option-table.ts';
 import { checkOptions } from '../../src/train/options.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
-import { floats } from '../support/tensors.ts';
 
 let place: Workplace;
 const base: TrainOptions = { device: 'cpu', threads: 1, batch: 2, steps: 3, valEvery: 0, sampleEvery: 0 };

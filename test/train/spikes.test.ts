@@ -1,12 +1,12 @@
 // Which steps --skip-spikes leaves out: the mean and deviation of the right 128 steps, the same on a device that is read late.
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { type Measured, SpikeWatch, thoseThatCount } from '../../src/train/spikes.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
-import { Random } from '../support/tensors.ts';
 
 const random = new Random(9);
 const measured: Measured[] = Array.from({ length: 400 }, (_, step) => ({

@@ -12,6 +12,7 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel } from '../../src/model/model.ts';
 import { ParameterArena } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
+import { Random } from '../../src/op-cases/numbers.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 import { writeShard } from '../../src/shards/shard.ts';
@@ -25,7 +26,6 @@ import { manifestFields } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
 import { haveMemory } from '../support/memory.ts';
-import { Random } from '../support/tensors.ts';
 
 const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 128 };
 const huge = 3e38;

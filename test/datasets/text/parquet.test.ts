@@ -9,9 +9,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { documentsOf } from '../../../src/datasets/text/parquet.ts';
 import { parquetDocuments } from '../../../src/datasets/text/parquet-reader.ts';
 import { Gpt2Error } from '../../../src/errors.ts';
+import { Random } from '../../../src/op-cases/numbers.ts';
 import { mutate } from '../../fuzz/mutate.ts';
 import { Workplace } from '../../support/cli.ts';
-import { Random } from '../../support/tensors.ts';
 
 let place: Workplace;
 beforeAll(() => {

@@ -11,11 +11,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { blockEnd } from '../../../src/datasets/text/blocks.ts';
 import { findInputs } from '../../../src/datasets/text/inputs.ts';
 import { prepareText, shardPrefix, type TextOptions } from '../../../src/datasets/text/prepare-text.ts';
+import { Random } from '../../../src/op-cases/numbers.ts';
 import { findShards } from '../../../src/shards/find.ts';
 import { openShard } from '../../../src/shards/shard.ts';
 import { bytes as byteTokenizer, decode, encode, endOfText } from '../../../src/tokenizer/tokenizer.ts';
 import { command, Workplace } from '../../support/cli.ts';
-import { Random } from '../../support/tensors.ts';
 import { anyText } from '../../tokenizer/texts.ts';
 
 let place: Workplace;

@@ -1,0 +1,45 @@
+// Cases of the AdamW update.
+import { GPT2_STEP } from '../native/bindings.generated.ts';
+import { contracts } from '../ops/ops.generated.ts';
+import { casesOf } from './op-case.ts';
+
+const [learningRate, beta1Correction, beta2Correction, clip] = [1e-2, 0.1, 0.05, 0.3];
+const scalars = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
+
+export const adamwCases = [
+  casesOf(contracts.adamw, {
+    sizes: [
+      { count: 100_003, ...scalars },
+      { count: 1, ...scalars },
+    ],
+    scale: { m: 0.1, v: 0.1 },
+    inputs({ v }) {
+      const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
+      step[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
+      step[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = beta1Correction;
+      step[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = beta2Correction;
+      step[GPT2_STEP.GPT2_STEP_CLIP] = clip;
+      step[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
+      return { step, v: Float32Array.from(v, Math.abs) };
+    },
+    formula({ master, m, v, gradient }, { beta1, beta2, eps, weightDecay }: typeof scalars) {
+      const first = Float64Array.from(m, (value, index) => beta1 * value + (1 - beta1) * clip * gradient[index]!);
+      const second = Float64Array.from(
+        v,
+        (value, index) => beta2 * value + (1 - beta2) * (clip * gradient[index]!) ** 2,
+      );
+      const updated = Float64Array.from(master, (value, index) => {
+        const step = first[index]! / beta1Correction / (Math.sqrt(second[index]! / beta2Correction) + eps);
+        return value - learningRate * (step + weightDecay * value);
+      });
+      return { m: first, v: second, master: updated, weight: updated };
+    },
+    bounds: () => ({
+      m: { fp32: 1e-6, bf16: 1e-6 },
+      v: { fp32: 1e-6, bf16: 1e-6 },
+      master: { fp32: 1e-6, bf16: 1e-6 },
+      // Rounded masters.
+      weight: { fp32: 1e-6, bf16: 2e-3 },
+    }),
+  }),
+];

@@ -1,0 +1,54 @@
+// Tensors with guard values after their end, so that an op that writes past a tensor is noticed.
+import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import { floats, writeNumbers } from './numbers.ts';
+
+/** Elements after each tensor that no op may touch. */
+const guardCount = 64;
+/** Exact in every type. */
+const guardValue = 12352;
+
+export class GuardedTensors {
+  readonly device: Device;
+  readonly #buffers: { tensor: Tensor; guard: Tensor }[] = [];
+
+  constructor(device: Device) {
+    this.device = device;
+  }
+
+  /** A tensor with values (rounded in bf16), or filled with NaN so that an element that is never written shows. */
+  tensor(
+    name: string,
+    shape: readonly number[],
+    values?: ArrayLike<number>,
+    type: ElementType = this.device.elementType,
+  ): Tensor {
+    const count = shape.reduce((product, size) => product * size, 1);
+    const width = bytesOf(type);
+    const buffer: DeviceBuffer = this.device.allocate((count + guardCount) * width, name);
+    const tensor = new Tensor(buffer, name, type, shape);
+    const guard = new Tensor(buffer, `${name}'s guard`, type, [guardCount], count * width);
+    const unwritten = type === 'int32' ? 0 : Number.NaN;
+    writeNumbers(tensor, values ?? new Float32Array(count).fill(unwritten));
+    writeNumbers(guard, new Float64Array(guardCount).fill(guardValue));
+    this.#buffers.push({ tensor, guard });
+    return tensor;
+  }
+
+  /** The names of tensors past whose end something was written. */
+  get overwritten(): readonly string[] {
+    const isTouched = (guard: Tensor) => {
+      const values = guard.type === 'int32' ? (guard.read() as Int32Array) : floats(guard);
+      return !values.every((value) => value === guardValue);
+    };
+    return this.#buffers.filter(({ guard }) => isTouched(guard)).map(({ tensor }) => tensor.name);
+  }
+
+  close(): void {
+    for (const { tensor } of this.#buffers.splice(0)) tensor.buffer.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

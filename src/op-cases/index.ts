@@ -1,0 +1,31 @@
+// Every op's cases, by family in the order of the model.
+import { adamwCases } from './adamw.ts';
+import { attentionCases } from './attention.ts';
+import { attentionCachedCases } from './attention-cached.ts';
+import { classifierCases } from './classifier.ts';
+import { crossEntropyCases } from './cross-entropy.ts';
+import { embeddingCases } from './embedding.ts';
+import { geluCases } from './gelu.ts';
+import { globalNormCases } from './global-norm.ts';
+import { layernormCases } from './layernorm.ts';
+import { layernormMatmulCases } from './layernorm-matmul.ts';
+import { matmulCases } from './matmul.ts';
+import type { OpCases } from './op-case.ts';
+import { residualCases } from './residual.ts';
+import { sampleCases } from './sample.ts';
+
+export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
+  embedding: embeddingCases,
+  layernorm: layernormCases,
+  matmul: matmulCases,
+  attention: attentionCases,
+  gelu: geluCases,
+  residual: residualCases,
+  'cross-entropy': crossEntropyCases,
+  classifier: classifierCases,
+  'global-norm': globalNormCases,
+  adamw: adamwCases,
+  'layernorm-matmul': layernormMatmulCases,
+  'attention-cached': attentionCachedCases,
+  sample: sampleCases,
+};

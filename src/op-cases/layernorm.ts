@@ -1,0 +1,84 @@
+// Cases of layernorm, forward and backward.
+import { contracts } from '../ops/ops.generated.ts';
+import type { Numbers } from './numbers.ts';
+import { casesOf } from './op-case.ts';
+
+type Sizes = {
+  readonly N: number;
+  readonly C: number;
+};
+
+const sizes = [
+  { N: 128, C: 128 },
+  { N: 7, C: 64 },
+  { N: 5, C: 37 },
+  { N: 130, C: 768 },
+  { N: 33, C: 1600 },
+  { N: 3, C: 2400 },
+  { N: 3000, C: 384 },
+];
+const scale = { in: 3 };
+// Sums over a row, or over all rows, in fp32 whatever the dtype.
+const statistic = { fp32: 1e-5, bf16: 1e-5 };
+
+/** Mean and 1 / standard deviation of each row of C. */
+export function statistics(x: Numbers, { N, C }: Sizes): { mean: Float64Array; rstd: Float64Array } {
+  const [mean, rstd] = [new Float64Array(N), new Float64Array(N)];
+  for (let n = 0; n < N; n++) {
+    const row = x.subarray(n * C, (n + 1) * C);
+    for (const value of row) mean[n]! += value / C;
+    let variance = 0;
+    for (const value of row) variance += (value - mean[n]!) ** 2 / C;
+    rstd[n] = 1 / Math.sqrt(variance + 1e-5);
+  }
+  return { mean, rstd };
+}
+
+export function normalized(x: Numbers, weight: Numbers, bias: Numbers, sizes: Sizes): Float64Array {
+  const { mean, rstd } = statistics(x, sizes);
+  const { C } = sizes;
+  return Float64Array.from(x, (value, index) => {
+    const n = Math.floor(index / C);
+    return (value - mean[n]!) * rstd[n]! * weight[index % C]! + bias[index % C]!;
+  });
+}
+
+function backward(inputs: Record<'in' | 'weight' | 'dout', Numbers>, dresidual: Numbers | undefined, sizes: Sizes) {
+  const { in: x, weight, dout } = inputs;
+  const { N, C } = sizes;
+  const { mean, rstd } = statistics(x, sizes);
+  const [din, dweight, dbias] = [new Float64Array(N * C), new Float64Array(C), new Float64Array(C)];
+  for (let n = 0; n < N; n++) {
+    const norm = (c: number) => (x[n * C + c]! - mean[n]!) * rstd[n]!;
+    let [sum, normSum] = [0, 0];
+    for (let c = 0; c < C; c++) {
+      const d = dout[n * C + c]!;
+      dweight[c]! += d * norm(c);
+      dbias[c]! += d;
+      sum += (d * weight[c]!) / C;
+      normSum += (d * weight[c]! * norm(c)) / C;
+    }
+    for (let c = 0; c < C; c++) {
+      const through = rstd[n]! * (dout[n * C + c]! * weight[c]! - sum - norm(c) * normSum);
+      din[n * C + c] = through + (dresidual?.[n * C + c] ?? 0);
+    }
+  }
+  return { din, dweight, dbias };
+}
+
+export const layernormCases = [
+  casesOf(contracts.layernormForward, {
+    ...{ sizes, scale },
+    formula: ({ in: x, weight, bias }, own: Sizes) => ({
+      out: normalized(x, weight, bias, own),
+      ...statistics(x, own),
+    }),
+    bounds: () => ({ out: { fp32: 1e-6, bf16: 2e-3 }, mean: statistic, rstd: statistic }),
+  }),
+  casesOf(contracts.layernormBackward, {
+    ...{ sizes, scale },
+    inputs: ({ in: x }, own: Sizes) => statistics(x, own),
+    formula: ({ dresidual, ...inputs }, own: Sizes) => backward(inputs, dresidual, own),
+    bounds: () => ({ din: { fp32: 2e-6, bf16: 2e-3 }, dweight: statistic, dbias: statistic }),
+  }),
+];

@@ -1,0 +1,89 @@
+// Numbers of op cases: drawn from a seed, as a tensor of a dtype holds them, and the errors by which results are judged.
+import type { ElementType, Tensor } from '../native/buffer.ts';
+
+export type Numbers = Float32Array | Float64Array | Int32Array;
+
+/** A source of numbers that is the same at every run: splitmix (Steele, Lea and Flood 2014) cut to 32 bits. */
+export class Random {
+  #state: number;
+  constructor(seed: number) {
+    this.#state = Math.imul(seed, 0x9e3779b1) | 0;
+  }
+  /** From [0, 1). */
+  uniform(): number {
+    this.#state = (this.#state + 0x9e3779b9) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 16), 0x21f0aaad);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
+    return ((mixed ^ (mixed >>> 15)) >>> 8) / 2 ** 24;
+  }
+  /** Roughly normal: the sum of twelve uniforms less six. */
+  normals(count: number, scale = 1): Float32Array {
+    return Float32Array.from({ length: count }, () => {
+      let sum = -6;
+      for (let index = 0; index < 12; index++) sum += this.uniform();
+      return sum * scale;
+    });
+  }
+  integers(count: number, below: number): Int32Array {
+    return Int32Array.from({ length: count }, () => Math.floor(this.uniform() * below));
+  }
+}
+
+/** The elements of an fp32 or bf16 tensor. */
+export function floats(tensor: Tensor): Float32Array {
+  const values = tensor.read();
+  if (values instanceof Float32Array) return values;
+  // bf16 is the upper half of an fp32.
+  return new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
+}
+
+/** Numbers rounded to nearest even bf16, as their 16 bits. */
+export function toBf16(values: ArrayLike<number>): Uint16Array {
+  const bits = new Uint32Array(Float32Array.from(values).buffer);
+  return Uint16Array.from(bits, (word) => {
+    if ((word & 0x7fffffff) > 0x7f800000) return 0x7fc0;
+    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+  });
+}
+
+/** Numbers as a tensor of that type holds them. */
+export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
+  if (type !== 'bf16') return Float32Array.from(values);
+  return new Float32Array(Uint32Array.from(toBf16(values), (bits) => bits << 16).buffer);
+}
+
+/** Writes numbers into a tensor of any type. */
+export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
+  if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
+  else tensor.write(tensor.type === 'bf16' ? toBf16(values) : Float32Array.from(values));
+}
+
+/** ‖a‖ */
+export const norm = (values: ArrayLike<number>): number => {
+  let squares = 0;
+  for (let index = 0; index < values.length; index++) squares += values[index]! ** 2;
+  return Math.sqrt(squares);
+};
+
+/** ‖a - b‖ / ‖b‖ */
+export function relativeError(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  return norm(Float64Array.from(b, (value, index) => a[index]! - value)) / Math.max(norm(b), 1e-30);
+}
+
+/** max |a - b| */
+export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let difference = 0;
+  for (let index = 0; index < b.length; index++) {
+    // NaN must not slip through a comparison.
+    const error = Math.abs(a[index]! - b[index]!);
+    if (!(error <= difference)) difference = error;
+  }
+  return difference;
+}
+
+/** max |a - b| / max |b| */
+export function worstError(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let largest = 1e-30;
+  for (let index = 0; index < b.length; index++) largest = Math.max(largest, Math.abs(b[index]!));
+  return largestDifference(a, b) / largest;
+}

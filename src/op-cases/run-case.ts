@@ -1,0 +1,195 @@
+// Runs an op's case on a device and compares every output with the formula: as the contract says, with optional tensors and
+// without, overwriting and accumulating, apart and in place.
+import { type ElementType, Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import { isWritten, parseDimension, sizeOf, type TensorContract, typeOn } from '../ops/contract.ts';
+import { issue, type OpArguments, workspaceOf } from '../ops/issue.ts';
+import { GuardedTensors } from './guarded-tensors.ts';
+import { floats, held, largestDifference, type Numbers, norm, Random, worstError } from './numbers.ts';
+import type { Bound, OpCases } from './op-case.ts';
+
+type Sizes = Readonly<Record<string, number>>;
+
+/** How a case is called. */
+export interface Variant {
+  readonly accumulate: boolean;
+  /** Optional tensors that are left out. */
+  readonly without: readonly string[];
+  /** Outputs that share the memory of an input, by name. */
+  readonly inPlace: Readonly<Record<string, string>>;
+}
+
+export interface Comparison {
+  /** "gpt2_layernorm_backward: din" and how it was called. */
+  readonly name: string;
+  readonly error: number;
+  readonly bound: number;
+  readonly isWithin: boolean;
+}
+
+const plain: Variant = { accumulate: false, without: [], inPlace: {} };
+
+/** The plain call, and one for everything that may differ. */
+export function variantsOf({ op }: OpCases): Variant[] {
+  const entries = Object.entries(op.tensors);
+  const optional = entries.filter(([, { isOptional }]) => isOptional).map(([name]) => name);
+  const outputs = optional.filter((name) => isWritten(op.tensors[name]!));
+  return [
+    plain,
+    ...(op.flags.includes('accumulate') ? [{ ...plain, accumulate: true }] : []),
+    ...optional.map((name) => ({ ...plain, without: [name] })),
+    ...(outputs.length > 1 ? [{ ...plain, without: outputs }] : []),
+    ...entries.flatMap(([name, { mayBe }]) => (mayBe ?? []).map((other) => ({ ...plain, inPlace: { [name]: other } }))),
+  ];
+}
+
+/** Runs a case once and compares. @throws Gpt2Error if the op does */
+export async function runCase(device: Device, cases: OpCases, sizes: Sizes, variant = plain): Promise<Comparison[]> {
+  using tensors = new GuardedTensors(device);
+  const { op } = cases;
+  const drawn = drawInputs(device, cases, sizes);
+  const initial = without(drawn, variant.without);
+  const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...flagsOf(cases, sizes, variant) };
+  for (const [name, contract] of Object.entries(op.tensors)) {
+    if (variant.without.includes(name)) args[name] = null;
+    else if (!inPlaceOf(device, cases, name, variant)) {
+      const startsEmpty = contract.access === '=' || contract.access === 'scratch' || overwrites(contract, args);
+      args[name] = tensors.tensor(
+        name,
+        shapeOf(contract, sizes),
+        startsEmpty ? undefined : initial[name],
+        elementType(device, contract),
+      );
+    }
+  }
+  for (const name of Object.keys(op.tensors)) {
+    const other = inPlaceOf(device, cases, name, variant);
+    if (other && args[name] !== null) args[name] = args[other]!;
+  }
+  device.reserveWorkspace(workspaceOf(device, op, args as OpArguments));
+  issue(device, op, args as OpArguments);
+  await device.finished();
+  const results = compare(device, cases, sizes, args, initial);
+  const label = labelOf(variant);
+  const past = tensors.overwritten.map((name) => ({
+    name: `${name}, past its end`,
+    error: 1,
+    bound: 0,
+    isWithin: false,
+  }));
+  return [...results, ...past].map((result) => ({ ...result, name: `${op.symbol}: ${result.name}${label}` }));
+}
+
+function compare(
+  device: Device,
+  cases: OpCases,
+  sizes: Sizes,
+  args: Readonly<Record<string, unknown>>,
+  initial: Record<string, Numbers>,
+): Comparison[] {
+  const wanted = cases.formula(initial, { ...sizes, accumulate: args.accumulate === true ? 1 : 0 });
+  const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath });
+  return Object.entries(bounds).flatMap(([name, bound]) => {
+    const tensor = args[name];
+    const contract = cases.op.tensors[name]!;
+    if (!(tensor instanceof Tensor) || !bound) return [];
+    const addsTo = contract.access === '+=' || (contract.access === 'accumulate' && args.accumulate === true);
+    const formula = wanted[name]!;
+    const result = addsTo ? Float64Array.from(formula, (value, index) => value + initial[name]![index]!) : formula;
+    const values = tensor.type === 'int32' ? (tensor.read() as Int32Array) : floats(tensor);
+    return judged(device, name, values, result, bound, shapeOf(contract, sizes).at(-1)!);
+  });
+}
+
+/** Every part of an output by its bound. */
+function judged(
+  device: Device,
+  name: string,
+  values: Numbers,
+  wanted: Numbers,
+  bound: Bound,
+  width: number,
+): Comparison[] {
+  const { dtype } = device;
+  if (values.length !== wanted.length) return [{ name, error: Number.NaN, bound: 0, isWithin: false }];
+  const limit = dtype === 'tf32' ? (bound.tf32 ?? bound.fp32) : bound[dtype];
+  if (bound.measure === 'absolute') {
+    const error = largestDifference(values, wanted);
+    return [{ name, error, bound: limit, isWithin: error <= limit }];
+  }
+  // The mean square of a few roundings scatters: by a third for 64 elements, where the largest count most.
+  const scaled = limit * (dtype === 'bf16' ? 1 + 4 / Math.sqrt(wanted.length) : 1);
+  const { parts = 1 } = bound;
+  const whole = norm(wanted);
+  return Array.from({ length: parts }, (_, part) => {
+    const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
+    const [actual, exact] = [pick(values), pick(wanted)];
+    const own = norm(exact);
+    // A part that the formula cancels to zero (dq and dk of a single position) is judged by the size of what cancels.
+    const scale = own > 1e-12 * whole ? own : whole;
+    const error = norm(Float64Array.from(exact, (value, index) => actual[index]! - value)) / Math.max(scale, 1e-30);
+    const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;
+    // NaN must not slip through a comparison.
+    const isWithin = error <= scaled && worst <= scaled;
+    const named = parts === 1 ? name : `${name}, part ${part + 1} of ${parts}`;
+    return { name: named, error: worst > error ? worst : error, bound: scaled, isWithin };
+  });
+}
+
+function columns(values: Numbers, width: number, part: number, parts: number): Float64Array {
+  const own = width / parts;
+  return Float64Array.from({ length: values.length / parts }, (_, index) => {
+    return values[Math.floor(index / own) * width + part * own + (index % own)]!;
+  });
+}
+
+/** The values that tensors begin with, as the device holds them: normal numbers, ids, or what the case gives. */
+function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
+  const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
+  const drawn: Record<string, Numbers> = {};
+  for (const [name, contract] of Object.entries(cases.op.tensors)) {
+    const count = shapeOf(contract, sizes).reduce((product, size) => product * size, 1);
+    const type = elementType(device, contract);
+    if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
+    else drawn[name] = held(type, random.normals(count, cases.scale?.[name] ?? 1));
+  }
+  return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
+}
+
+const without = (inputs: Record<string, Numbers>, names: readonly string[]): Record<string, Numbers> =>
+  Object.fromEntries(Object.entries(inputs).filter(([name]) => !names.includes(name)));
+
+const shapeOf = ({ shape }: TensorContract, sizes: Sizes): number[] =>
+  shape.map((text) => sizeOf(parseDimension(text), sizes)!);
+
+/** An argument that decides the type (adamw's gradient) decides for the gradients' type. */
+const elementType = (device: Device, contract: TensorContract): ElementType =>
+  typeOn(device, contract) ?? device.gradientType;
+
+const overwrites = ({ access }: TensorContract, args: Readonly<Record<string, unknown>>): boolean =>
+  access === 'accumulate' && args.accumulate !== true;
+
+const flagsOf = ({ op }: OpCases, sizes: Sizes, { accumulate }: Variant): Record<string, boolean> =>
+  Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
+
+/**
+ * The tensor whose memory `name` shares: as the variant says, if both have the same type; and always for two that are updated
+ * (weights that are their own masters).
+ */
+function inPlaceOf(device: Device, { op }: OpCases, name: string, variant: Variant): string | undefined {
+  const contract = op.tensors[name]!;
+  const isUpdated = (other: TensorContract) => other.access === 'updated';
+  const always = contract.mayBe?.find((other) => isUpdated(contract) && isUpdated(op.tensors[other]!));
+  const other = variant.inPlace[name] ?? always;
+  if (other === undefined || variant.without.includes(other)) return undefined;
+  return elementType(device, op.tensors[other]!) === elementType(device, contract) ? other : undefined;
+}
+
+function labelOf({ accumulate, without: names, inPlace }: Variant): string {
+  const parts = [
+    ...(accumulate ? ['+='] : []),
+    ...names.map((name) => `without ${name}`),
+    ...Object.entries(inPlace).map(([name, other]) => `${name} in ${other}`),
+  ];
+  return parts.length === 0 ? '' : ` (${parts.join(', ')})`;
+}
