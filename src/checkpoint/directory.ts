@@ -1,10 +1,9 @@
 // Finds checkpoints: all of a run, the newest that is whole, or the one a path stands for. It changes nothing on disk;
 // writing and removing are in write.ts, whose interrupted work is left out here or, where it is whole, taken.
-import { createHash } from 'node:crypto';
-import { closeSync, existsSync, lstatSync, readdirSync, readSync, type Stats } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { openRegularFile } from '../files/regular-file.ts';
+import { hashFile } from '../files/read.ts';
 import { checkConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { bytesOf } from '../native/buffer.ts';
@@ -162,7 +161,8 @@ export function verifyContents(path: string, files: Manifest['files']): void {
   for (const { name, bytes, sha256 } of files) {
     const file = join(path, name);
     checkSize(file, bytes);
-    if (hashFile(file) !== sha256) throw new Gpt2Error(`${file} has changed since it was written: its sha256 differs`);
+    if (checkpointHash(file) !== sha256)
+      throw new Gpt2Error(`${file} has changed since it was written: its sha256 differs`);
   }
 }
 
@@ -210,21 +210,11 @@ function checkSize(file: string, bytes: number): void {
   if (size !== bytes) throw new Gpt2Error(`${file} has ${size} bytes, not the ${bytes} of its manifest`);
 }
 
-/** sha256 over a file. @throws Gpt2Error if it cannot be read */
-export function hashFile(path: string): string {
-  const hash = createHash('sha256');
-  const buffer = Buffer.alloc(4 << 20);
+/** sha256 of a file, in hex. @throws Gpt2Error if it cannot be read */
+export function checkpointHash(path: string): string {
   try {
-    const file = openRegularFile(path);
-    try {
-      for (let count = readSync(file, buffer); count > 0; count = readSync(file, buffer)) {
-        hash.update(buffer.subarray(0, count));
-      }
-    } finally {
-      closeSync(file);
-    }
+    return hashFile(path);
   } catch (cause) {
     throw new Gpt2Error(`${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
-  return hash.digest('hex');
 }

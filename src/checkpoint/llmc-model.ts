@@ -6,7 +6,7 @@ import { Gpt2Error } from '../errors.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { parameterCount, realCount } from '../model/parameters.ts';
 import { fromBf16 } from './half-floats.ts';
-import { openStoredFile, readFully } from './stored-file.ts';
+import { openStoredFile, readStored } from './stored-file.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
 
 export const llmcMagic = 20240326;
@@ -73,7 +73,7 @@ function reader(path: string, file: number): StoredModel {
       const wanted = realCount(parameter);
       const values = elementBytes === 4 ? new Float32Array(wanted) : new Uint16Array(wanted);
       const position = start + Number(layer ?? 0) * count * elementBytes;
-      readFully(file, new Uint8Array(values.buffer), position, `${parameter.name} of ${path}`);
+      readStored(file, new Uint8Array(values.buffer), position, `${parameter.name} of ${path}`);
       return values instanceof Float32Array ? values : fromBf16(values);
     },
     close,
@@ -96,7 +96,7 @@ function readHeader(path: string, file: number): Header {
   refuseOtherFormat(path, file, stats.size);
   if (stats.size < llmcHeaderBytes) return refuse(`it has ${stats.size} bytes, less than the header's 1024`);
   const header = new Int32Array(llmcHeaderBytes / 4);
-  readFully(file, new Uint8Array(header.buffer), 0, `the header of ${path}`);
+  readStored(file, new Uint8Array(header.buffer), 0, `the header of ${path}`);
   const [magic, version, context, vocabularySize, layers, heads, channels, rows] = header as unknown as number[];
   if (magic !== llmcMagic) return refuse(`it begins with ${magic}, not ${llmcMagic}`);
   const { fp32, bf16 } = llmcVersions;
@@ -119,7 +119,7 @@ function readHeader(path: string, file: number): Header {
 /** Files of weights that users have as well. @throws Gpt2Error that says what to name instead */
 function refuseOtherFormat(path: string, file: number, size: number): void {
   const head = Buffer.alloc(Math.min(size, 9));
-  readFully(file, head, 0, `the header of ${path}`);
+  readStored(file, head, 0, `the header of ${path}`);
   const begins = (text: string) => head.toString('latin1').startsWith(text);
   if (begins('GGUF')) {
     throw new Gpt2Error(`${path} is a GGUF file, which is written and not read; name ${modelPaths}`);

@@ -1,6 +1,7 @@
 // What the header of a safetensors file may say: every tensor of a known form, inside the file, one after another without
 // gap or overlap, as many bytes as its shape needs. Nothing of a file is believed before. Reading it is safetensors.ts.
 import { z } from 'zod';
+import { elementCount } from '../native/buffer.ts';
 
 /** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Reading 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;
@@ -23,8 +24,6 @@ const entrySchema = z.object({
   shape: z.array(count).max(16),
   data_offsets: z.tuple([count, count]),
 });
-
-export const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
 /** A name out of a file, fit for a message of one line whatever it holds. */
 export const quote = (name: string): string => {
@@ -50,7 +49,7 @@ export function parseHeader(
     const { dtype, shape, data_offsets } = result.data;
     const [from, to] = data_offsets;
     if (from > to || to > dataBytes) return refuse(`${quote(name)} lies at ${from} to ${to} of ${dataBytes} bytes`);
-    if (Object.hasOwn(elementBytes, dtype) && elements(shape) * elementBytes[dtype]! !== to - from) {
+    if (Object.hasOwn(elementBytes, dtype) && elementCount(shape) * elementBytes[dtype]! !== to - from) {
       return refuse(`${quote(name)} [${shape}] has ${to - from} bytes`);
     }
     entries.set(name, { dtype, shape, from, to });

@@ -4,17 +4,18 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
+import { largestTransfer } from '../files/read.ts';
+import { elementCount } from '../native/buffer.ts';
 import { fromBf16, fromFp16 } from './half-floats.ts';
 import {
   elementBytes,
-  elements,
   floatBytes,
   largestHeaderBytes,
   parseHeader,
   quote,
   type TensorEntry,
 } from './safetensors-header.ts';
-import { largestTransfer, openStoredFile, readFully } from './stored-file.ts';
+import { openStoredFile, readStored } from './stored-file.ts';
 
 /** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
@@ -51,7 +52,7 @@ export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]
     append(headerOf(tensors));
     for (const { name, shape, read } of tensors) {
       const values = read();
-      if (values.length !== elements(shape)) throw new Error(`${name} has ${values.length} values, not [${shape}]`);
+      if (values.length !== elementCount(shape)) throw new Error(`${name} has ${values.length} values, not [${shape}]`);
       append(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
     }
     fsyncSync(file);
@@ -66,7 +67,7 @@ function headerOf(tensors: readonly TensorToWrite[]): Buffer {
   let offset = 0;
   for (const { name, shape } of tensors) {
     if (Object.hasOwn(header, name)) throw new Error(`two tensors are called ${name}`);
-    const end = offset + elements(shape) * floatBytes;
+    const end = offset + elementCount(shape) * floatBytes;
     header[name] = { dtype: 'F32', shape, data_offsets: [offset, end] };
     offset = end;
   }
@@ -117,9 +118,9 @@ function reader(path: string, file: number): SafetensorsFile {
           `${path}: ${quote(name)} is ${quote(dtype)}; only ${known} can be read, convert the file first`,
         );
       }
-      const count = elements(shape);
+      const count = elementCount(shape);
       const values = dtype === 'F32' ? new Float32Array(count) : new Uint16Array(count);
-      readFully(file, new Uint8Array(values.buffer), dataStart + from, path);
+      readStored(file, new Uint8Array(values.buffer), dataStart + from, path);
       if (values instanceof Float32Array) return values;
       return dtype === 'BF16' ? fromBf16(values) : fromFp16(values);
     },
@@ -135,7 +136,7 @@ function readHeader(path: string, file: number): { entries: Map<string, TensorEn
   const stats = fstatSync(file);
   if (stats.size < 8) return refuse(`it has ${stats.size} bytes`);
   const length = Buffer.alloc(8);
-  readFully(file, length, 0, path);
+  readStored(file, length, 0, path);
   const headerBytes = Number(length.readBigUInt64LE());
   if (headerBytes > Math.min(stats.size - 8, largestHeaderBytes)) {
     return refuse(
@@ -143,7 +144,7 @@ function readHeader(path: string, file: number): { entries: Map<string, TensorEn
     );
   }
   const text = Buffer.alloc(headerBytes);
-  readFully(file, text, 8, path);
+  readStored(file, text, 8, path);
   const dataStart = 8 + headerBytes;
   return { entries: parseHeader(text, stats.size - dataStart, refuse), dataStart };
 }

@@ -1,7 +1,7 @@
 // A live page beside a run: the server on a thread of its own (thread.ts), so that neither the steps wait for viewers nor the
 // viewers for steps, and so that nothing that happens there ends the run.
-import { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
+import { startThread } from '../native/start-thread.ts';
 import { isLoopback } from './guard.ts';
 import type { Followed, ServeOptions } from './server.ts';
 
@@ -31,12 +31,8 @@ export interface LivePage {
  * @throws Gpt2Error naming the port or the address that cannot be had
  */
 export async function openLivePage(options: ServeOptions, notice: (text: string) => void): Promise<LivePage> {
-  const source = import.meta.url.endsWith('.ts');
-  const module = new URL(`./thread.${source ? 'ts' : 'js'}`, import.meta.url);
-  // A thread of Node 20 takes no loader from its parent.
-  const entry = source ? new URL('../native/typescript-thread.mjs', import.meta.url) : module;
-  const worker = new Worker(entry, {
-    workerData: { module: module.href, options },
+  const worker = startThread('./thread', import.meta.url, {
+    workerData: { options },
     resourceLimits: { maxOldGenerationSizeMb: mostMemory },
   });
   const opened = await new Promise<Opened>((resolve, reject) => {

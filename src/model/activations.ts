@@ -1,7 +1,7 @@
 // THE table of activations, and the arenas that hold them for a batch of up to B x T tokens. What of a layer nothing needs
 // once the next has read its residual stream lies in memory that all layers share: in inference all of it, in training what
 // backward computes again (--recompute).
-import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from '../native/buffer.ts';
+import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
@@ -118,11 +118,10 @@ export interface ActivationSet {
 // 0.6 GB for d48's 400 at batch 2.
 const alignment = 256;
 
-const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 const elementType = (row: Row, device: DeviceTraits): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
 const bytesInArena = (row: Row, device: DeviceTraits): number =>
-  Math.ceil((elements(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
+  Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
 
 /** Kinds of activations that the memory plan tells apart; each is one arena. */
 type Kind = 'activations' | 'logits' | 'activation gradients';

@@ -1,7 +1,7 @@
 // What a model remembers of texts in the making: for each layer the keys and values of all tokens it has run, and the tokens
 // themselves, so that a new token costs one token's work. Which token comes next is chosen in src/sample.
 import type { Pointer } from '../native/bindings.generated.ts';
-import { bytesOf, type ElementType, type PinnedBuffer, Tensor } from '../native/buffer.ts';
+import { bytesOf, type ElementType, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { attentionCachedScratch, layernormMatmulScratch, sampleScratch } from '../ops/ops.generated.ts';
 import type { DeviceTraits } from './activations.ts';
@@ -35,14 +35,13 @@ function cacheTable({ layers, channels, heads }: ModelConfig, { texts, window }:
   } satisfies Record<string, Row>;
 }
 
-const elements = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 const typeOf = ({ type }: Row, device: DeviceTraits): ElementType =>
   type === 'activation' ? device.elementType : type;
 
 /** Planned bytes of a cache. */
 export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: CacheSizes): number =>
   Object.values(cacheTable(config, sizes)).reduce(
-    (sum, row) => sum + elements(row.shape) * bytesOf(typeOf(row, device)),
+    (sum, row) => sum + elementCount(row.shape) * bytesOf(typeOf(row, device)),
     0,
   );
 
@@ -94,13 +93,18 @@ export class KeyValueCache implements CacheView {
     const { device, config } = model;
     const allocate = (name: string, row: Row): Tensor => {
       const type = typeOf(row, device);
-      return new Tensor(device.allocate(elements(row.shape) * bytesOf(type), 'key-value cache'), name, type, row.shape);
+      return new Tensor(
+        device.allocate(elementCount(row.shape) * bytesOf(type), 'key-value cache'),
+        name,
+        type,
+        row.shape,
+      );
     };
     const { keys, values, tokens, positions, seeds } = cacheTable(config, { texts, window });
     const [allKeys, allValues] = [allocate('keys', keys), allocate('values', values)];
     const ofLayer = (tensor: Tensor, layer: number) => {
       const shape = tensor.shape.slice(1);
-      return tensor.view(shape, layer * elements(shape), `h.${layer}.${tensor.name}`);
+      return tensor.view(shape, layer * elementCount(shape), `h.${layer}.${tensor.name}`);
     };
     this.model = model;
     this.texts = texts;
@@ -121,7 +125,7 @@ export class KeyValueCache implements CacheView {
   text(index: number): CacheView {
     const part = (tensor: Tensor) => {
       const shape = [1, ...tensor.shape.slice(1)];
-      return tensor.view(shape, index * elements(shape));
+      return tensor.view(shape, index * elementCount(shape));
     };
     return {
       tokens: part(this.tokens),

@@ -92,6 +92,9 @@ export class PinnedBuffer {
   }
 }
 
+/** Elements of a tensor of this shape. */
+export const elementCount = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
+
 const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
 /** What a tensor's elements are on the host: bf16 as its raw 16 bits. */
@@ -115,7 +118,7 @@ export class Tensor {
     this.type = type;
     this.shape = shape;
     this.offset = offset;
-    this.count = shape.reduce((product, size) => product * size, 1);
+    this.count = elementCount(shape);
     if (![...shape, offset].every(isSize)) {
       throw new ShapeError(`${name} cannot be [${shape}] at byte ${offset}: sizes are whole numbers of at least 0`);
     }
@@ -141,7 +144,7 @@ export class Tensor {
 
   /** The same memory from its `start`-th element on, in another shape. @throws ShapeError if it holds fewer elements */
   view(shape: readonly number[], start = 0, name = this.name): Tensor {
-    const count = shape.reduce((product, size) => product * size, 1);
+    const count = elementCount(shape);
     if (!isSize(start) || start + count > this.count) {
       throw new ShapeError(`${name} has ${this.count} elements, not ${count} ([${shape}]) from ${start}`);
     }
@@ -186,7 +189,7 @@ export class Tensor {
 
 /** Allocates a tensor in memory of its own. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
-  const count = shape.reduce((product, size) => product * size, 1);
+  const count = elementCount(shape);
   return new Tensor(device.allocate(count * elementBytes[type], name), name, type, shape);
 }
 

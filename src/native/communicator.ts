@@ -2,7 +2,7 @@
 // src/ops/collectives.ts; who the ranks are and how they find each other is left to src/ranks.
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
-import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from './buffer.ts';
+import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from './buffer.ts';
 import type { CommunicatorDescription, Device } from './device.ts';
 
 /** What memory that ranks share is a multiple of, in bytes: CUDA maps no less into another process. */
@@ -18,7 +18,7 @@ export function allocateShared(
   type: ElementType,
   shape: readonly number[],
 ): Tensor {
-  const count = shape.reduce((product, size) => product * size, 1);
+  const count = elementCount(shape);
   const buffer = communicator.device.allocate(sharedBytes(count * bytesOf(type)), name);
   communicator.share(buffer);
   return new Tensor(buffer, name, type, shape);

@@ -1,5 +1,5 @@
 // Tensors with guard values after their end, so that an op that writes past a tensor is noticed.
-import { bytesOf, type DeviceBuffer, type ElementType, Tensor } from '../native/buffer.ts';
+import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { floats, writeNumbers } from './numbers.ts';
 
@@ -23,7 +23,7 @@ export class GuardedTensors {
     values?: ArrayLike<number>,
     type: ElementType = this.device.elementType,
   ): Tensor {
-    const count = shape.reduce((product, size) => product * size, 1);
+    const count = elementCount(shape);
     const width = bytesOf(type);
     const buffer: DeviceBuffer = this.device.allocate((count + guardCount) * width, name);
     const tensor = new Tensor(buffer, name, type, shape);

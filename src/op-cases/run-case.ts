@@ -1,6 +1,6 @@
 // Runs an op's case on a device and compares every output with the formula: as the contract says, with optional tensors and
 // without, overwriting and accumulating, apart and in place.
-import { type ElementType, Tensor } from '../native/buffer.ts';
+import { type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { isWritten, parseDimension, sizeOf, type TensorContract, typeOn } from '../ops/contract.ts';
 import { issue, type OpArguments, workspaceOf } from '../ops/issue.ts';
@@ -148,7 +148,7 @@ function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
   for (const [name, contract] of Object.entries(cases.op.tensors)) {
-    const count = shapeOf(contract, sizes).reduce((product, size) => product * size, 1);
+    const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
     else drawn[name] = held(type, random.normals(count, cases.scale?.[name] ?? 1));

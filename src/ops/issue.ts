@@ -3,6 +3,7 @@
 import { ShapeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
+import { elementCount } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
   type Dimension,
@@ -101,7 +102,7 @@ function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
   const { shape } = contract;
   const extra = tensor.shape.length - shape.length;
   if (extra < 0) throw refused(op, `${name} must be [${shape}], but ${tensor.name} is [${tensor.shape}]`);
-  const first = tensor.shape.slice(0, extra + 1).reduce((product, size) => product * size, 1);
+  const first = elementCount(tensor.shape.slice(0, extra + 1));
   return [first, ...tensor.shape.slice(extra + 1)];
 }
 

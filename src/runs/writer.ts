@@ -19,7 +19,7 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { removeCheckpoints } from '../checkpoint/prune.ts';
-import { readFully } from '../checkpoint/stored-file.ts';
+import { readStored } from '../checkpoint/stored-file.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { openRegularFile } from '../files/regular-file.ts';
@@ -162,7 +162,7 @@ export class RunLog {
    */
   rescue(run: string, configuration: Configuration): string {
     const lines = Buffer.alloc(this.#bytes);
-    readFully(this.#open.log, lines, 0, this.#path);
+    readStored(this.#open.log, lines, 0, this.#path);
     let number = 1;
     while (existsSync(rescuePath(run, number))) number++;
     const out = rescuePath(run, number);

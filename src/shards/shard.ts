@@ -1,19 +1,10 @@
 // Token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens as uint16. Reading,
 // checking and writing; which shards a folder holds is in find.ts.
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  writeSync,
-} from 'node:fs';
+import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { hashOpenFile, readFully } from '../files/read.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 
 const magic = 20240520;
@@ -70,11 +61,16 @@ export function openShard(path: string): Shard {
         if (buffer.length < count) buffer = new Uint16Array(count);
         const view = buffer.subarray(0, count);
         for (;;) {
-          readFully(file, path, new Uint8Array(view.buffer, 0, count * tokenBytes), headerBytes + start * tokenBytes);
+          const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
+          reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
           // Checked after the read, so that a change before or during it is detected. It takes 1 µs.
           const now = fstatSync(file);
           if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
-          if (now.size !== seen.size || sha256 === undefined || hashOf(file, path, now.size) !== sha256) {
+          if (
+            now.size !== seen.size ||
+            sha256 === undefined ||
+            reading(path, () => hashOpenFile(file, now.size)) !== sha256
+          ) {
             throw changed(path);
           }
           seen = now;
@@ -117,7 +113,7 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   };
   if (stats.size < headerBytes) return refuse(`it has ${stats.size} bytes, less than the header's ${headerBytes}`);
   const header = new Int32Array(headerBytes / 4);
-  readFully(file, path, new Uint8Array(header.buffer), 0);
+  reading(path, () => readFully(file, new Uint8Array(header.buffer), 0));
   const [foundMagic, foundVersion, tokens] = header as unknown as [number, number, number];
   if (foundMagic !== magic) return refuse(`it begins with ${foundMagic}, not ${magic}`);
   if (foundVersion !== version) return refuse(`its version is ${foundVersion}, not ${version}`);
@@ -128,25 +124,14 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   return header;
 }
 
-function readFully(file: number, path: string, into: Uint8Array, position: number): void {
-  let done = 0;
-  while (done < into.length) {
-    const count = readSync(file, into, done, into.length - done, position + done);
-    if (count === 0) throw changed(path);
-    done += count;
+/** What `read` gives; an early end is a shard that changed. @throws ChangedShardError */
+function reading<R>(path: string, read: () => R): R {
+  try {
+    return read();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== undefined) throw error;
+    throw changed(path);
   }
-}
-
-/** sha256 of an open file of `size` bytes. */
-function hashOf(file: number, path: string, size: number): string {
-  const hash = createHash('sha256');
-  const chunk = new Uint8Array(1 << 22);
-  for (let done = 0; done < size; done += chunk.length) {
-    const part = chunk.subarray(0, Math.min(chunk.length, size - done));
-    readFully(file, path, part, done);
-    hash.update(part);
-  }
-  return hash.digest('hex');
 }
 
 const changed = (path: string): ChangedShardError =>

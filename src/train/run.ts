@@ -3,7 +3,7 @@
 import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
-import { type FoundCheckpoint, hashFile } from '../checkpoint/directory.ts';
+import { checkpointHash, type FoundCheckpoint } from '../checkpoint/directory.ts';
 import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
@@ -156,7 +156,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       const { library, codePath } = device.description;
       await agree(ranks, {
         ...{ library, codePath, program, code: codeHash(library), checkpoint: { step, files } },
-        start: start && !checkpoint ? hashFile(start.file) : undefined,
+        start: start && !checkpoint ? checkpointHash(start.file) : undefined,
         // Where things lie, and with what they are computed, may differ between machines.
         configuration: {
           ...asked,

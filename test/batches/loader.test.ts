@@ -2,9 +2,9 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openLoader, planValidation } from '../../src/batches/loader.ts';
-import { hashFile } from '../../src/checkpoint/directory.ts';
 import { Gpt2Error } from '../../src/errors.ts';
 import { checkedJson } from '../../src/files/checked-json.ts';
+import { hashFile } from '../../src/files/read.ts';
 import { writeShard } from '../../src/shards/shard.ts';
 import { Workplace } from '../support/cli.ts';
 
