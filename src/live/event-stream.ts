@@ -1,12 +1,12 @@
-// A run as server-sent events, for any number of viewers. The log itself is the queue: a viewer is no more than a position
-// in it, so that a slow one costs one message of memory, and a viewer that comes back goes on where it was. What may ask
-// at all is left to server.ts, what the page makes of it to ../report/page/live.js.
+// A run as server-sent events, for any number of viewers. The log itself is the queue: a viewer is only a position in it, so a
+// slow viewer costs one message of memory, and one that reconnects continues where it was. server.ts decides which requests are
+// answered; ../report/page/live.ts reads the events.
 //
 //   (no name)  lines of the log; the id is the position after them
-//   anew       what was sent so far is no longer the log (a resume cut it): the whole log follows
-//   about      what the page knows of the run besides its log
+//   anew       the lines sent so far are obsolete (a resume cut the log): the whole log follows
+//   about      facts about the run that its log lacks
 //   machine    memory and temperature now
-//   quiet      seconds since the log was written last; comes all the time, so that silence is a broken connection
+//   quiet      seconds since the log was last written; sent regularly, so silence means a broken connection
 //   closed     the server ends
 import type { ServerResponse } from 'node:http';
 import { beginning, type LogTail, type Position, type RunStart } from './log-tail.ts';
@@ -14,15 +14,15 @@ import { beginning, type LogTail, type Position, type RunStart } from './log-tai
 interface Viewer {
   readonly response: ServerResponse;
   position: Position;
-  /** Since when the last message waits to be taken, in milliseconds; undefined: it is taken. */
+  /** The time, in milliseconds, from which the last message has waited to be taken; undefined: it was taken. */
   blockedAt: number | undefined;
 }
 
-/** Often enough to look like at once, seldom enough that a step of a millisecond costs no message of its own. */
+/** Short enough to look immediate, long enough that steps of a millisecond share a message. */
 const lookMilliseconds = 200;
-/** How often viewers are told how quiet it is; connections that carry nothing are cut by routers after a minute. */
+/** The interval of `quiet` events; routers cut connections that are silent for a minute. */
 const quietMilliseconds = 5000;
-/** A viewer that takes nothing for so long is gone, or asleep: it will come back by itself. */
+/** A viewer that takes nothing for this long is gone or asleep, and reconnects by itself. */
 const blockedMilliseconds = 30_000;
 
 export class EventStream {
@@ -30,13 +30,13 @@ export class EventStream {
   #tail: LogTail | undefined;
   #about: object | undefined;
   #machine: object | undefined;
-  readonly #timers = [setInterval(() => this.#tellQuiet(), quietMilliseconds)];
+  readonly #timers = [setInterval(() => this.#sendQuiet(), quietMilliseconds)];
 
   get viewers(): number {
     return this.#viewers.size;
   }
 
-  /** Follows a log from here on. @param about what is said of a start of the run */
+  /** Follows a log from now on. @param about makes the `about` event of a start of the run */
   follow(tail: LogTail, about: (start: RunStart) => object): void {
     this.#tail = tail;
     let start: RunStart | undefined;
@@ -45,7 +45,7 @@ export class EventStream {
       if (tail.start !== start) {
         start = tail.start;
         this.#about = start && about(start);
-        this.#tellAll('about', this.#about);
+        this.#sendAll('about', this.#about);
       }
       for (const viewer of this.#viewers) this.#sendLines(viewer);
     };
@@ -53,41 +53,41 @@ export class EventStream {
     this.#timers.push(setInterval(look, lookMilliseconds));
   }
 
-  /** Fills an answer with the stream from the position of a Last-Event-ID; without one, or with one that is nothing, from the beginning. */
+  /** Streams into an answer from the position of a Last-Event-ID; without a valid one from the beginning. */
   add(response: ServerResponse, lastEventId: string | undefined): void {
     const viewer: Viewer = { response, position: parseId(lastEventId), blockedAt: undefined };
     this.#viewers.add(viewer);
     response.on('close', () => this.#viewers.delete(viewer));
-    // A connection that breaks is closed, and that is all there is to say of it.
+    // A broken connection also emits 'close'.
     response.on('error', () => {});
     response.on('drain', () => {
       viewer.blockedAt = undefined;
       this.#sendLines(viewer);
     });
     this.#send(viewer, 'retry: 2000\n\n');
-    this.#tell(viewer, 'about', this.#about);
-    this.#tell(viewer, 'machine', this.#machine);
-    this.#tell(viewer, 'quiet', this.#quiet());
+    this.#sendEvent(viewer, 'about', this.#about);
+    this.#sendEvent(viewer, 'machine', this.#machine);
+    this.#sendEvent(viewer, 'quiet', this.#quiet());
     this.#sendLines(viewer);
   }
 
-  /** Tells all viewers of the machine, and those that come later. */
-  tellMachine(readings: object): void {
+  /** Sends readings of the machine to all viewers, now and when they connect. */
+  sendMachine(readings: object): void {
     this.#machine = readings;
-    this.#tellAll('machine', readings);
+    this.#sendAll('machine', readings);
   }
 
-  /** Sends what the log has and ends all streams. */
+  /** Sends the rest of the log and ends all streams. */
   close(): void {
     for (const timer of this.#timers) clearInterval(timer);
     for (const viewer of this.#viewers) {
       this.#sendLines(viewer);
-      this.#tell(viewer, 'closed', {});
+      this.#sendEvent(viewer, 'closed', {});
       viewer.response.end();
     }
   }
 
-  /** Lines until the connection takes no more; 'drain' goes on then. */
+  /** Sends lines until the connection takes no more; 'drain' continues. */
   #sendLines(viewer: Viewer): void {
     while (viewer.blockedAt === undefined) {
       const lines = this.#tail?.after(viewer.position);
@@ -100,22 +100,22 @@ export class EventStream {
     }
   }
 
-  #tellAll(event: string, data: object | undefined): void {
-    for (const viewer of this.#viewers) this.#tell(viewer, event, data);
+  #sendAll(event: string, data: object | undefined): void {
+    for (const viewer of this.#viewers) this.#sendEvent(viewer, event, data);
   }
 
-  /** A message that is not of the log; a viewer that is behind does without, except for what comes once. */
-  #tell(viewer: Viewer, event: string, data: object | undefined): void {
+  /** Sends an event that is not from the log; a blocked viewer misses those that are repeated anyway. */
+  #sendEvent(viewer: Viewer, event: string, data: object | undefined): void {
     const isFleeting = event === 'machine' || event === 'quiet';
     if (data === undefined || (isFleeting && viewer.blockedAt !== undefined)) return;
     this.#send(viewer, message({ event }, JSON.stringify(data)));
   }
 
-  #tellQuiet(): void {
+  #sendQuiet(): void {
     for (const { response, blockedAt } of this.#viewers) {
       if (blockedAt !== undefined && performance.now() - blockedAt > blockedMilliseconds) response.destroy();
     }
-    this.#tellAll('quiet', this.#quiet());
+    this.#sendAll('quiet', this.#quiet());
   }
 
   #quiet(): object {
@@ -128,7 +128,7 @@ export class EventStream {
   }
 }
 
-/** Every line of the data becomes one of its own, whatever breaks lines in it. */
+/** An event as text. Every line of the data gets its own `data:`, whatever character ends it. */
 function message({ event, id }: { event?: string; id?: Position }, data: string): string {
   const head = [...(event ? [`event: ${event}`] : []), ...(id ? [`id: ${id.offset}-${id.mark}`] : [])];
   return `${[...head, ...data.split(/\r\n|\r|\n/).map((line) => `data: ${line}`)].join('\n')}\n\n`;

@@ -1,10 +1,10 @@
-// Which requests are answered at all. The page shows a run to whoever sits at this machine; a page of some other site that is
-// open in the same browser must neither read it nor keep its connections.
+// Decides which requests are answered. The page shows a run to the users of this machine; another site's page that is open in
+// the same browser must neither read it nor hold its connections.
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 
-/** Why a request is not answered, as HTTP says it. */
+/** An HTTP refusal. */
 export interface Refusal {
   readonly status: 400 | 403 | 404 | 405 | 414 | 421 | 503;
   readonly text: string;
@@ -12,15 +12,15 @@ export interface Refusal {
 
 const longestUrl = 256;
 
-/** Names of this machine to itself. */
+/** Names by which this machine reaches itself. */
 const ownNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
-/** Whether only this machine can reach what listens there. */
+/** Whether only this machine can reach an address. */
 export const isLoopback = (host: string): boolean => host === 'localhost' || host === '::1' || /^127\./.test(host);
 
 /**
  * @param served the address that the server listens at
- * @param routes the only URLs there are, compared as they come: nothing of a URL is ever taken apart
+ * @param routes the only valid URLs; they are compared as text, and no URL is ever parsed
  */
 export function refusalOf(
   { method, url = '', headers }: Pick<IncomingMessage, 'method' | 'url' | 'headers'>,
@@ -32,7 +32,7 @@ export function refusalOf(
   if (host === undefined || !isOwnName(host, served))
     return { status: 421, text: 'this is not the host you asked for' };
   if (origin !== undefined && origin !== `http://${host}`) return { status: 403, text: 'not for pages of other sites' };
-  // A link from elsewhere to the page is fine; an image or a script element of another site's page sends no Origin.
+  // A link from another site is allowed; image and script elements of other sites send no Origin.
   const site = headers['sec-fetch-site'];
   const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none';
   if (isForeign && headers['sec-fetch-mode'] !== 'navigate')
@@ -44,8 +44,8 @@ export function refusalOf(
 }
 
 /**
- * The port may be another one: that of a tunnel. Where others may come, any address will do: it is no name that somebody else
- * could let resolve to this machine.
+ * The port may differ, because a tunnel has its own. A server for other machines accepts any numeric address, which nobody
+ * else can make resolve to this machine.
  */
 function isOwnName(host: string, served: string): boolean {
   const name = host.toLowerCase().replace(/:\d{1,5}$/, '');

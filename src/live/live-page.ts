@@ -1,34 +1,34 @@
-// A live page beside a run: the server on a thread of its own (thread.ts), so that neither the steps wait for viewers nor the
-// viewers for steps, and so that nothing that happens there ends the run.
+// Serves a live page on its own thread (thread.ts): steps do not wait for viewers, viewers do not wait for steps, and no failure
+// of the server ends the run.
 import { Gpt2Error } from '../errors.ts';
 import { startThread } from '../native/start-thread.ts';
 import { isLoopback } from './guard.ts';
 import type { Followed, ServeOptions } from './server.ts';
 
-/** What the thread says once: where the page is, or why there is none. */
+/** The thread's first message: the page's address, or its failure. */
 export type Opened = { readonly url: string } | { readonly failure: string };
 
-/** What the thread is told. */
+/** Messages to the thread. */
 export type Order = { readonly follow: Followed } | 'close';
 
-/** Of the thread, in MiB: viewers cost it a message each, the page's references less than a megabyte. */
+/** The thread's heap in MiB: viewers need a message each, the page's references less than a megabyte. */
 const mostMemory = 128;
 
-/** A page that waits for a run, or shows one. */
+/** A page that waits for a run or shows one. */
 export interface LivePage {
   readonly url: string;
-  /** Shows a run from here on. */
+  /** Shows a run from now on. */
   follow(followed: Followed): void;
-  /** For whom the page is all there is: when it has ended, of which there is no notice then. @throws Gpt2Error unless closed */
+  /** Waits until the page has ended, in place of the notice about it. @throws Gpt2Error unless it was closed */
   ended(): Promise<void>;
-  /** Lets the thread send what is left to be sent; it ends by itself, within a second. */
+  /** Lets the thread send the rest of the log; it ends by itself within a second. */
   close(): void;
 }
 
 /**
- * Opens the port, and says where the page is.
- * @param notice told of the address and, once, if the page ends before it is closed, unless that is waited for (`ended`)
- * @throws Gpt2Error naming the port or the address that cannot be had
+ * Opens the port and reports the page's address.
+ * @param notice gets the address and, unless `ended` is awaited, the failure if the page ends before it is closed
+ * @throws Gpt2Error naming the port or the address that is not available
  */
 export async function openLivePage(options: ServeOptions, notice: (text: string) => void): Promise<LivePage> {
   const worker = startThread('./thread', import.meta.url, {
@@ -44,7 +44,7 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
   const ended = new Promise<void>((resolve, reject) => {
     worker.once('error', (cause) => {
       const what = `the live page has ended: ${cause.message}`;
-      if (!isAwaited) notice(`${what}; the run goes on`);
+      if (!isAwaited) notice(`${what}; the run continues`);
       reject(new Gpt2Error(`${what}; serve it again`, { cause }));
     });
     worker.once('exit', () => resolve());

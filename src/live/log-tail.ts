@@ -1,33 +1,33 @@
-// Follows a run's log while it is written, cut by a resume or begun anew: its newest start, and the lines that follow a
-// position in it. Who is sent what is left to event-stream.ts.
+// Follows a run's log while it is written, cut by a resume or started again: its newest start, and the lines after a position.
+// event-stream.ts sends them to viewers.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { logPath } from '../runs/paths.ts';
 import { parseEvent, type RunEvent } from '../runs/schema.ts';
 
-/** A line end in a log. `mark` stands for what lies before it: a log that was cut and grew again has another one there. */
+/** A line end in a log. `mark` is a hash of the bytes before it, which differ in a log that was cut and grew again. */
 export interface Position {
   readonly offset: number;
   readonly mark: string;
 }
 
-/** Whole lines without their last line break, and where they end. */
+/** Complete lines without the last line break, and their end. */
 export interface Lines {
   readonly text: string;
   readonly end: Position;
 }
 
-/** The line that says how a run was started. */
+/** The event of a run's start. */
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
-/** What is read at once. A line that is longer goes in pieces, which are nobody's events: ours have some kilobytes at most. */
+/** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have some kilobytes at most. */
 const windowBytes = 64 * 1024;
-/** Bytes that a mark is made of. Each step's line has its time to all digits: two logs do not share as many by chance. */
+/** Bytes that a mark hashes. Each step's line has its time with all digits, so two logs do not share this many by chance. */
 const markedBytes = 4096;
 
 const markOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
-/** Where every log begins. */
+/** The start of every log. */
 export const beginning: Position = { offset: 0, mark: markOf(Buffer.alloc(0)) };
 
 export class LogTail {
@@ -37,22 +37,22 @@ export class LogTail {
   #start: RunStart | undefined;
   #written = 0;
 
-  /** @param run the run's folder; its log need not be there yet */
+  /** @param run the run's folder; its log need not exist yet */
   constructor(run: string) {
     this.#path = logPath(run);
   }
 
-  /** The newest line that says how the run was started. */
+  /** The newest event of the run's start. */
   get start(): RunStart | undefined {
     return this.#start;
   }
 
-  /** When something was written last, in milliseconds since 1970; 0: never. */
+  /** The time of the last write, in milliseconds since 1970; 0: never. */
   get written(): number {
     return this.#written;
   }
 
-  /** Looks at the file again. @returns whether it is another than before */
+  /** Looks at the file again. @returns whether it changed */
   look(): boolean {
     return this.#open(false, (file) => {
       const { size, mtimeMs, ino } = fstatSync(file);
@@ -73,12 +73,12 @@ export class LogTail {
     });
   }
 
-  /** Some of the whole lines that follow a position; 'cut' where the log no longer has what it had up to there. */
+  /** Some of the complete lines after a position; 'cut' if the log has changed before it. */
   after(position: Position): Lines | 'cut' | undefined {
     return this.#open(undefined, (file) => read(file, position));
   }
 
-  /** A log that cannot be read now (not there yet, a disk that went away) may be later. */
+  /** A log that cannot be read now (missing, its disk not mounted) may be readable later. */
   #open<R>(otherwise: R, use: (file: number) => R): R {
     let file: number | undefined;
     try {
@@ -105,7 +105,7 @@ function read(file: number, { offset, mark }: Position): Lines | 'cut' | undefin
   return { text: window.toString('utf8', 0, textBytes), end };
 }
 
-/** The mark of an offset; of a file that is shorter, one that no position has. */
+/** The mark of an offset; in a shorter file a mark that no position has. */
 function markAt(file: number, offset: number): string {
   const bytes = Buffer.allocUnsafe(Math.min(offset, markedBytes));
   const length = readSync(file, bytes, 0, bytes.length, offset - bytes.length);
@@ -113,7 +113,7 @@ function markAt(file: number, offset: number): string {
 }
 
 function lastStart(text: string): RunStart | undefined {
-  // To read every line of a long log as JSON would take seconds.
+  // Parsing every line of a long log as JSON would take seconds.
   const line = text.split('\n').findLast((one) => one.startsWith('{"event":"run",'));
   if (line === undefined) return undefined;
   try {

@@ -1,9 +1,9 @@
-// What the machine that trains feels of it: the process's memory and, from the tool that comes with NVIDIA's driver, the GPU's
-// memory, temperature, load and power. Without the tool there is no GPU to be seen, and nothing is said of it.
+// Reads the load on the machine that trains: the process's memory and, from the tool that comes with NVIDIA's driver, the GPU's
+// memory, temperature, load and power. Without the tool the GPU is left out.
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
-/** What is known of the machine at a moment; sizes in bytes. */
+/** The machine at a moment; sizes in bytes. */
 export interface MachineReading {
   readonly processMemory: number;
   readonly gpu?: GpuReading;
@@ -45,20 +45,20 @@ function watchGpu(name: string, tell: (reading: GpuReading) => void): () => void
     ['-i', name, `--query-gpu=${fields}`, '--format=csv,noheader,nounits', '-l', String(everySeconds)],
     { stdio: ['ignore', 'pipe', 'ignore'] },
   );
-  // There is no such tool here.
+  // The tool is not installed.
   tool.on('error', () => {});
   createInterface(tool.stdout).on('line', (line) => tell(parseGpuLine(line)));
   return () => tool.kill();
 }
 
 /**
- * CUDA sees the GPUs that CUDA_VISIBLE_DEVICES lists, counted anew; the tool sees all, and takes the list's own words (numbers,
+ * CUDA numbers the GPUs that CUDA_VISIBLE_DEVICES lists from 0; the tool sees all GPUs and takes the list's own entries (numbers,
  * UUIDs).
  */
 export const toolsName = (gpu: number, visible = process.env.CUDA_VISIBLE_DEVICES): string =>
   visible?.split(',')[gpu]?.trim() || String(gpu);
 
-/** "24680, 81559, 61, 100, 696.42"; what a GPU does not tell is a word in brackets. */
+/** "24680, 81559, 61, 100, 696.42"; a value that the GPU does not report is text in brackets. */
 export function parseGpuLine(line: string): GpuReading {
   const [used, total, temperature, load, power] = line.split(',').map((text) => {
     const value = Number.parseFloat(text);

@@ -1,5 +1,5 @@
-// The live page's server: one page, one stream of events, read-only. It opens no file but the log of the run it was given, and
-// holds every client to limits. Which requests it answers is in guard.ts, what is streamed in event-stream.ts.
+// The live page's server: one page, one stream of events, read-only. It opens no file except the run's log, and limits every
+// client. guard.ts decides which requests it answers, event-stream.ts what it streams.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Gpt2Error } from '../errors.ts';
@@ -10,28 +10,28 @@ import { type Refusal, refusalOf } from './guard.ts';
 import { LogTail } from './log-tail.ts';
 import { watchMachine } from './machine.ts';
 
-/** What the page shows. */
+/** The run that the page shows. */
 export interface Followed {
   /** The run's folder. */
   readonly run: string;
-  /** The machine is the one that trains: say what it feels. `gpu` is the GPU it trains on, as CUDA counts them. */
+  /** Present if this machine trains the run: shows its load. `gpu` is the GPU's number in CUDA. */
   readonly machine?: { readonly gpu: number | undefined };
 }
 
 export interface ServeOptions {
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
-  /** The address to listen at; only at a loopback address nobody else can come. */
+  /** The address to listen at; other machines cannot reach a loopback address. */
   readonly host: string;
 }
 
-/** Viewers of the stream at once; a browser has one for each open page. */
+/** Concurrent viewers; a browser has one for each open page. */
 const mostViewers = 200;
-/** Connections beyond these are closed unheard. */
+/** Further connections are closed before their request is read. */
 const mostConnections = mostViewers + 56;
-/** In bytes, the request line among them: a browser sends less than one kilobyte. */
+/** Bytes of a request's headers with its request line: a browser sends less than a kilobyte. */
 const mostHeaderBytes = 8192;
-/** A request has to be complete after this: a client that says nothing keeps no connection. */
+/** The time for a complete request, after which a silent client is disconnected. */
 const requestMilliseconds = 5000;
 
 export class LiveServer {
@@ -55,7 +55,7 @@ export class LiveServer {
         requestTimeout: requestMilliseconds,
         keepAliveTimeout: requestMilliseconds,
         connectionsCheckingInterval: 1000,
-        // What a client that is gone has left: the operating system asks after it.
+        // The operating system checks whether the client still exists.
         keepAlive: true,
       },
       (request, response) => this.#answer(request, response),
@@ -63,13 +63,13 @@ export class LiveServer {
     this.#server.maxConnections = mostConnections;
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
       const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
-      // The other side may never close its end.
+      // The client may never close its end.
       if (socket.writable) socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\n\r\n`, () => socket.destroy());
       else socket.destroy();
     });
   }
 
-  /** @throws Gpt2Error naming the port or the address that cannot be had */
+  /** @throws Gpt2Error naming the port or the address that is not available */
   static async open({ port, host }: ServeOptions): Promise<LiveServer> {
     const live = new LiveServer(host);
     await new Promise<void>((resolve, reject) => {
@@ -79,18 +79,18 @@ export class LiveServer {
       });
       live.#server.listen({ port, host, exclusive: true }, resolve);
     });
-    // What can still come (too many open files) concerns a client, not the server.
+    // Later errors (too many open files) concern a client, not the server.
     live.#server.removeAllListeners('error').on('error', () => {});
     return live;
   }
 
-  /** Where the page is. */
+  /** The page's address. */
   get url(): string {
     const { port } = this.#server.address() as AddressInfo;
     return `http://${this.#host.includes(':') ? `[${this.#host}]` : this.#host}:${port}/`;
   }
 
-  /** Shows a run from here on. */
+  /** Shows a run from now on. */
   follow(followed: Followed): void {
     const { run } = followed;
     this.#followed = followed;
@@ -98,7 +98,7 @@ export class LiveServer {
     this.#watch();
   }
 
-  /** Sends viewers what is left to be sent, and ends within a second. */
+  /** Sends viewers the rest of the log, and ends within a second. */
   async close(): Promise<void> {
     this.#stopWatching?.();
     this.#stream.close();
@@ -113,7 +113,7 @@ export class LiveServer {
     for (const [name, value] of Object.entries(this.#headers)) response.setHeader(name, value);
     const refusal = refusalOf(request, this.#host, ['/', '/events']) ?? this.#fullness(request);
     if (refusal) {
-      // Whatever else the client sends is not waited for.
+      // The rest of the request is not read.
       response.setHeader('Connection', 'close');
       if (refusal.status === 405) response.setHeader('Allow', 'GET, HEAD');
       const body = Buffer.from(`${refusal.text}\n`);
@@ -135,11 +135,11 @@ export class LiveServer {
     this.#watch();
   }
 
-  /** The driver is asked about the GPU only while somebody looks. */
+  /** Queries the driver about the GPU only while there are viewers. */
   #watch(): void {
     const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
     if (machine) {
-      this.#stopWatching ??= watchMachine(machine.gpu, (reading) => this.#stream.tellMachine(reading));
+      this.#stopWatching ??= watchMachine(machine.gpu, (reading) => this.#stream.sendMachine(reading));
     } else {
       this.#stopWatching?.();
       this.#stopWatching = undefined;
@@ -164,10 +164,10 @@ const securityHeaders = (policy: string) => ({
 
 function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions): Gpt2Error {
   const reasons: Record<string, string> = {
-    EADDRINUSE: `port ${port} is in use: name another, or 0 for any that is free (--serve PORT of train, --port of report)`,
-    EACCES: `port ${port} is not for everybody: name one from 1024 on (--serve PORT of train, --port of report)`,
-    EADDRNOTAVAIL: `${host} is no address of this machine: name one with --serve-host`,
-    ENOTFOUND: `${host} is no address of this machine: name one with --serve-host`,
+    EADDRINUSE: `port ${port} is in use: choose another one, or 0 for any free port (train --serve PORT, report --port PORT)`,
+    EACCES: `port ${port} is reserved for root: choose 1024 or higher (train --serve PORT, report --port PORT)`,
+    EADDRNOTAVAIL: `${host} is not an address of this machine: choose one with --serve-host`,
+    ENOTFOUND: `${host} is not an address of this machine: choose one with --serve-host`,
   };
   return new Gpt2Error(`cannot serve the live page: ${reasons[cause.code ?? ''] ?? cause.message}`, { cause });
 }

@@ -1,20 +1,20 @@
-// A comparison in words and figures: its table, the verdict, what is outside. The terminal and the HTML report say the
-// same; laying curves over each other is left to ../compare.
+// A comparison in words and figures, for the terminal and the HTML report: table, verdict, violated limits. ../compare computes
+// the comparison.
 import type { Baseline, Comparison } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
-import { formatValue } from './page/numbers.js';
+import { formatValue } from './numbers.ts';
 import { endOfRun } from './run-figures.ts';
 import { formatTable } from './table.ts';
 
-/** A pair and how far its two curves are apart. */
+/** A pair of curves and their differences. */
 export interface Compared extends Pair {
   readonly comparison: Comparison;
 }
 
 export const comparisonHead = ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'];
 
-/** One row for each series, under `comparisonHead`. */
+/** One row per series, under `comparisonHead`. */
 export function comparisonRows({ run, over, comparison }: Compared, tolerance?: number): string[][] {
   const isJudged = judges(over, tolerance);
   return comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
@@ -34,7 +34,7 @@ export function comparisonRows({ run, over, comparison }: Compared, tolerance?: 
   });
 }
 
-/** What the table does not say: how runs ended, the last validation in common, how the two were configured, the verdict where it is inside. */
+/** Notes under the table: how runs ended, the last common validation, differing configurations, the verdict if inside the limits. */
 export function comparisonNotes({ run, over, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
   const notes = [run, ...(isRun(over) ? [over] : [])].map((one) => `${one.name}: ${endOfRun(one).text}`);
@@ -61,7 +61,7 @@ export const describeComparison = (compared: Compared, tolerance?: number): stri
     ...comparisonNotes(compared, tolerance),
   ].join('\n');
 
-/** What is outside: series, first step, by how much, limit. Empty where all is inside. */
+/** The violated limits: series, first step, difference, limit. Empty if there are none. */
 export const describeOutside = ({ series }: Comparison): string =>
   series
     .flatMap(({ series: of, beyond, meanBeyond }) => [
@@ -83,7 +83,7 @@ const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>
 
 export const ownHead = ['series', 'steps', 'first', 'least', 'last'];
 
-/** One row for each series of a run alone, under `ownHead`. */
+/** One row per series of a single run, under `ownHead`. */
 export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
   ownFigures(run).map(({ series, steps, first, least, last }) => [
     series,
@@ -91,7 +91,7 @@ export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
     ...[first, least, last].map((value) => (value === null ? '-' : formatValue(value))),
   ]);
 
-/** A run's own figures; null where it has none. */
+/** The figures of a single run; null if it has no values. */
 export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
   return (['train', 'val', 'norm', 'lr'] as const).map((name) => {
     const values = series[name].map(([, value]) => value);

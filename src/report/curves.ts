@@ -1,10 +1,10 @@
-// The curves of a figure, each with the look it has everywhere: in the SVG, in the HTML report, in the terminal. References
-// come first, so that runs are drawn over them. What is done to a curve's points is in page/points.js.
+// The curves of a figure, with the same looks in the SVG, the HTML report and the terminal. Baselines come first, so that runs
+// are drawn over them. Operations on points are in points.ts.
 import type { Baseline } from '../compare/compare.ts';
 import type { Reference } from '../compare/reference.ts';
 import type { RunRecord } from '../runs/reader.ts';
 
-/** A run or a reference, as far as it is drawn and described. */
+/** The drawn and described part of a run or a reference. */
 export interface Plotted extends Baseline {
   readonly source?: Reference['source'];
   readonly configuration?: Readonly<Record<string, unknown>>;
@@ -14,7 +14,7 @@ export interface Plotted extends Baseline {
 /** A run that has a log. */
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
-/** How a curve looks. In print, dashes and the size of rings tell curves apart that have no colour. */
+/** A curve's look. In print without colour, dashes and the size of rings tell curves apart. */
 export interface Look {
   readonly light: string;
   readonly dark: string;
@@ -25,11 +25,11 @@ export interface Look {
 /** A curve and how it looks. */
 export interface Curve extends Look {
   readonly plotted: Plotted;
-  /** What runs are laid over, and drawn beneath them. */
+  /** Whether runs are compared with it and drawn over it. */
   readonly isBaseline: boolean;
 }
 
-// Colours that colour-blind readers can tell apart (Okabe and Ito), and the same hues for a dark ground.
+// Colours that colour-blind readers can tell apart (Okabe and Ito), and the same hues for a dark background.
 const runLooks: readonly Look[] = [
   { light: '#0072b2', dark: '#5ab4f0', dash: [7, 4] },
   { light: '#a6761d', dark: '#e8b93e', dash: [12, 3] },
@@ -43,7 +43,7 @@ const baselineLooks: readonly Look[] = [
   { light: '#cc79a7', dark: '#eba3cb', dash: [9, 3, 2, 3] },
 ];
 
-/** What runs are laid over, then the runs. Without any of the former the first run lies beneath, in a solid line. */
+/** Baselines, then runs. Without baselines the first run is the baseline, in a solid line. */
 export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]): Curve[] {
   const isOverFirst = baselines.length === 0;
   return [
@@ -54,7 +54,7 @@ export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]
     })),
     ...runs.map((plotted, index) => {
       const look = runLooks[index % runLooks.length]!;
-      // When the colours begin again, the dashes do not.
+      // When colours repeat, dashes differ.
       const { dash } = runLooks[(index + Math.floor(index / runLooks.length)) % runLooks.length]!;
       const isBaseline = isOverFirst && index === 0 && runs.length > 1;
       return { ...look, dash: isOverFirst && index === 0 ? [] : dash, plotted, isBaseline };
@@ -62,23 +62,23 @@ export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]
   ];
 }
 
-/** The last step that any of the runs has: references are shown as far as that. */
+/** The last step of all runs, up to which references are shown. */
 export const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 
-/** "step (4,096 tokens each)" where all runs agree on it. */
+/** "step (4,096 tokens each)" if all runs agree on it. */
 export function stepLabel(runs: readonly Plotted[]): string {
   const tokens = tokensPerStep(runs);
   return tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
 }
 
-/** Tokens of a step, where all runs have the same. */
+/** Tokens per step, if all runs have the same. */
 export function tokensPerStep(runs: readonly Plotted[]): number | undefined {
   const [tokens, ...others] = new Set(runs.map(({ configuration }) => configuration?.totalBatch));
   return typeof tokens === 'number' && others.length === 0 ? tokens : undefined;
 }
 
-/** Where the numbers come from, a line each: programs, precision, hardware. */
+/** The sources of the numbers, one line each: program, precision, hardware. */
 export function sourceLines(runs: readonly Plotted[], baselines: readonly Plotted[]): string[] {
   const ours = [...runs, ...baselines].flatMap(({ events }) => {
     const start = events?.findLast((event) => event.event === 'run');

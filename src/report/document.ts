@@ -1,33 +1,7 @@
-// What the HTML report and the live page are made of: one document that needs nothing else, page/'s modules as one script,
-// and the plot with its controls. What else is on either is in html-report.ts and live-page.ts, how it behaves in page/.
+// The document of the HTML report and of the live page: self-contained, with one script, one style and the plot with its
+// controls. html-report.ts and live-page.ts add the rest of the markup; page/ holds the behaviour.
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { packageRoot } from '../package-root.ts';
-
-/** The package holds src/ beside dist/: one copy of the page serves both. */
-const folder = join(packageRoot, 'src', 'report', 'page');
-
-/** A file of page/. */
-export const part = (name: string): string => readFileSync(join(folder, name), 'utf8');
-
-/** A module and all that it imports as one script: a page opened from a file cannot load modules. */
-export function pageScript(entry: string): string {
-  const bodies = withImports(entry).map((name) =>
-    part(name)
-      .replaceAll(/^import [^;]*;\n/gm, '')
-      .replaceAll(/^export /gm, ''),
-  );
-  return `(() => {\n'use strict';\n${bodies.join('\n')}\n})();\n`;
-}
-
-/** Names of a module and of those it imports, each after those it imports itself. */
-function withImports(name: string): string[] {
-  const imported = [...part(name).matchAll(/^import [^;]* from '\.\/([^']+)';/gm)].flatMap((match) =>
-    withImports(match[1]!),
-  );
-  return [...new Set([...imported, name])];
-}
+import { type BundleName, bundled } from './bundle.ts';
 
 /** The plot and its controls. */
 export const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the plot shows">
@@ -46,15 +20,13 @@ export const plotMarkup = `<div class="controls" role="toolbar" aria-label="What
 </div>
 <div id="legend" role="group" aria-label="Curves shown"></div>
 <div id="chart" role="application" tabindex="0" aria-label="Plot of the curves" aria-describedby="keys">
-<canvas id="plot"></canvas>
-<canvas id="overlay"></canvas>
 <div id="tooltip" hidden></div>
 </div>
 <p id="announcement" class="unseen" aria-live="polite"></p>
 <p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the whole run.
 <kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
 
-/** A run's state and its last figures, samples, the end of its log: page/figures.js puts them in. */
+/** Empty elements for a run's state, last figures, samples and the end of its log; page/figures.ts fills them. */
 export const runMarkup = {
   state: '<p id="state" role="status"></p>',
   tiles: '<dl id="tiles" aria-label="Last figures"></dl>',
@@ -67,16 +39,16 @@ export const runMarkup = {
 
 interface Parts {
   readonly title: string;
-  readonly style: string;
-  readonly script: string;
+  readonly script: BundleName;
   /** Markup of the body before its script. */
   readonly body: string;
-  /** Whether the script may ask the server that the page came from; it may ask no other. */
+  /** Whether the script may connect to the server that the page came from; it may connect to no other. */
   readonly connects: boolean;
 }
 
-/** A whole document, and its policy: nothing runs or loads but what is in it. */
-export function htmlDocument({ title, style, script, body, connects }: Parts): { html: string; policy: string } {
+/** A document and its content security policy: it runs and loads nothing from outside. */
+export function htmlDocument({ title, script: name, body, connects }: Parts): { html: string; policy: string } {
+  const [script, style] = [bundled(name), bundled('page.css')];
   const policy = [
     "default-src 'none'",
     `script-src ${hash(script)}`,

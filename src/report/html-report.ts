@@ -1,6 +1,5 @@
-// The HTML report: a report's data and the plot in one document that works from a file, without the network. What is shown
-// is in report-data.ts.
-import { escapeHtml, htmlDocument, pageScript, part, plotMarkup, runMarkup } from './document.ts';
+// The HTML report: a report's data (report-data.ts) and the plot in one document that works from a file, without a network.
+import { escapeHtml, htmlDocument, plotMarkup, runMarkup } from './document.ts';
 import type { ReportData } from './report-data.ts';
 
 /** A report as one HTML document. */
@@ -20,9 +19,8 @@ ${run ? runMarkup.log : ''}
 </main>
 <footer id="sources"></footer>
 <script type="application/json" id="data">${scriptJson(data)}</script>`;
-  const style = part('page.css') + part('run.css');
-  return htmlDocument({ title: data.title, style, script: pageScript('page.js'), body, connects: false }).html;
+  return htmlDocument({ title: data.title, script: 'page.js', body, connects: false }).html;
 }
 
-/** JSON for the inside of a script element, which would end at the first `</script>` or nest at `<!--`. */
+/** JSON for a script element, which would otherwise end at the first `</script>` or nest at `<!--`. */
 const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');

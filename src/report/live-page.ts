@@ -1,8 +1,8 @@
-// The live page: what a run does, as it does it. The page is the same for every run: all it shows comes as events (see
-// ../live/event-stream.ts), so that nothing of a run is ever part of its markup.
-import { htmlDocument, pageScript, part, plotMarkup, runMarkup } from './document.ts';
+// The live page, which shows a run while it trains. Its document is the same for every run: all data arrives as events
+// (../live/event-stream.ts), so no text of a run is ever part of its markup.
+import { htmlDocument, plotMarkup, runMarkup } from './document.ts';
 
-/** The page, and the policy that it is to be sent with. */
+/** The page, and the content security policy to send with it. */
 export function livePage(): { html: string; policy: string } {
   const body = `<header>
 <h1 id="title">gpt2.ts</h1>
@@ -18,7 +18,5 @@ ${runMarkup.log}
 <div id="tables"></div>
 </main>
 <footer id="sources"></footer>`;
-  const style = part('page.css') + part('run.css');
-  const script = pageScript('live.js');
-  return htmlDocument({ title: 'gpt2.ts', style, script, body, connects: true });
+  return htmlDocument({ title: 'gpt2.ts', script: 'live.js', body, connects: true });
 }

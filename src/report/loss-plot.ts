@@ -1,39 +1,38 @@
-// The figure of runs, alone or over references: losses, how far they are from what they are laid over, gradient norm,
-// learning rate. Which of them are inside the limits is left to ../compare; how a figure is drawn to svg.ts.
+// The figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
+// ../compare judges the limits, svg.ts draws the figure.
 import { type Baseline, limitsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
 import type { Series } from '../runs/reader.ts';
 import { type Curve, curvesOf, lastStepOf, type Plotted, sourceLines, stepLabel, titleOf } from './curves.ts';
-import { type Points, smooth, thin } from './page/points.js';
+import { type Points, smooth, thin } from './points.ts';
 import { linearScale, logScale } from './scale.ts';
 import { type Figure, type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
-/** Losses were printed with four decimals: differences below this one are none. */
+/** Losses were printed with four decimals: smaller differences are none. */
 const leastDifference = 1e-5;
 
-/** Norms below this are drawn as this: a gradient of zero has no place on a logarithmic axis. */
+/** Smaller norms are drawn as this one: a gradient of zero has no place on a logarithmic axis. */
 const leastNorm = 1e-6;
 
 /** Curves with more points are drawn twice: every step faintly, and over it their moving average. */
 const mostPoints = 2000;
-/** Steps of a moving average: as few as show the course of a curve through its noise. */
+/** Steps of a moving average: the fewest that show a curve's trend through its noise. */
 const averaged = (count: number): number => Math.max(20, count / 500);
-/** Of the faint curve: half a pixel on the screen, a tenth of a millimetre on paper. */
+/** Columns of the faint curve: half a pixel on the screen, a tenth of a millimetre on paper. */
 const columns = 1500;
-/** More validations than these are a line. */
+/** More validations than these are drawn as a line. */
 const mostMarks = 60;
 
 interface LossPlotOptions {
-  /** In place of the reference's limits, as `compareSeries` takes it. */
+  /** Replaces the reference's limits, as in `compareSeries`. */
   readonly tolerance?: number;
 }
 
 /**
- * The SVG of runs. What they are laid over is drawn up to their last step, and their distance from the first of it (of
- * several runs with no reference: from the first run) has a panel of its own, since on one plot equal curves only cover
- * each other.
+ * The SVG of runs. Baselines are drawn up to the runs' last step. The difference from the first baseline (or, without one,
+ * from the first of several runs) has its own panel, because equal curves cover each other in one plot.
  */
 export function lossPlot(
   runs: readonly Plotted[],
@@ -65,7 +64,7 @@ export function lossPlot(
   const limitLabel = tolerance === undefined ? 'limit of a training step' : `tolerance ${tolerance}`;
   const legend: Figure['legend'] = [
     ...[...curves.keys()]
-      // Runs before what they are laid over: they are what the figure is about.
+      // Runs come before baselines, because the figure is about them.
       .sort((a, b) => Number(b >= baselines.length) - Number(a >= baselines.length) || a - b)
       .flatMap((index) => [
         { label: `${curves[index]!.plotted.name}, train`, style: lineOf(curves[index]!) },
@@ -99,7 +98,7 @@ const validationMark: ValidationStyle = ({ light, isBaseline }, index) =>
 const validationLine: ValidationStyle = ({ light, isBaseline }) =>
   isBaseline ? { color: light, size: 4.5, opacity: 0.5 } : { color: light, size: 2.2, dash: '1 3' };
 
-/** A curve, or what is left of it to see where it has more points than that. A learning rate has nothing to average. */
+/** A curve; a long one as a faint line and its moving average. A learning rate has no noise to average. */
 function linesOf(points: Series, style: LineStyle, isNoisy: boolean): PlotLine[] {
   if (points.length <= mostPoints) return [{ points, style }];
   const steps = Float64Array.from(points, ([step]) => step);
@@ -120,7 +119,7 @@ function linearPanel(label: string, height: number, lines: readonly PlotLine[], 
   return { label, height, scale: linearScale(valuesOf(lines), { count, margin: 0.05 }), lines };
 }
 
-/** Logarithmic: norms fall by a factor of ten and more within the first steps. */
+/** Logarithmic, because norms fall by a factor of ten or more within the first steps. */
 function normPanel(lines: readonly PlotLine[]): Panel {
   const scale = logScale(valuesOf(lines), { floor: leastNorm, margin: 0.05 });
   return { label: 'gradient norm', height: 120, scale, lines };
@@ -147,13 +146,13 @@ function differencePanel(
   return { label: '|difference| of loss', height: 150, scale, lines };
 }
 
-/** What a training step may be off by, as far as the runs go. */
+/** The difference allowed to a training step, up to the runs' last step. */
 function limitLine(limits: readonly Limit[], lastStep: number): Series {
   return limits
     .filter(({ kind, from }) => kind !== 'mean' && from <= lastStep)
     .flatMap(({ from, to, within }): Series => {
       const last = Math.min(to, lastStep);
-      // The line ends where the limit does: what comes between two of them is held to neither.
+      // The line is interrupted between two limits, where neither applies.
       return [
         [from, within],
         [last, within],

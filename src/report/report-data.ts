@@ -1,5 +1,5 @@
-// What the HTML report knows: curves with their looks, limits and points, tables, sources. How the page shows it is left
-// to page/, how it becomes a document to html-report.ts.
+// The data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
+// makes the document.
 import { basename } from 'node:path';
 import { limitsOf } from '../compare/compare.ts';
 import { unimportantFields } from '../compare/pairs.ts';
@@ -24,16 +24,16 @@ import {
   titleOf,
   tokensPerStep,
 } from './curves.ts';
-import type { PackedPoints } from './page/points.js';
+import type { PackedPoints } from './points.ts';
 import { endOfRun, type RunFigures, runFigures, throughputOf } from './run-figures.ts';
 
-/** What can be plotted: what curves are compared by and, of a run, its throughput. */
+/** The series that can be plotted: those that comparisons use, and a run's throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
 export interface ReportCurve extends Look {
   readonly name: string;
   readonly series: Readonly<Record<SeriesName, PackedPoints>> & { readonly tokensPerSecond?: PackedPoints };
-  /** Of each series, what a curve laid over this one is held to at a step. */
+  /** For each series, the limits on a curve that is laid over this one. */
   readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
 }
 
@@ -42,23 +42,23 @@ export interface ReportTable {
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
   readonly notes: readonly string[];
-  /** What is outside the limits; empty where nothing is. */
+  /** The violated limits as text; empty if there are none. */
   readonly outside: string;
 }
 
-/** All that a report shows; plain JSON. */
+/** A report's whole content; plain JSON. */
 export interface ReportData {
   readonly title: string;
-  /** Beneath first: what runs are laid over. */
+  /** Baselines first, so that runs are drawn over them. */
   readonly curves: readonly ReportCurve[];
-  /** The curve that differences are from at first; -1: there is none. */
+  /** The curve that differences are taken from at first; -1: none. */
   readonly baseline: number;
-  /** Where the view ends at first: the runs' last step. */
+  /** The runs' last step, where the view ends at first. */
   readonly lastStep: number;
   readonly tokensPerStep?: number;
   readonly tables: readonly ReportTable[];
   readonly sources: readonly string[];
-  /** Of a report of one run. */
+  /** Only in a report of one run. */
   readonly run?: RunFigures;
 }
 
@@ -67,7 +67,7 @@ interface ReportOptions {
   readonly tolerance?: number;
 }
 
-/** The report of runs, alone or over references or the first of them. */
+/** The report of runs, alone, over references or over the first run. */
 export function reportData(
   runs: readonly PlottedRun[],
   baselines: readonly Plotted[] = [],
@@ -118,12 +118,12 @@ const ownTable = (run: PlottedRun): ReportTable => ({
   outside: '',
 });
 
-/** One column a curve; a field that a reference does not speak of is left empty. */
+/** One column per curve; a field that a reference lacks is left empty. */
 function configurationTable(plotted: readonly Plotted[]): ReportTable {
   const configured = plotted.filter(({ configuration }) => configuration);
   const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration!)));
   for (const field of unimportantFields) fields.delete(field);
-  // As references name it, and as a run is matched with them: a path's last part.
+  // A path's last part, as in references, and as runs are matched with them.
   const shown = (field: string, value: unknown) =>
     ['data', 'hellaswag'].includes(field) ? basename(String(value ?? '')) : `${value ?? ''}`;
   return {
@@ -138,7 +138,7 @@ function configurationTable(plotted: readonly Plotted[]): ReportTable {
   };
 }
 
-/** Single precision holds nine digits at most; more of them would only make the file longer. */
+/** Single precision has at most nine digits; more would only make the file longer. */
 const digits = 9;
 
 function pack(points: Series): PackedPoints {

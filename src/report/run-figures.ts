@@ -1,25 +1,24 @@
-// What a run's log tells besides its curves: how the run ended, its last figures, throughput, samples, the end of the log.
-// All of it is worked out by page/logged-run.js and page/tiles.js, which the live page shares.
+// Facts of a run's log besides its curves: how the run ended, last figures, throughput, samples, the end of the log. The live
+// page derives the same from logged-run.ts and tiles.ts.
 import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { endOf, LoggedRun, type Sample } from './page/logged-run.js';
-import { type Tile, tilesOf } from './page/tiles.js';
+import { endOf, LoggedRun, type RunEnd, type Sample } from './logged-run.ts';
+import { type Tile, tilesOf } from './tiles.ts';
+
+export type { RunEnd };
 
 type Logged = Pick<RunRecord, 'configuration' | 'events'>;
 
-/** How a run ended. */
-export type RunEnd = ReturnType<typeof endOf>;
-
-/** What a run's throughput is measured by. */
+/** The figures that turn a step's time into throughput and MFU. */
 export interface Measures {
   readonly tokensPerStep: number;
   readonly flopsPerToken: number;
-  /** Of the device's data sheet, operations per second; absent where none is known. */
+  /** Operations per second on the device's data sheet; absent if unknown. */
   readonly dataSheetFlops?: number;
 }
 
-/** What is shown of one run besides its curves and tables. */
+/** One run's facts besides its curves and tables. */
 export interface RunFigures {
   readonly end: RunEnd;
   readonly tiles: readonly Tile[];
@@ -46,7 +45,7 @@ export function throughputOf(events: RunRecord['events']): Series {
   return steps.map((step, index) => [step, values[index]!]);
 }
 
-/** @param start the line that says how a run was started */
+/** @param start the event of the run's start */
 export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>): Measures => ({
   tokensPerStep: configuration.totalBatch,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),

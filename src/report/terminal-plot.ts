@@ -1,7 +1,7 @@
-// Training loss as a plot for the terminal: in braille dots where colours tell the curves apart, in one mark a curve where
-// there are none. Whether there are is left to the caller, as are width and height.
+// Training loss as a plot for the terminal: braille dots in colour, or one mark per curve without colour. The caller chooses
+// colour, width and height.
 import { type Curve, curvesOf, lastStepOf, type Plotted, stepLabel } from './curves.ts';
-import { item, thin } from './page/points.js';
+import { item, thin } from './points.ts';
 import { linearScale, type Scale } from './scale.ts';
 
 interface TerminalOptions {
@@ -9,20 +9,20 @@ interface TerminalOptions {
   readonly width: number;
   /** Rows of the plot without its axis and legend. */
   readonly height?: number;
-  /** Puts text in the colour of a curve, by the curve's place; none: curves get a mark each. */
+  /** Colours text as a curve, by the curve's place; undefined: one mark per curve. */
   readonly paint?: (curve: number, text: string) => string;
 }
 
-/** Without colour, in the order of the curves; what lies on top hides what is beneath. */
+/** Marks without colour, in the order of the curves; a later curve hides an earlier one. */
 const marks = ['o', '*', '+', 'x', '#', '%', '@', '&'];
 
-/** A braille character has two columns of four dots; the bit of each, column by column. */
+/** The bits of a braille character's dots: two columns of four. */
 const dots = [
   [0x01, 0x02, 0x04, 0x40],
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** Lines of a plot of the training losses of runs and of what they are laid over, as far as the runs go. */
+/** Lines of a plot of the training losses of runs and baselines, up to the runs' last step. */
 export function terminalPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[],
@@ -65,7 +65,7 @@ export function terminalPlot(
 
 interface Cell {
   bits: number;
-  /** The curve that was drawn here last; -1: none. */
+  /** The last curve drawn here; -1: none. */
   curve: number;
 }
 
@@ -89,7 +89,7 @@ function pointsOf({ plotted }: Curve, last: number, columns: number) {
   return thin({ steps, values: Float64Array.from(points, ([, value]) => value) }, 0, last || 1, columns);
 }
 
-/** Every dot between two. */
+/** Draws every dot between two. */
 function drawTo(from: readonly [number, number], to: readonly [number, number], set: (x: number, y: number) => void) {
   const length = Math.max(1, Math.ceil(Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]))));
   for (let at = 0; at <= length; at += 1) {

@@ -32,16 +32,20 @@ const weights = (out: string) =>
 
 describe('a page that cannot be', () => {
   it.each([
-    ['a port in use', () => ['--serve', String(port)], /^cannot serve the live page: port \d+ is in use: name another/],
     [
-      'no address of this machine',
+      'a port in use',
+      () => ['--serve', String(port)],
+      /^cannot serve the live page: port \d+ is in use: choose another/,
+    ],
+    [
+      'an address of another machine',
       () => ['--serve', '0', '--serve-host', '192.0.2.1'],
-      /192\.0\.2\.1 is no address of this machine/,
+      /192\.0\.2\.1 is not an address of this machine/,
     ],
     [
       'no name',
       () => ['--serve', '0', '--serve-host', 'nowhere.invalid'],
-      /nowhere\.invalid is no address of this machine/,
+      /nowhere\.invalid is not an address of this machine/,
     ],
   ])('%s: one line, before anything is trained', (_, flags, line) => {
     const { code, stdout, stderr } = place.run(train('refused', 10, ...flags()));

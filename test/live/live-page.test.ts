@@ -1,4 +1,4 @@
-// The thread of a live page that ends before it is closed: a run is told and goes on, a command that is the page alone fails.
+// A live page's thread that fails before it is closed: a run gets a notice and continues, a command that only serves fails.
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { Gpt2Error } from '../../src/errors.ts';
 import { type LivePage, openLivePage } from '../../src/live/live-page.ts';
@@ -13,16 +13,16 @@ beforeEach(async () => {
 });
 afterEach(() => page.close());
 
-/** Orders what the thread fails of. */
+/** Sends a message that makes the thread fail. */
 const breakThread = () => page.follow({ run: 1 as unknown as string });
 
-it('beside a run it is a notice', async () => {
+it('during a run the failure is a notice', async () => {
   breakThread();
   await until(() => expect(notices).toHaveLength(1));
-  expect(notices[0]).toMatch(/^the live page has ended: .*; the run goes on$/);
+  expect(notices[0]).toMatch(/^the live page has ended: .*; the run continues$/);
 });
 
-it('where it is waited for it is the error', async () => {
+it('a caller that awaits the end gets the failure as an error', async () => {
   const ended = page.ended();
   breakThread();
   const error = await ended.catch((error: unknown) => error);
@@ -31,7 +31,7 @@ it('where it is waited for it is the error', async () => {
   expect(notices).toEqual([]);
 });
 
-it('closed, it has ended well', async () => {
+it('a page that was closed ended without an error', async () => {
   const ended = page.ended();
   page.close();
   await ended;

@@ -1,5 +1,5 @@
-// The HTML report in a browser, from a file and with the network off: what a reader sees and does. Where there is no
-// Chromium the tests are skipped and say so; CHROMIUM names another than /usr/bin/chromium.
+// The HTML report in a browser, opened from a file with the network off: what a reader sees and does. Without Chromium
+// (/usr/bin/chromium, or the one that CHROMIUM names) the tests are skipped with that reason.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -30,7 +30,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-browser-'));
   let context: BrowserContext;
   let page: Page;
-  /** What the page asked for, and what went wrong in it. */
+  /** The page's requests and errors. */
   let requests: string[] = [];
   let troubles: string[] = [];
 
@@ -99,25 +99,25 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await page.goto(pathToFileURL(join(folder, name)).href);
   }
 
-  /** What the plot says of itself. */
+  /** The plot's description for screen readers. */
   const described = () => page.locator('#chart').getAttribute('aria-label');
   const tooltip = () => page.locator('#tooltip').innerText();
   const isPressed = (id: string) => page.locator(id).getAttribute('aria-pressed');
-  /** After what was asked for has been drawn. */
+  /** Waits until the requested changes are drawn. */
   const drawn = () => page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))');
   const press = async (...keys: string[]) => {
     for (const key of keys) await page.keyboard.press(key);
     await drawn();
   };
-  /** A place in the plot, by shares of its width and height. */
+  /** A place in the plot, as shares of its width and height. */
   const at = async (x: number, y: number) => {
     const box = (await page.locator('#chart').boundingBox())!;
     return [box.x + box.width * x, box.y + box.height * y] as const;
   };
-  /** How many pixels of the plot have a colour, and that opacity or more. */
+  /** The number of the plot's pixels of a colour and at least that opacity. */
   const pixels = (color: readonly [number, number, number], opacity = 200) =>
     page.evaluate(`(() => {
-      const canvas = document.getElementById('plot');
+      const canvas = document.querySelector('#chart canvas');
       const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
       let count = 0;
       for (let i = 0; i < data.length; i += 4) {
@@ -139,7 +139,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await pixels(orange)).toBeGreaterThan(500);
   });
 
-  it('of one run: how it ended, last figures, throughput, samples, the end of the log', async () => {
+  it('shows how one run ended, its last figures, throughput, samples and the end of its log', async () => {
     await open('alone.html');
     const text = (id: string) => page.locator(id).innerText();
     expect(await text('#state')).toBe(`not finite at step 2 of 400: NaN in ${hostile}`);
@@ -154,10 +154,10 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await described()).toBe('throughput (tokens per second), steps 0 to 1');
   });
 
-  it('a dot at the end of the axis is whole, and nothing of a narrow page is out of reach', async () => {
+  it('a dot at the end of the axis is drawn whole, and a narrow page needs no scrolling sideways', async () => {
     await open('alone.html');
     await drawn();
-    // A circle of radius 3 has 28 pixels; half a one would have 14, and the axis runs through it.
+    // A circle of radius 3 has 28 pixels, half of it 14, and the axis runs through it.
     expect(await pixels(blue)).toBeGreaterThan(18);
     await page.setViewportSize({ width: 390, height: 800 });
     await drawn();
@@ -165,7 +165,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await page.evaluate("document.querySelector('h1').clientWidth")).toBeGreaterThan(200);
   });
 
-  it('hover: values of all curves at the step, and how far apart they are', async () => {
+  it('hover: values of all curves at the step, and their difference', async () => {
     await open('two.html');
     await page.mouse.move(...(await at(0.5, 0.5)));
     expect(await tooltip()).toMatch(/^step 19\d · 4\d(\.\d)?k tokens/);
@@ -195,6 +195,31 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await page.locator('#zoom-in').click();
     await drawn();
     expect(await described()).toMatch(/steps 100 to 300$/);
+    await page.keyboard.down('Shift');
+    await page.mouse.move(...(await at(0.3, 0.5)));
+    await page.mouse.down();
+    await page.mouse.move(...(await at(0.6, 0.5)), { steps: 4 });
+    await page.mouse.up();
+    await page.keyboard.up('Shift');
+    await drawn();
+    expect(await described()).toMatch(/steps 3\d to 23\d$/);
+  });
+
+  it('a finger drags a box as the mouse does', async () => {
+    await open('two.html');
+    const touch = await context.newCDPSession(page);
+    const [[x, y], [toX, toY]] = [await at(0.3, 0.5), await at(0.6, 0.52)];
+    const send = (type: 'touchStart' | 'touchMove' | 'touchEnd', ...touchPoints: { x: number; y: number }[]) =>
+      touch.send('Input.dispatchTouchEvent', { type, touchPoints });
+    await send('touchStart', { x, y });
+    for (const share of [0.2, 0.5, 1]) {
+      await send('touchMove', { x: x + share * (toX - x), y: y + share * (toY - y) });
+    }
+    await send('touchEnd');
+    await drawn();
+    const [, from, to] = /steps (\d+) to (\d+)$/.exec((await described())!)!.map(Number);
+    expect(from).toBeGreaterThan(90);
+    expect(to).toBeLessThan(260);
   });
 
   it('keys: cursor, zoom, log, difference, smoothing, series', async () => {
@@ -219,7 +244,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await page.locator('#series button[aria-pressed=true]').innerText()).toBe('Validation');
   });
 
-  it('the difference has its tolerance band; the legend takes curves away', async () => {
+  it('the difference has its tolerance band; the legend hides curves', async () => {
     await open('two.html');
     const band = [0x0d, 0x8a, 0x5f] as const;
     expect(await isPressed('#difference')).toBe('false');
@@ -239,7 +264,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await pixels(blue)).toBe(0);
   });
 
-  it('dark and light: as the system is, until the switch is used', async () => {
+  it('dark and light: like the system, until the switch is used', async () => {
     await open('two.html', 'dark');
     const ground = () => page.evaluate('getComputedStyle(document.body).backgroundColor');
     expect(await ground()).toBe('rgb(15, 19, 24)');
@@ -271,11 +296,11 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
       }
       return least;
     })()`)) as number;
-    // A screen's picture is due every 17 ms. The least: other programs take the processors from most.
+    // The least of ten, because other programs use the processors too. A screen shows a picture every 17 ms.
     expect(milliseconds).toBeLessThan(200);
     await press('0');
     const high = (await page.evaluate(`(() => {
-      const canvas = document.getElementById('plot');
+      const canvas = document.querySelector('#chart canvas');
       const { data, width } = canvas.getContext('2d').getImageData(0, 40, canvas.width, 60);
       return data.filter((_, i) => i % 4 === 3 && data[i] > 200 && data[i - 3] < 0xd0 && (i / 4) % width > 500).length;
     })()`)) as number;

@@ -1,5 +1,5 @@
-// The live page in a browser: a run that goes on, a reload, a server that goes away and comes back, a resume that cut the log.
-// Where there is no Chromium the tests are skipped and say so; CHROMIUM names another than /usr/bin/chromium.
+// The live page in a browser: a run that continues, a reload, a server that stops and returns, a resume that cuts the log.
+// Without Chromium (/usr/bin/chromium, or the one that CHROMIUM names) the tests are skipped with that reason.
 import { existsSync } from 'node:fs';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
@@ -22,7 +22,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
   let log: WrittenLog;
   let server: LiveServer;
   let page: Page;
-  /** What the page asked of whom, and what went wrong in it. */
+  /** The page's requests and errors. */
   let requests: string[] = [];
   let troubles: string[] = [];
 
@@ -41,7 +41,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await page.close();
     await server.close();
     place[Symbol.dispose]();
-    // That the server is away while it is away is no trouble.
+    // Connections fail while the server is stopped.
     expect(troubles.filter((text) => !/net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING)/.test(text))).toEqual(
       [],
     );
@@ -57,7 +57,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     return live;
   }
 
-  /** The command, as a process of its own. */
+  /** Runs the command as a separate process. */
   async function reportServe(port: number): Promise<{ url: string; kill: () => void }> {
     const child = place.start(['report', 'run', '--serve', '--port', String(port)]);
     const url = await new Promise<string>((resolve, reject) => {
@@ -88,7 +88,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
   const described = () => page.locator('#chart').getAttribute('aria-label');
   const untilState = (wanted: string) => until(async () => expect(await text('#state')).toBe(wanted));
 
-  it('shows the run as it goes: curve, figures, samples, log', async () => {
+  it('shows the run as it trains: curve, figures, samples, log', async () => {
     log.write({ event: 'val', step: 0, loss: 10.9 }, ...steps(0, 40));
     await open();
     await untilState('training after 40 of 400 steps');
@@ -96,7 +96,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await until(async () => expect(await described()).toBe('training loss (nats per token), steps 0 to 39'));
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
-    expect(await text('#tiles')).toMatch(/Process memory\s+\d/);
+    await until(async () => expect(await text('#tiles')).toMatch(/Process memory\s+\d/));
     expect(await page.locator('#progress').getAttribute('aria-valuenow')).toBe('40');
     expect(await text('#tables')).toContain('Configuration');
 
@@ -110,7 +110,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     expect(await page.title()).toBe('60/400 run over llmc-d6-fp32-b4-t64');
   });
 
-  it('a view that was chosen stays while the run goes on; the whole run stays the whole run', async () => {
+  it('a chosen view stays while the run continues; a view of the whole run grows with it', async () => {
     log.write(...steps(0, 100));
     await open();
     await untilState('training after 100 of 400 steps');
@@ -130,7 +130,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     expect(await text('#tooltip')).toMatch(/step 149[\s\S]*\s0$/);
   });
 
-  it('a reload, and a second viewer, see the same', async () => {
+  it('a reload and a second viewer see the same', async () => {
     log.write(...steps(0, 300), { event: 'sample', step: 300, text: 'once' });
     await open();
     await untilState('training after 300 of 400 steps');
@@ -143,7 +143,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     other.close();
   });
 
-  it('a run that ends says so, and goes on where it was when it is resumed', async () => {
+  it('a run that ends is reported, and continues where it was after a resume', async () => {
     log.write(...steps(0, 20));
     const saved = log.bytes;
     log.write(...steps(20, 50));
@@ -151,8 +151,8 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await untilState('training after 50 of 400 steps');
     const port = Number(new URL(server.url).port);
     await server.close();
-    await untilState('stopped after 50 of 400 steps; goes on here when the run does');
-    // What a resume does: cuts the log to the checkpoint, and writes on.
+    await untilState('stopped after 50 of 400 steps; continues here when the run does');
+    // A resume cuts the log to the checkpoint, then appends.
     log.cut(saved);
     log.write({ ...runEvent(), resumedFrom: 20, time: '2026-01-02T00:00:00Z' }, ...steps(20, 22));
     server = await serve(port);
@@ -167,7 +167,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     expect(await text('#state')).toBe('finished after 400 of 400 steps');
   });
 
-  it('a server that is killed is no connection, until there is another', async () => {
+  it('after its server was killed, the page has no connection until another one starts', async () => {
     log.write(...steps(0, 20));
     const first = await reportServe(0);
     await open(first.url);
@@ -192,7 +192,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     expect(await text('#theme')).toBe('Dark');
   });
 
-  it('an older sample can be looked at while newer ones come', async () => {
+  it('an older sample stays in view while newer ones arrive', async () => {
     log.write(
       ...steps(0, 20),
       { event: 'sample', step: 10, text: 'ten' },

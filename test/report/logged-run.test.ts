@@ -1,8 +1,8 @@
-// What is made of a log: the same curves as the reader of src/runs has, the state a run is in, how it ended, its figures.
+// A run as its log describes it: the same curves as src/runs reads, the run's state, how it ended, its figures.
 import { describe, expect, it } from 'vitest';
 import { aboutRun } from '../../src/live/about.ts';
-import { endOf, LoggedRun, stateOf } from '../../src/report/page/logged-run.js';
-import { tilesOf } from '../../src/report/page/tiles.js';
+import { endOf, LoggedRun, stateOf } from '../../src/report/logged-run.ts';
+import { tilesOf } from '../../src/report/tiles.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { WrittenLog } from '../live/streams.ts';
@@ -25,18 +25,18 @@ describe('curves', () => {
       [runEvent(), val(0, 11), trainEvent(0, 10), trainEvent(1, Number.NaN), trainEvent(2, Number.POSITIVE_INFINITY)],
     ],
     [
-      'a resumed one whose log was not cut',
+      'a resumed run whose log was not cut',
       [
         ...[runEvent(), val(0, 11), trainEvent(0, 10), trainEvent(1, 9), val(2, 8), trainEvent(2, 7), val(3, 6)],
         ...[{ ...runEvent(), resumedFrom: 2 }, trainEvent(2, 7.5)],
       ],
     ],
     [
-      'one that began anew',
+      'a run that started again',
       [runEvent(), val(0, 11), trainEvent(0, 10), trainEvent(1, 9), runEvent(), trainEvent(0, 8)],
     ],
-    ['a step told twice', [runEvent(), trainEvent(0, 10), trainEvent(1, 9), trainEvent(1, 8)]],
-  ])('%s: as the reader of logs has them', (_, events) => {
+    ['a step logged twice', [runEvent(), trainEvent(0, 10), trainEvent(1, 9), trainEvent(1, 8)]],
+  ])('%s: the same curves as src/runs reads', (_, events) => {
     using place = new Workplace();
     const log = new WrittenLog(place.path('run'));
     log.write(...events);
@@ -46,7 +46,7 @@ describe('curves', () => {
     expect({ train: pairs(train), val: pairs(val), norm: pairs(norm), lr: pairs(lr) }).toEqual(readRun(log.run).series);
   });
 
-  it('what is no event is passed over', () => {
+  it('lines that are not events are ignored', () => {
     const run = new LoggedRun();
     run.add(
       `x\n{\nnull\n[]\n"a"\n5\n{"event":5}\n{"event":"later"}\n{"event":"val","step":"1","loss":1}\n${formatEvent(trainEvent(0, 2))}`,
@@ -78,7 +78,7 @@ describe('the state', () => {
       'closed',
       going(),
       { ...open, connection: 'closed' as const },
-      'stopped after 2 of 400 steps; goes on here when the run does',
+      'stopped after 2 of 400 steps; continues here when the run does',
     ],
     ['lost', going(), { ...open, connection: 'lost' as const }, 'no connection: the run may have ended; trying again'],
     [
@@ -91,7 +91,7 @@ describe('the state', () => {
     expect(stateOf(run, seen)).toEqual({ state, text });
   });
 
-  it('a run that was stopped by its numbers says where, until it is resumed', () => {
+  it('a run that stopped at a number that is not finite says where, until it is resumed', () => {
     const bad = { event: 'nonFinite', step: 1, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' } as const;
     const run = runOf(runEvent(), trainEvent(0, 10), bad);
     expect(stateOf(run, open)).toEqual({ state: 'closed', text: 'stopped after 1 of 400 steps: NaN in layer 3' });
@@ -99,7 +99,7 @@ describe('the state', () => {
     expect(stateOf(run, open).state).toBe('training');
   });
 
-  it('slow steps are not silence', () => {
+  it('slow steps do not count as silence', () => {
     const run = runOf(runEvent(), { ...trainEvent(0, 10), ms: 20_000 });
     expect(stateOf(run, { ...open, quiet: 300 }).state).toBe('training');
   });
@@ -112,13 +112,18 @@ describe('how a run ended, by its log alone', () => {
   const goesOn = { state: 'unfinished', text: 'not finished, 2 of 400 steps done: still running, stopped or killed' };
   const stopped = { state: 'stopped', text: 'stopped after 2 of 400 steps' };
   it.each([
-    ['to its end', [...begun, saved, done], 0, { state: 'finished', text: 'finished after 2 of 400 steps' }],
-    ['numbers', [...begun, saved, bad], 0, { state: 'notFinite', text: 'not finite at step 2 of 400: NaN in layer 3' }],
-    ['numbers, and it was resumed', [...begun, bad, { ...runEvent(), resumedFrom: 2 }], 0, goesOn],
-    ['a save that nothing asked for', [...begun, saved], 0, stopped],
-    ['the same, between two that are due', [...begun, saved], 3, stopped],
+    ['at its last step', [...begun, saved, done], 0, { state: 'finished', text: 'finished after 2 of 400 steps' }],
+    [
+      'a number that is not finite',
+      [...begun, saved, bad],
+      0,
+      { state: 'notFinite', text: 'not finite at step 2 of 400: NaN in layer 3' },
+    ],
+    ['the same, then a resume', [...begun, bad, { ...runEvent(), resumedFrom: 2 }], 0, goesOn],
+    ['a save that was not due', [...begun, saved], 0, stopped],
+    ['the same, between two that were due', [...begun, saved], 3, stopped],
     ['a save that was due', [...begun, saved], 2, goesOn],
-    ['the save of a step before', [...begun, { ...saved, step: 1 }], 0, goesOn],
+    ['the save of an earlier step', [...begun, { ...saved, step: 1 }], 0, goesOn],
     ['a step', begun, 0, goesOn],
     ['nothing yet', [runEvent()], 0, { ...goesOn, text: goesOn.text.replace('2 of', '0 of') }],
   ])('%s', (_, events, saveEvery, end) => {
@@ -139,12 +144,12 @@ describe('the figures', () => {
     );
   };
 
-  it('MFU is relative to the data sheet, as bench has it', () => {
+  it('MFU is relative to the data sheet, as in bench', () => {
     // 634,424 tokens/s of 797.8 MFLOP each.
     expect(tiles('NVIDIA H100 80GB HBM3', 'bf16')).toMatchObject({
       Throughput: '634,424 tokens/s 103 ms a step',
       MFU: "51.2% 506 of the data sheet's 989 TFLOP/s",
-      Left: '41s and validations',
+      Left: '41s plus validations',
     });
   });
 
@@ -153,7 +158,7 @@ describe('the figures', () => {
     expect(tiles('NVIDIA H100 80GB HBM3', 'fp32')).not.toHaveProperty('MFU');
   });
 
-  it('the machine, as far as it is known', () => {
+  it('the known facts about the machine', () => {
     expect(tiles('CPU', 'fp32')).not.toHaveProperty('Process memory');
     const cpu = tiles('CPU', 'fp32', { processMemory: 2 ** 30 });
     expect(cpu).toHaveProperty('Process memory', '1.00 GiB undefined');

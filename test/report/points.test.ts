@@ -1,8 +1,8 @@
-// What is done to a curve before it is drawn, and how axes are written: page/points.js and page/axis.js.
+// Operations on a curve's points before they are drawn (points.ts), and the format of an axis' marks (scale.ts).
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatter } from '../../src/report/page/axis.js';
-import { difference, nearest, smooth, thin, unpack } from '../../src/report/page/points.js';
+import { difference, nearest, smooth, thin, unpack } from '../../src/report/points.ts';
+import { formatter } from '../../src/report/scale.ts';
 
 const points = (pairs: readonly (readonly [number, number])[]) => ({
   steps: Float64Array.from(pairs, ([step]) => step),
@@ -56,7 +56,7 @@ it('difference: at the steps that both have', () => {
 });
 
 describe('smooth', () => {
-  it('leaves a constant as it is from the first step on, and a value that is no number where it is', () => {
+  it('leaves a constant unchanged from the first step on, and values that are not finite in place', () => {
     const { values } = smooth(
       points([
         [0, 2],
@@ -82,7 +82,7 @@ describe('smooth', () => {
 });
 
 describe('thin', () => {
-  it('keeps spikes, gaps and both ends, in order, in four points a column and the ends (property)', () => {
+  it('keeps spikes, gaps and both ends, in order, in at most four points per column plus the ends (property)', () => {
     fc.assert(
       fc.property(
         fc.array(fc.oneof(fc.double({ noNaN: true, min: -10, max: 10 }), fc.constant(Number.NaN)), {
@@ -105,7 +105,7 @@ describe('thin', () => {
     );
   });
 
-  it('few points stay as they are, with one beyond each end', () => {
+  it('few points stay unchanged, with one beyond each end', () => {
     const whole = points([0, 1, 2, 3, 4, 5].map((step) => [step, step] as const));
     expect([...thin(whole, 2, 3, 10).steps]).toEqual([1, 2, 3]);
     expect([...thin(whole, 2.5, 3.5, 10).steps]).toEqual([2, 3, 4]);
@@ -137,6 +137,6 @@ it.each([
     [0, 50_000, 100_000],
     ['0', '50,000', '100,000'],
   ],
-])('the marks %j are written alike', (marks, wanted) => {
-  expect(marks.map(formatter(marks, false))).toEqual(wanted);
+])('the marks %j share a format', (marks, wanted) => {
+  expect(marks.map(formatter(marks))).toEqual(wanted);
 });

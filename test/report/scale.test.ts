@@ -44,7 +44,7 @@ it.each([
 });
 
 describe('scales', () => {
-  it('linear: ends at 0 and 1, a margin inside them', () => {
+  it('linear: the ends lie at 0 and 1, a margin inside', () => {
     const plain = linearScale([2, 4, Number.NaN], { count: 5, margin: 0 });
     expect([plain.place(2), plain.place(3), plain.place(4)]).toEqual([0, 0.5, 1]);
     const roomy = linearScale([2, 4], { count: 5, margin: 0.5 });
@@ -58,7 +58,7 @@ describe('scales', () => {
     expect(marks.length).toBeGreaterThan(1);
   });
 
-  it('logarithmic: a decade is as long as the next; what is below the floor lies on it', () => {
+  it('logarithmic: decades are equally long; values below the floor lie on it', () => {
     const { place } = logScale([0, 1e-3], { floor: 1e-5, margin: 0 });
     expect(place(0)).toBe(0);
     expect(place(1e-9)).toBe(0);
@@ -67,7 +67,7 @@ describe('scales', () => {
     expect(logScale([7], { floor: 1e-5, margin: 0.05 }).place(7)).toBeCloseTo(0.5, 10);
   });
 
-  it('logarithmic: more than one value is marked, however near the ends are', () => {
+  it('logarithmic: at least two values are marked, however close the ends are', () => {
     const { ticks: marks, format } = logScale([1.1, 3.6], { floor: 1e-6, margin: 0 });
     expect(marks.map(format)).toEqual(['2', '3']);
     expect(logScale([1e-4, 1e-2], { floor: 1e-6, margin: 0 }).ticks).toEqual([1e-4, 1e-3, 1e-2]);

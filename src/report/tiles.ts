@@ -1,42 +1,42 @@
-// @ts-check
-// A run's last figures: what is on each tile. Knows no DOM; figures.js shows them.
-import { duration, formatStep, formatValue } from './numbers.js';
+// The text of the tiles that show a run's last figures, on the report and on the live page; page/figures.ts puts them into
+// the document.
+import type { MachineReading } from '../live/machine.ts';
+import type { LoggedRun } from './logged-run.ts';
+import { duration, formatStep, formatValue } from './numbers.ts';
+import type { Measures } from './run-figures.ts';
 
-/** @typedef {import('./logged-run.js').LoggedRun} LoggedRun */
-/** @typedef {import('../run-figures.ts').Measures} Measures */
-/** @typedef {import('../../live/machine.ts').MachineReading} MachineReading */
-/** @typedef {{ label: string, value: string, note?: string }} Tile */
+export interface Tile {
+  readonly label: string;
+  readonly value: string;
+  readonly note?: string;
+}
 
-/**
- * @param {LoggedRun} run
- * @param {Measures & { steps?: number } | undefined} about `steps` of a run that goes on, whose end is worth an estimate
- * @param {MachineReading} [machine]
- * @returns {Tile[]}
- */
-export function tilesOf(run, about, machine) {
+/** `steps` only for a run that is still going, whose remaining time is worth an estimate. */
+type Speed = Measures & { readonly steps?: number };
+
+export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: MachineReading): Tile[] {
   const { train, val } = run.last;
-  /** @param {unknown} value */
-  const value = (value) => formatValue(Number(value));
-  const tiles = [];
+  const value = (value: unknown) => formatValue(Number(value));
+  const tiles: Tile[] = [];
   if (train) tiles.push({ label: 'Training loss', value: value(train.loss), note: `step ${formatStep(train.step)}` });
   if (val) tiles.push({ label: 'Validation loss', value: value(val.loss), note: `step ${formatStep(val.step)}` });
-  if (train)
+  if (train) {
     tiles.push(
       { label: 'Gradient norm', value: value(train.norm) },
       { label: 'Learning rate', value: value(train.lr) },
     );
+  }
   if (about) tiles.push(...speedTiles(run, about));
   if (machine) tiles.push(...machineTiles(machine));
   return tiles;
 }
 
-/** @param {LoggedRun} run @param {Measures & { steps?: number }} about @returns {Tile[]} */
-function speedTiles(run, { tokensPerStep, steps, flopsPerToken, dataSheetFlops }) {
+function speedTiles(run: LoggedRun, { tokensPerStep, steps, flopsPerToken, dataSheetFlops }: Speed): Tile[] {
   const { milliseconds } = run;
   if (milliseconds === undefined) return [];
   const tokensPerSecond = (tokensPerStep * 1000) / milliseconds;
   const flops = tokensPerSecond * flopsPerToken;
-  return [
+  const tiles: Tile[] = [
     {
       label: 'Throughput',
       value: `${formatStep(Math.round(tokensPerSecond))} tokens/s`,
@@ -49,22 +49,16 @@ function speedTiles(run, { tokensPerStep, steps, flopsPerToken, dataSheetFlops }
           value: `${((100 * flops) / dataSheetFlops).toFixed(1)}%`,
           note: `${terascale(flops)} of the data sheet's ${terascale(dataSheetFlops)} TFLOP/s`,
         },
-    ...(run.isDone || steps === undefined
-      ? []
-      : [
-          {
-            label: 'Left',
-            value: duration(((steps - run.step) * milliseconds) / 1000),
-            note: 'and validations',
-          },
-        ]),
   ];
+  if (!run.isDone && steps !== undefined) {
+    const left = ((steps - run.step) * milliseconds) / 1000;
+    tiles.push({ label: 'Left', value: duration(left), note: 'plus validations' });
+  }
+  return tiles;
 }
 
-/** @param {MachineReading} machine @returns {Tile[]} */
-function machineTiles({ processMemory, gpu }) {
-  /** @type {Tile[]} */
-  const tiles = [{ label: 'Process memory', value: gibibytes(processMemory) }];
+function machineTiles({ processMemory, gpu }: MachineReading): Tile[] {
+  const tiles: Tile[] = [{ label: 'Process memory', value: gibibytes(processMemory) }];
   if (gpu?.memoryUsed !== undefined) {
     const note = gpu.memoryTotal === undefined ? undefined : `of ${gibibytes(gpu.memoryTotal)}`;
     tiles.push({ label: 'GPU memory', value: gibibytes(gpu.memoryUsed), note });
@@ -79,9 +73,6 @@ function machineTiles({ processMemory, gpu }) {
   return tiles;
 }
 
-/** @param {number} bytes */
-const gibibytes = (bytes) => `${(bytes / 2 ** 30).toFixed(bytes < 10 * 2 ** 30 ? 2 : 1)} GiB`;
-/** @param {number} flops */
-const terascale = (flops) => (flops / 1e12).toPrecision(3);
-/** @param {number} value */
-const formatMilliseconds = (value) => `${value < 100 ? value.toPrecision(3) : Math.round(value)} ms`;
+const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(bytes < 10 * 2 ** 30 ? 2 : 1)} GiB`;
+const terascale = (flops: number): string => (flops / 1e12).toPrecision(3);
+const formatMilliseconds = (value: number): string => `${value < 100 ? value.toPrecision(3) : Math.round(value)} ms`;

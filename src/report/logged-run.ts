@@ -1,50 +1,54 @@
-// @ts-check
-// What a run's log has told so far: its curves, samples, last lines, and in what state it is. Knows no DOM; what of it is shown
-// is in figures.js and tiles.js, where the lines come from in live.js and ../run-figures.ts.
+// A run as its log describes it so far: curves, samples, last lines, and the run's state. The report builds it from a whole
+// log (run-figures.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
+import { duration, formatStep } from './numbers.ts';
+import type { PlottedSeries } from './report-data.ts';
 
-import { duration, formatStep } from './numbers.js';
+interface GrowingPoints {
+  readonly steps: number[];
+  readonly values: number[];
+}
 
-/** @typedef {import('../report-data.ts').PlottedSeries} PlottedSeries */
-/** @typedef {{ steps: number[], values: number[] }} Growing */
-/** @typedef {import('../../live/about.ts').About} About */
-/** An event as its line has it: numbers that JSON lacks are words. @typedef {Record<string, any> & { event: string }} Line */
-/** @typedef {{ step: number, text: string }} Sample */
+/** An event as JSON has it: numbers that JSON lacks are text, and fields of later versions may be there. */
+// biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
+type Line = Record<string, any> & { event: string };
 
-/** As many as somebody may want to look back at. */
+export interface Sample {
+  readonly step: number;
+  readonly text: string;
+}
+
+/** Lines and samples kept: as many as a reader may scroll back to. */
 const keptLines = 300;
 const keptSamples = 100;
-/** What is said of the speed goes by the last steps; the first of a start warms up. */
+/** Speed is the median of this many steps; the first steps after a start are slower. */
 const recentSteps = 20;
 
 export class LoggedRun {
-  /** @type {Record<PlottedSeries, Growing>} */
-  series = none();
-  /** @type {Sample[]} */
-  samples = [];
-  /** The last lines, for reading. @type {string[]} */
-  lines = [];
-  /** Milliseconds of the last steps. @type {number[]} */
-  times = [];
-  /** The last line of each kind. @type {Record<string, Line>} */
-  last = {};
-  /** The last line of all. @type {Line | undefined} */
-  latest;
+  series = emptySeries();
+  samples: Sample[] = [];
+  /** The last lines, for reading. */
+  lines: string[] = [];
+  /** Milliseconds of the last steps. */
+  times: number[] = [];
+  /** The last event of each kind. */
+  last: Record<string, Line> = {};
+  /** The last event of all. */
+  latest: Line | undefined;
 
-  /** Forgets everything: another log follows. */
-  clear() {
-    Object.assign(this, { series: none(), samples: [], lines: [], times: [], last: {}, latest: undefined });
+  /** Forgets everything, before another log is read. */
+  clear(): void {
+    Object.assign(this, new LoggedRun());
   }
 
-  /** @param {string} text lines of the log; what is no event is passed over */
-  add(text) {
+  /** @param text lines of the log; a line that is not an event is ignored */
+  add(text: string): void {
     for (const line of text.split('\n')) {
       const event = parse(line);
       if (event) this.take(event);
     }
   }
 
-  /** @param {Line} event */
-  take(event) {
+  take(event: Line): void {
     const { step } = event;
     if (event.event === 'run') this.#start(event.resumedFrom);
     if (event.event === 'val') push(this.series.val, step, event.loss);
@@ -55,51 +59,47 @@ export class LoggedRun {
       push(this.series.tokensPerSecond, step, event.tokensPerSecond);
       this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
     }
-    if (event.event === 'sample')
+    if (event.event === 'sample') {
       this.samples = [...this.samples, { step, text: String(event.text) }].slice(-keptSamples);
+    }
     this.last[event.event] = event;
     this.latest = event;
     this.lines.push(...describe(event));
     if (this.lines.length > 2 * keptLines) this.lines = this.lines.slice(-keptLines);
   }
 
-  /** As src/runs/reader.ts does it: a start from a step takes back what was trained from there on. @param {number} [from] */
-  #start(from) {
+  /** A start from a step drops what was trained after it, as src/runs/reader.ts does. */
+  #start(from?: number): void {
     const { val, ...others } = this.series;
     for (const one of Object.values(others)) cut(one, from ?? 0);
     cut(val, from === undefined ? 0 : from + 1);
     this.samples = this.samples.filter(({ step }) => from !== undefined && step <= from);
     this.times = [];
-    // What stopped the run before is no longer its state.
+    // The failure that ended the run before is no longer its state.
     delete this.last.nonFinite;
   }
 
-  get isDone() {
+  get isDone(): boolean {
     return this.latest?.event === 'done';
   }
 
   /** Updates done. */
-  get step() {
+  get step(): number {
     return (this.series.train.steps.at(-1) ?? -1) + 1;
   }
 
-  /** Milliseconds of a step: the middle one of the last. */
-  get milliseconds() {
+  /** Milliseconds per step: the median of the last steps. */
+  get milliseconds(): number | undefined {
     return [...this.times].sort((a, b) => a - b)[this.times.length >> 1];
   }
 }
 
-/** @returns {Record<PlottedSeries, Growing>} */
-const none = () => ({
-  train: { steps: [], values: [] },
-  val: { steps: [], values: [] },
-  norm: { steps: [], values: [] },
-  lr: { steps: [], values: [] },
-  tokensPerSecond: { steps: [], values: [] },
-});
+function emptySeries(): Record<PlottedSeries, GrowingPoints> {
+  const empty = (): GrowingPoints => ({ steps: [], values: [] });
+  return { train: empty(), val: empty(), norm: empty(), lr: empty(), tokensPerSecond: empty() };
+}
 
-/** @param {string} line @returns {Line | undefined} */
-function parse(line) {
+function parse(line: string): Line | undefined {
   try {
     const event = JSON.parse(line);
     return typeof event?.event === 'string' ? event : undefined;
@@ -108,27 +108,25 @@ function parse(line) {
   }
 }
 
-/** Steps rise; what comes again takes the place of what was. @param {Growing} points @param {number} step @param {unknown} value */
-function push(points, step, value) {
-  if (!Number.isInteger(step)) return;
+/** Steps rise; a step that is logged again replaces what followed it. */
+function push(points: GrowingPoints, step: unknown, value: unknown): void {
+  if (typeof step !== 'number' || !Number.isInteger(step)) return;
   cut(points, step);
   points.steps.push(step);
   points.values.push(Number(value));
 }
 
-/** @param {Growing} points @param {number} from */
-function cut({ steps, values }, from) {
+function cut({ steps, values }: GrowingPoints, from: number): void {
   while ((steps.at(-1) ?? -1) >= from) {
     steps.pop();
     values.pop();
   }
 }
 
-/** @param {unknown} value @param {number} digits */
-const fixed = (value, digits) => Number(value).toFixed(digits);
+const fixed = (value: unknown, digits: number): string => Number(value).toFixed(digits);
 
-/** As the terminal shows it. @param {Line} event @returns {string[]} */
-function describe(event) {
+/** An event as the terminal shows it. */
+function describe(event: Line): string[] {
   const at = `step ${event.step}`;
   switch (event.event) {
     case 'run':
@@ -157,33 +155,42 @@ function describe(event) {
   }
 }
 
-/**
- * In what state the run is, as far as can be seen from here.
- * @param {LoggedRun} run
- * @param {{ connection: 'open' | 'closed' | 'lost', quiet: number | null, steps: number | undefined }} seen seconds since the log was written
- * @returns {{ state: 'waiting' | 'training' | 'quiet' | 'finished' | 'closed' | 'lost', text: string }}
- */
-export function stateOf(run, { connection, quiet, steps }) {
+/** Facts about a run that only its viewer knows. */
+export interface Seen {
+  readonly connection: 'open' | 'closed' | 'lost';
+  /** Seconds since the log was written. */
+  readonly quiet: number | null;
+  readonly steps: number | undefined;
+}
+
+export interface RunState {
+  readonly state: 'waiting' | 'training' | 'quiet' | 'finished' | 'closed' | 'lost';
+  readonly text: string;
+}
+
+/** The state of a run that is being watched. */
+export function stateOf(run: LoggedRun, { connection, quiet, steps }: Seen): RunState {
   const done = steps === undefined ? '' : ` after ${formatStep(run.step)} of ${formatStep(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished${done}` };
   if (run.last.nonFinite) return { state: 'closed', text: `stopped${done}: ${run.last.nonFinite.finding}` };
-  if (connection === 'closed') return { state: 'closed', text: `stopped${done}; goes on here when the run does` };
+  if (connection === 'closed') return { state: 'closed', text: `stopped${done}; continues here when the run does` };
   if (connection === 'lost') return { state: 'lost', text: 'no connection: the run may have ended; trying again' };
   if (!run.last.run) return { state: 'waiting', text: 'waiting for the run' };
-  // A validation or a save takes longer than a step, but not as long as this.
+  // A validation or a save takes longer than a step, but less than this.
   const long = Math.max(60, (20 * (run.milliseconds ?? 0)) / 1000);
-  if (quiet !== null && quiet > long)
+  if (quiet !== null && quiet > long) {
     return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${duration(quiet)}` };
+  }
   return { state: 'training', text: `training${done}` };
 }
 
-/**
- * How a run ended, as far as its log alone tells: that of a run that was killed is the log of one that goes on.
- * @param {LoggedRun} run
- * @param {{ steps: number, saveEvery: number }} configuration
- * @returns {{ state: 'finished' | 'notFinite' | 'stopped' | 'unfinished', text: string }}
- */
-export function endOf(run, { steps, saveEvery }) {
+export interface RunEnd {
+  readonly state: 'finished' | 'notFinite' | 'stopped' | 'unfinished';
+  readonly text: string;
+}
+
+/** How a run ended, by its log alone: a run that was killed leaves the same log as one that is still running. */
+export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; saveEvery: number }): RunEnd {
   const { latest } = run;
   const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished after ${done}` };
@@ -191,7 +198,7 @@ export function endOf(run, { steps, saveEvery }) {
     const step = `step ${formatStep(latest.step)} of ${formatStep(steps)}`;
     return { state: 'notFinite', text: `not finite at ${step}: ${latest.finding}` };
   }
-  // A save that was not due is that of a run that was told to stop.
+  // A save that was not due is the last act of a run that was stopped.
   const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
   const isDue = saveEvery > 0 && run.step % saveEvery === 0;
   if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}` };

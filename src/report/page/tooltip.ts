@@ -1,23 +1,20 @@
-// @ts-check
-// The values of all curves at the cursor: the table beside it, and the sentence for those who cannot see it. Where the
-// cursor stands is left to page.js.
-import { valueNear } from './chart.js';
-import { formatStep, formatValue } from './numbers.js';
-import { item } from './points.js';
+// The values of all curves at the cursor: a table next to it, and a sentence for screen readers.
+import { formatStep, formatValue } from '../numbers.ts';
+import { item, valueNear } from '../points.ts';
+import type { ReportData } from '../report-data.ts';
+import type { Model, State } from './model.ts';
 
-/** @typedef {import('./model.js').Model} Model */
-/** @typedef {import('./model.js').State} State */
-/** @typedef {import('./model.js').ReportData} ReportData */
-/** @typedef {{ curve: number, name: string, step: number, value: number, smoothed?: number, apart?: number }} Reading */
+export interface Reading {
+  readonly curve: number;
+  readonly name: string;
+  readonly step: number;
+  readonly value: number;
+  readonly smoothed?: number;
+  readonly apart?: number;
+}
 
-/**
- * What the visible curves measured at the cursor, or nearest to it.
- * @param {Model} model
- * @param {ReportData} data
- * @param {State} state
- * @returns {Reading[]}
- */
-export function readingsAt(model, data, state) {
+/** The values of the visible curves at the cursor, or nearest to it. */
+export function readingsAt(model: Model, data: ReportData, state: State): Reading[] {
   const { cursor, series, baseline, smoothing, hidden } = state;
   if (cursor === undefined) return [];
   const smoothedOf = new Map(model.lines({ ...state, isDifference: false }).map((line) => [line.curve, line.smoothed]));
@@ -47,20 +44,19 @@ export function readingsAt(model, data, state) {
   });
 }
 
-/**
- * One line of the sentence that is read out.
- * @param {number} step
- * @param {readonly Reading[]} readings
- */
-export const announce = (step, readings) =>
+/** The sentence for screen readers. */
+export const announce = (step: number, readings: readonly Reading[]): string =>
   `step ${formatStep(step)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
 
-/**
- * Fills the tooltip.
- * @param {HTMLElement} tooltip
- * @param {{ step: number, tokens: number | undefined, readings: readonly Reading[], colors: readonly string[] }} shown
- */
-export function fillTooltip(tooltip, { step, tokens, readings, colors }) {
+interface Shown {
+  readonly step: number;
+  /** Tokens per step. */
+  readonly tokens: number | undefined;
+  readonly readings: readonly Reading[];
+  readonly colors: readonly string[];
+}
+
+export function fillTooltip(tooltip: HTMLElement, { step, tokens, readings, colors }: Shown): void {
   const table = document.createElement('table');
   const hasSmoothed = readings.some(({ smoothed }) => smoothed !== undefined);
   const hasApart = readings.some(({ apart }) => apart !== undefined);
@@ -86,11 +82,10 @@ export function fillTooltip(tooltip, { step, tokens, readings, colors }) {
   tooltip.replaceChildren(table);
 }
 
-/** @param {number} value */
-const withSign = (value) => `${value > 0 ? '+' : ''}${formatValue(value)}`.replace(/^-/, '−');
+const withSign = (value: number): string => `${value > 0 ? '+' : ''}${formatValue(value)}`.replace(/^-/, '−');
 
-/** 1.2M, 9.7k @param {number} count */
-function shortCount(count) {
+/** 1.2M, 9.7k */
+function shortCount(count: number): string {
   const [unit, name] = count >= 1e9 ? [1e9, 'B'] : count >= 1e6 ? [1e6, 'M'] : count >= 1e4 ? [1e3, 'k'] : [1, ''];
   return `${(count / unit).toLocaleString('en-US', { maximumFractionDigits: unit === 1 ? 0 : 1 })}${name}`;
 }

@@ -1,0 +1,31 @@
+// Bundles the browser's part of the report and the live page, page/, into one text per script and one style sheet, with uPlot in
+// them. `npm run build:ts` writes the bundles to dist/, so an installed package needs no esbuild; a clone bundles on demand.
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+
+export const bundleNames = ['page.js', 'live.js', 'page.css'] as const;
+export type BundleName = (typeof bundleNames)[number];
+
+const folder = join(import.meta.dirname, 'page');
+
+/** A script or the style sheet, as text for a document. */
+export const bundled = (name: BundleName): string =>
+  import.meta.filename.endsWith('.ts') ? bundle(name) : readFileSync(join(folder, name), 'utf8');
+
+export function bundle(name: BundleName): string {
+  const require = createRequire(import.meta.url);
+  const { buildSync } = require('esbuild') as typeof import('esbuild');
+  const licence = readFileSync(join(require.resolve('uplot'), '../../LICENSE'), 'utf8');
+  const { outputFiles } = buildSync({
+    entryPoints: [join(folder, name.replace(/js$/, 'ts'))],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: 'iife',
+    target: 'es2022',
+    // uPlot's licence asks for its text in every copy.
+    banner: { [name.endsWith('css') ? 'css' : 'js']: `/* uPlot:\n${licence}*/` },
+  });
+  return outputFiles[0]!.text;
+}

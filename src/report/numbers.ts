@@ -1,0 +1,18 @@
+// Formats values, steps and times for tables, tiles and the tooltip. Marks of an axis: scale.ts.
+
+/** Four decimals, as llm.c prints losses; an exponent if they would show fewer than three digits (a learning rate). */
+export function formatValue(value: number): string {
+  if (!Number.isFinite(value) || value === 0) return String(value);
+  if (Math.abs(value) < 1e-2) return value.toExponential(2);
+  return value.toFixed(Math.abs(value) >= 100 ? 2 : 4);
+}
+
+export const formatStep = (step: number): string => step.toLocaleString('en-US');
+
+/** "2h03m", "3m07s", "12s" */
+export function duration(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  if (hours > 0) return `${hours}h${String(minutes).padStart(2, '0')}m`;
+  return minutes > 0 ? `${minutes}m${String(rest).padStart(2, '0')}s` : `${rest}s`;
+}

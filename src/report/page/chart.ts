@@ -1,0 +1,155 @@
+// The plot: sets up uPlot, which draws it, for curves over steps (curves.ts) with a zoom box and a cursor that moves from
+// value to value. Our own are the marks of the axes (axes.ts) and the gestures that uPlot lacks (gestures.ts).
+import uPlot from 'uplot';
+import { item, type Points, valueNear } from '../points.ts';
+import { axesOf, drawZero, rangeOf } from './axes.ts';
+import { adaptLines, alignedData, dottedPoints, seriesOf } from './curves.ts';
+import { watchGestures } from './gestures.ts';
+import type { Range } from './model.ts';
+import { colorOf, type Picture } from './picture.ts';
+
+/** What the reader does on the plot. */
+export interface Actions {
+  /** The cursor is over a step, or has left. */
+  readonly hover: (step: number | undefined) => void;
+  /** A box was dragged over steps and, unless it is flat, over values. */
+  readonly zoomTo: (from: number, to: number, range?: Range) => void;
+  readonly move: (steps: number) => void;
+  /** @param factor under 1: nearer @param around the step that stays in place */
+  readonly zoom: (factor: number, around: number) => void;
+  readonly reset: () => void;
+}
+
+const noBox = { left: 0, top: 0, width: 0, height: 0 };
+
+export class Chart {
+  readonly #root: HTMLElement;
+  readonly #actions: Actions;
+  #plot: uPlot | undefined;
+  #picture!: Picture;
+  /** The points and the settings that #plot was made with. */
+  #points: readonly (Points | undefined)[] = [];
+  #settings = '';
+  /** While this sets the view, the cursors that uPlot reports are not the reader's. */
+  #isShowing = false;
+
+  constructor(root: HTMLElement, actions: Actions) {
+    this.#root = root;
+    this.#actions = actions;
+  }
+
+  show(picture: Picture): void {
+    this.#picture = picture;
+    const { lines, band, view, ...others } = picture;
+    const size = { width: this.#root.clientWidth, height: this.#root.clientHeight };
+    const points = [band, ...lines.flatMap((line) => [line.points, line.smoothed])];
+    const settings = JSON.stringify([others, size, !!band, lines.map(({ curve, smoothed }) => [curve, !!smoothed])]);
+    this.#isShowing = true;
+    if (settings !== this.#settings || !this.#plot) {
+      this.#plot?.destroy();
+      this.#plot = new uPlot({ ...this.#options(size), ...size }, alignedData(picture), this.#root);
+      watchGestures(this.#plot, this.#actions);
+    } else if (points.some((one, index) => one !== this.#points[index])) {
+      this.#plot.setData(alignedData(picture), false);
+    }
+    [this.#points, this.#settings] = [points, settings];
+    this.#plot.batch((plot: uPlot) => plot.setScale('x', { min: view.from, max: view.to }));
+    this.#isShowing = false;
+    this.showCursor(view.cursor);
+  }
+
+  /** Puts the cursor on a step, if that is in view. */
+  showCursor(step: number | undefined): void {
+    const { from, to } = this.#picture.view;
+    const isSeen = step !== undefined && step >= from && step <= to;
+    this.#plot?.setCursor(isSeen ? { left: this.#plot.valToPos(step, 'x'), top: 0 } : { left: -10, top: -10 }, false);
+  }
+
+  /** The place for a label at a step, and the right end of the axis, in pixels of the plot's box. */
+  placeOf(step: number): { x: number; right: number; top: number } {
+    const { offsetLeft, offsetTop, clientWidth } = this.#plot!.over;
+    return { x: offsetLeft + this.#plot!.valToPos(step, 'x'), right: offsetLeft + clientWidth, top: offsetTop };
+  }
+
+  get isDragging(): boolean {
+    return (this.#plot?.select.width ?? 0) > 0;
+  }
+
+  /** The step with a value that is nearest to `step`, or that many values further on. */
+  stepNear(step: number, further = 0): number | undefined {
+    const [steps] = this.#plot!.data;
+    const place = this.#plot!.valToIdx(step) + further;
+    return steps[Math.min(Math.max(place, 0), steps.length - 1)];
+  }
+
+  #options(size: { width: number; height: number }): Omit<uPlot.Options, 'width' | 'height'> {
+    const picture = this.#picture;
+    const hover = ({ cursor, data }: uPlot) => {
+      if (!this.#isShowing) this.#actions.hover(cursor.idx == null ? undefined : data[0][cursor.idx]);
+    };
+    return {
+      title: picture.label,
+      legend: { show: false },
+      padding: [36, 22, 0, 0],
+      scales: {
+        x: { time: false, range: () => [this.#picture.view.from, this.#picture.view.to] },
+        y: {
+          distr: picture.isLog ? 3 : 1,
+          // A value without a logarithm lies on the axis.
+          clamp: (_, __, low) => low,
+          range: (_, least, largest) => rangeOf(this.#picture, least, largest),
+        },
+      },
+      axes: axesOf(picture, size),
+      series: seriesOf(picture),
+      bands: picture.band && [{ series: [1, 2], fill: `${colorOf('band')}22` }],
+      cursor: this.#cursor(),
+      hooks: {
+        drawClear: [(plot) => adaptLines(plot, this.#picture)],
+        drawAxes: [drawZero],
+        setCursor: [hover],
+        setSelect: [(plot) => this.#zoomToBox(plot)],
+      },
+    };
+  }
+
+  #cursor(): uPlot.Cursor {
+    return {
+      y: false,
+      points: { size: 8, width: 0 },
+      // The cursor moves from value to value, a box freely.
+      move: (plot, left, top) => {
+        const isFree = left < 0 || plot.cursor.event?.buttons === 1;
+        const step = isFree ? undefined : plot.data[0][plot.posToIdx(left)];
+        return [step === undefined ? left : Math.max(0, plot.valToPos(step, 'x')), top];
+      },
+      dataIdx: (plot, series, index) => {
+        const points = dottedPoints(this.#picture)[series];
+        const place = points && valueNear(points.steps, plot.data[0][index]!);
+        // null, which uPlot's types lack: no dot.
+        return (place === undefined ? null : plot.valToIdx(item(points!.steps, place))) as number;
+      },
+      bind: {
+        mousedown: (_, __, handle) => (event) => {
+          if (event.button === 0 && !event.shiftKey) handle(event);
+          return null;
+        },
+        dblclick: () => () => {
+          this.#actions.reset();
+          return null;
+        },
+      },
+      // A box flatter or narrower than `uni` pixels takes the whole height or width.
+      drag: { x: true, y: true, dist: 6, uni: 30, setScale: false },
+    };
+  }
+
+  #zoomToBox(plot: uPlot): void {
+    const { left, top, width, height } = plot.select;
+    const isFlat = height >= plot.over.clientHeight;
+    const [low, high] = [plot.posToVal(top + height, 'y'), plot.posToVal(top, 'y')];
+    const [from, to] = [plot.posToVal(left, 'x'), plot.posToVal(left + width, 'x')];
+    plot.setSelect(noBox, false);
+    this.#actions.zoomTo(from, to, isFlat ? undefined : { low, high });
+  }
+}

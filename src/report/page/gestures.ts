@@ -1,0 +1,46 @@
+// Gestures that uPlot lacks: the wheel zooms and moves, a drag with shift moves, and a finger drags a box as the mouse does
+// (uPlot 1.6 listens to mouse events only).
+import type uPlot from 'uplot';
+import type { Actions } from './chart.ts';
+
+export function watchGestures(plot: uPlot, { move, zoom }: Pick<Actions, 'move' | 'zoom'>): void {
+  const { over } = plot;
+  const stepsIn = (pixels: number) => plot.posToVal(pixels, 'x') - plot.posToVal(0, 'x');
+  over.addEventListener(
+    'wheel',
+    (event) => {
+      event.preventDefault();
+      if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) return move(stepsIn(event.deltaX));
+      const turn = Math.min(Math.max(event.deltaY, -240), 240);
+      zoom(Math.exp(turn * 0.002), plot.posToVal(event.clientX - over.getBoundingClientRect().left, 'x'));
+    },
+    { passive: false },
+  );
+  let movedFrom: number | undefined;
+  const send = (name: string, event: PointerEvent) => over.dispatchEvent(new MouseEvent(name, event));
+  const isFinger = ({ pointerType }: PointerEvent) => pointerType === 'touch';
+  over.addEventListener('pointerdown', (event) => {
+    if (event.button !== 0) return;
+    if (isFinger(event)) send('mousedown', event);
+    else if (event.shiftKey) movedFrom = event.clientX;
+    else return;
+    over.setPointerCapture(event.pointerId);
+  });
+  over.addEventListener('pointermove', (event) => {
+    if (isFinger(event)) send('mousemove', event);
+    if (movedFrom === undefined) return;
+    move(stepsIn(movedFrom - event.clientX));
+    movedFrom = event.clientX;
+  });
+  over.addEventListener('pointerup', (event) => {
+    movedFrom = undefined;
+    if (isFinger(event)) send('mouseup', event);
+  });
+  over.addEventListener('pointercancel', (event) => {
+    movedFrom = undefined;
+    if (!isFinger(event)) return;
+    // The browser scrolls the page instead: there is no box.
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    send('mouseup', event);
+  });
+}

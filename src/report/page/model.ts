@@ -1,0 +1,120 @@
+// The lines, the tolerance band and the extent of steps for a report and the reader's choices. Drawing is left to chart.ts, the
+// choosing to viewer.ts.
+import { difference, item, type Points, smooth, unpack } from '../points.ts';
+import type { PlottedSeries, ReportData } from '../report-data.ts';
+
+/** Ends of the vertical axis. */
+export interface Range {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The reader's choices. */
+export interface State {
+  series: PlottedSeries;
+  isLog: boolean;
+  isDifference: boolean;
+  baseline: number;
+  smoothing: number;
+  readonly hidden: Set<number>;
+  from: number;
+  to: number;
+  /** Undefined: as the values need. */
+  range: Range | undefined;
+  /** The step of the cursor. */
+  cursor: number | undefined;
+}
+
+/** A curve as it is drawn; `smoothed` lies over `points`. */
+export interface Line {
+  readonly curve: number;
+  readonly points: Points;
+  readonly smoothed?: Points;
+}
+
+/** Names and units of the series, in the order of the keys that choose them. */
+export const seriesLabels: Readonly<Record<PlottedSeries, { readonly short: string; readonly long: string }>> = {
+  train: { short: 'Train', long: 'training loss (nats per token)' },
+  val: { short: 'Validation', long: 'validation loss (nats per token)' },
+  norm: { short: 'Norm', long: 'gradient norm' },
+  lr: { short: 'Learning rate', long: 'learning rate' },
+  tokensPerSecond: { short: 'Throughput', long: 'throughput (tokens per second)' },
+};
+
+export const seriesNames = Object.keys(seriesLabels) as PlottedSeries[];
+
+/** Lines and bands of a report, each computed once. */
+export class Model {
+  readonly #data: ReportData;
+  readonly #cache = new Map<string, Points>();
+
+  constructor(data: ReportData) {
+    this.#data = data;
+  }
+
+  /** A curve's own points. */
+  points(curve: number, series: PlottedSeries): Points {
+    return this.#once(`${series} ${curve}`, () => unpack(this.#data.curves[curve]?.series[series] ?? { values: [] }));
+  }
+
+  /** The visible lines, the last on top. */
+  lines(state: State): Line[] {
+    const { series, isDifference, isLog, baseline, smoothing, hidden } = state;
+    return [...this.#data.curves.keys()]
+      .filter((curve) => !hidden.has(curve) && !(isDifference && curve === baseline))
+      .map((curve) => {
+        const key = `${series} ${curve} ${isDifference ? baseline : ''} ${isDifference && isLog}`;
+        const points = this.#once(key, () => this.#shown(curve, state));
+        if (smoothing === 0) return { curve, points };
+        return { curve, points, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing)) };
+      });
+  }
+
+  #shown(curve: number, { series, isDifference, isLog, baseline }: State): Points {
+    const own = this.points(curve, series);
+    if (!isDifference) return own;
+    const apart = difference(own, this.points(baseline, series));
+    return isLog ? { steps: apart.steps, values: apart.values.map(Math.abs) } : apart;
+  }
+
+  /** The largest difference allowed at each step of the baseline, NaN without a limit; undefined if no limit applies at all. */
+  band({ series, isDifference, baseline }: State): Points | undefined {
+    const limits = this.#data.curves[baseline]?.limits[series] ?? [];
+    if (!isDifference || limits.length === 0) return undefined;
+    return this.#once(`${series} ${baseline} band`, () => {
+      const { steps, values } = this.points(baseline, series);
+      const within = values.map((value, index) => {
+        const step = item(steps, index);
+        const applying = limits.filter(({ from, to }) => step >= from && step <= to);
+        if (applying.length === 0) return Number.NaN;
+        return Math.min(
+          ...applying.map(({ within: flat, relativeAbove }) =>
+            relativeAbove && value > relativeAbove.above ? value * relativeAbove.within : flat,
+          ),
+        );
+      });
+      return { steps, values: within };
+    });
+  }
+
+  /** The first and the last step of all curves. */
+  extent(): { from: number; to: number } {
+    const ends = [...this.#data.curves.keys()].flatMap((curve) =>
+      seriesNames.flatMap((series) => {
+        const { steps } = this.points(curve, series);
+        return steps.length > 0 ? [item(steps, 0), item(steps, steps.length - 1)] : [];
+      }),
+    );
+    return { from: Math.min(...ends, 0), to: Math.max(...ends, 1) };
+  }
+
+  #once(key: string, make: () => Points): Points {
+    const found = this.#cache.get(key);
+    if (found) return found;
+    const made = make();
+    // A slider leaves one line at every place it passes.
+    if (this.#cache.size > 200) this.#cache.clear();
+    this.#cache.set(key, made);
+    return made;
+  }
+}

@@ -1,0 +1,266 @@
+// The plot with its controls and keys: one state, which they and the gestures on the plot change. What a state shows is
+// computed in model.ts and drawn in chart.ts.
+import type { PlottedSeries, ReportData } from '../report-data.ts';
+import { Chart } from './chart.ts';
+import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
+import { Model, type State, seriesLabels, seriesNames } from './model.ts';
+import { announce, fillTooltip, readingsAt } from './tooltip.ts';
+
+/** Shown until there is a report. */
+let data: ReportData = { title: '', curves: [], baseline: -1, lastStep: 0, tables: [], sources: [] };
+let model = new Model(data);
+let whole = model.extent();
+let home = { from: 0, to: 1 };
+/** The values that the key for smoothing goes through. */
+const smoothings = [0, 0.6, 0.9, 0.97];
+
+const state: State = {
+  series: 'train',
+  isLog: false,
+  isDifference: false,
+  baseline: -1,
+  smoothing: 0,
+  hidden: new Set(),
+  ...home,
+  range: undefined,
+  cursor: undefined,
+};
+
+const chart = new Chart(byId('chart'), {
+  hover: (step) => {
+    state.cursor = step;
+    showTooltip();
+  },
+  zoomTo: (from, to, range) => {
+    if (range) state.range = range;
+    look(from, to);
+  },
+  move: (steps) => look(state.from + steps, state.to + steps),
+  zoom,
+  reset,
+});
+
+const isDark = () => document.documentElement.dataset.theme === 'dark';
+const colors = () => data.curves.map(({ light, dark }) => (isDark() ? dark : light));
+
+function change(changes: Partial<State>): void {
+  // A dragged range means nothing for another series, axis or kind of value.
+  const isOther = 'series' in changes || 'isLog' in changes || 'isDifference' in changes || 'baseline' in changes;
+  Object.assign(state, isOther ? { range: undefined } : {}, changes);
+  show();
+}
+
+let isDue = false;
+/** Draws once before the screen's next picture. */
+function show(): void {
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    draw();
+  });
+}
+
+function draw(): void {
+  const band = model.band(state);
+  const { long } = seriesLabels[state.series];
+  const from = data.curves[state.baseline]?.name;
+  const compared = state.isLog ? `|difference| from ${from}: ${long}` : `${long} − ${from}`;
+  const label = `${state.isDifference ? compared : long}${band ? '; shaded: within its limits' : ''}`;
+  chart.show({
+    view: state,
+    lines: model.lines(state),
+    band,
+    isLog: state.isLog,
+    baseline: data.baseline,
+    label,
+    xLabel: data.tokensPerStep ? `step (${data.tokensPerStep.toLocaleString('en-US')} tokens each)` : 'step',
+    looks: data.curves.map(({ dash }, curve) => ({ color: colors()[curve]!, dash })),
+    isDark: isDark(),
+  });
+  const steps = `steps ${Math.round(state.from)} to ${Math.round(state.to)}`;
+  byId('chart').setAttribute('aria-label', `${label}, ${state.isLog ? 'logarithmic, ' : ''}${steps}`);
+  showControls();
+  showTooltip();
+}
+
+function showControls(): void {
+  const press = (element: Element, isPressed: boolean) => element.setAttribute('aria-pressed', String(isPressed));
+  for (const button of byId('series').children as HTMLCollectionOf<HTMLElement>) {
+    press(button, button.dataset.series === state.series);
+    button.hidden = !hasSeries(button.dataset.series as PlottedSeries);
+  }
+  press(byId('log'), state.isLog);
+  press(byId('difference'), state.isDifference);
+  byId('baseline-label').hidden = !state.isDifference;
+  byId<HTMLSelectElement>('baseline').value = String(state.baseline);
+  byId<HTMLInputElement>('smoothing').value = String(state.smoothing);
+  byId('smoothing-value').textContent = String(state.smoothing);
+  for (const [curve, button] of [...byId('legend').children].entries()) {
+    press(button, !state.hidden.has(curve));
+    button.querySelector('line')?.setAttribute('stroke', colors()[curve]!);
+  }
+  byId('theme').textContent = isDark() ? 'Light' : 'Dark';
+}
+
+function showTooltip(): void {
+  const tooltip = byId('tooltip');
+  const { cursor, from, to } = state;
+  const readings = readingsAt(model, data, state);
+  tooltip.hidden = cursor === undefined || cursor < from || cursor > to || readings.length === 0 || chart.isDragging;
+  if (tooltip.hidden || cursor === undefined) return;
+  fillTooltip(tooltip, { step: cursor, tokens: data.tokensPerStep, readings, colors: colors() });
+  const { x, right, top } = chart.placeOf(cursor);
+  const hasRoom = right - x - 14 > tooltip.offsetWidth;
+  const left = hasRoom ? x + 14 : Math.max(4, x - 14 - tooltip.offsetWidth);
+  tooltip.style.transform = `translate(${left}px, ${top + 8}px)`;
+}
+
+/** Shows steps `from` to `to`, limited to those that exist. */
+function look(from: number, to: number): void {
+  const least = Math.min(2, whole.to - whole.from);
+  const length = Math.min(Math.max(to - from, least), whole.to - whole.from);
+  const start = Math.min(Math.max((from + to) / 2 - length / 2, whole.from), whole.to - length);
+  change({ from: start, to: start + length });
+}
+
+/** @param factor under 1: nearer @param around a step that stays in place */
+function zoom(factor: number, around = state.cursor ?? (state.from + state.to) / 2): void {
+  const center = Math.min(Math.max(around, state.from), state.to);
+  look(center - (center - state.from) * factor, center + (state.to - center) * factor);
+}
+
+function reset(): void {
+  change({ ...home, range: undefined });
+}
+
+/** Puts the cursor on a step, and moves the view if the step is outside it. */
+function moveCursor(step: number): void {
+  const length = state.to - state.from;
+  state.cursor = step;
+  if (step < state.from) look(step, step + length);
+  else if (step > state.to) look(step - length, step);
+  else chart.showCursor(step);
+  showTooltip();
+  byId('announcement').textContent = announce(step, readingsAt(model, data, state));
+}
+
+/** To the next value, or a tenth of the view further. */
+function stepCursor(direction: 1 | -1, isFar: boolean): void {
+  const { cursor, from, to } = state;
+  const middle = (from + to) / 2;
+  if (cursor === undefined) moveCursor(chart.stepNear(middle) ?? middle);
+  else if (isFar) moveCursor(chart.stepNear(cursor + (direction * (to - from)) / 10) ?? cursor);
+  else moveCursor(chart.stepNear(cursor, direction) ?? cursor);
+}
+
+const hasSeries = (series: PlottedSeries) =>
+  data.curves.length === 0 || data.curves.some((curve) => curve.series[series]);
+
+function choose(series: PlottedSeries): void {
+  if (hasSeries(series)) change({ series });
+}
+
+function toggleDifference(): void {
+  if (state.baseline >= 0) change({ isDifference: !state.isDifference });
+}
+
+const system = matchMedia('(prefers-color-scheme: dark)');
+
+/** Dark or light as the system is, until the reader chooses. */
+function followSystem(): void {
+  document.documentElement.dataset.theme = system.matches ? 'dark' : 'light';
+  show();
+}
+
+function toggleTheme(): void {
+  system.removeEventListener('change', followSystem);
+  document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
+  show();
+}
+
+const toggleLog = () => change({ isLog: !state.isLog });
+const zoomIn = () => zoom(0.5);
+const zoomOut = () => zoom(2);
+
+const keys: Readonly<Record<string, () => void>> = {
+  '+': zoomIn,
+  '=': zoomIn,
+  '-': zoomOut,
+  0: reset,
+  l: toggleLog,
+  d: toggleDifference,
+  s: () => change({ smoothing: smoothings.find((one) => one > state.smoothing + 1e-9) ?? 0 }),
+  t: toggleTheme,
+  ...Object.fromEntries(seriesNames.map((series, index) => [index + 1, () => choose(series)])),
+};
+
+/** Keys of the plot itself. */
+const cursorKeys: Readonly<Record<string, (isFar: boolean) => void>> = {
+  ArrowLeft: (isFar) => stepCursor(-1, isFar),
+  ArrowRight: (isFar) => stepCursor(1, isFar),
+  Home: () => moveCursor(chart.stepNear(state.from) ?? state.from),
+  End: () => moveCursor(chart.stepNear(state.to) ?? state.to),
+  Escape: () => change({ cursor: undefined }),
+};
+
+function listen(): void {
+  const hasModifier = ({ ctrlKey, metaKey, altKey }: KeyboardEvent) => ctrlKey || metaKey || altKey;
+  byId('chart').addEventListener('keydown', (event) => {
+    const action = cursorKeys[event.key];
+    if (!action || hasModifier(event)) return;
+    event.preventDefault();
+    action(event.shiftKey);
+  });
+  document.addEventListener('keydown', (event) => {
+    const action = keys[event.key];
+    const isTyping = event.target instanceof HTMLElement && event.target.closest('select, input');
+    if (!action || isTyping || hasModifier(event)) return;
+    event.preventDefault();
+    action();
+  });
+  const clicks = { log: toggleLog, difference: toggleDifference, theme: toggleTheme };
+  const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset };
+  for (const [id, action] of Object.entries({ ...clicks, ...zooms })) byId(id).addEventListener('click', action);
+  const baseline = byId<HTMLSelectElement>('baseline');
+  baseline.addEventListener('change', () => change({ baseline: Number(baseline.value) }));
+  const smoothing = byId<HTMLInputElement>('smoothing');
+  smoothing.addEventListener('input', () => change({ smoothing: Number(smoothing.value) }));
+  new ResizeObserver(show).observe(byId('chart'));
+}
+
+/** Shows another report. */
+export function showReport(next: ReportData): void {
+  const isFirst = data.curves.length === 0;
+  showPoints(next);
+  if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
+  byId('baseline').replaceChildren(...baselineOptions(data.curves));
+  byId<HTMLButtonElement>('difference').disabled = state.baseline < 0;
+  const toggle = (curve: number) => {
+    if (!state.hidden.delete(curve)) state.hidden.add(curve);
+    show();
+  };
+  byId('legend').replaceChildren(...legendButtons(data, toggle));
+  byId('tables').replaceChildren(...data.tables.map(tableSection));
+  byId('sources').replaceChildren(...sourceRows(data.sources));
+}
+
+/** Shows other points of the same curves. A view of the whole run stays one. */
+export function showPoints(next: ReportData): void {
+  const isWhole = state.from === home.from && state.to === home.to;
+  data = next;
+  model = new Model(data);
+  whole = model.extent();
+  home = { from: 0, to: Math.max(1, data.lastStep) };
+  if (isWhole) Object.assign(state, home);
+  show();
+}
+
+/** Starts the plot and its controls. */
+export function startViewer(): void {
+  system.addEventListener('change', followSystem);
+  followSystem();
+  byId('series').replaceChildren(...seriesButtons(choose));
+  draw();
+  listen();
+}

@@ -1,0 +1,118 @@
+// Operations on a curve's points before they are drawn: unpacking, differences, smoothing, thinning to columns, the nearest
+// point. The figures in files, the terminal and the page use them, so nothing here needs Node or a DOM.
+
+/** A curve: steps rising, one value for each; a value that is not finite interrupts its line. */
+export interface Points {
+  readonly steps: Float64Array;
+  readonly values: Float64Array;
+}
+
+/** A curve in a report's JSON: evenly spaced steps by the first and their distance; values that JSON lacks as text. */
+export interface PackedPoints {
+  readonly first?: number;
+  readonly every?: number;
+  readonly steps?: readonly number[];
+  readonly values: readonly (number | string)[];
+}
+
+/** The number at a place that exists. */
+export const item = (numbers: Float64Array, place: number): number => numbers[place] ?? Number.NaN;
+
+export function unpack({ first = 0, every = 1, steps, values }: PackedPoints): Points {
+  return {
+    steps: steps ? Float64Array.from(steps) : Float64Array.from(values, (_, index) => first + index * every),
+    values: Float64Array.from(values, Number),
+  };
+}
+
+/** Place of the first step that is not before `step`; the number of steps if there is none. */
+export function firstFrom(steps: Float64Array, step: number): number {
+  let low = 0;
+  let high = steps.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (item(steps, middle) < step) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Place of the step nearest to `step`; -1 if there are none. */
+export function nearest(steps: Float64Array, step: number): number {
+  const after = firstFrom(steps, step);
+  if (after === 0) return steps.length > 0 ? 0 : -1;
+  const before = step - item(steps, after - 1);
+  return after < steps.length && item(steps, after) - step < before ? after : after - 1;
+}
+
+/** Value minus the baseline's, at the steps that both have. */
+export function difference(points: Points, baseline: Points): Points {
+  const steps = [];
+  const values = [];
+  for (let at = 0, other = 0; at < points.steps.length && other < baseline.steps.length; ) {
+    const ahead = item(points.steps, at) - item(baseline.steps, other);
+    if (ahead === 0) {
+      steps.push(item(points.steps, at));
+      values.push(item(points.values, at) - item(baseline.values, other));
+    }
+    if (ahead <= 0) at += 1;
+    if (ahead >= 0) other += 1;
+  }
+  return { steps: Float64Array.from(steps), values: Float64Array.from(values) };
+}
+
+/**
+ * The exponential moving average of a curve, with Adam's bias correction at its start. Values that are not finite stay and
+ * do not enter the average.
+ * @param weight of the past; 0 leaves the curve unchanged
+ */
+export function smooth({ steps, values }: Points, weight: number): Points {
+  let sum = 0;
+  let share = 0;
+  const smoothed = values.map((value) => {
+    if (!Number.isFinite(value)) return value;
+    sum = weight * sum + (1 - weight) * value;
+    share = weight * share + (1 - weight);
+    return sum / share;
+  });
+  return { steps, values: smoothed };
+}
+
+/**
+ * The part of a curve between two steps, with one point beyond each end, in at most four points per column: first, least,
+ * largest and last, so that no spike is lost.
+ */
+export function thin({ steps, values }: Points, from: number, to: number, columns: number): Points {
+  const start = Math.max(0, firstFrom(steps, from) - 1);
+  const end = Math.min(steps.length, firstFrom(steps, to) + 1);
+  if (end - start <= 4 * columns) return { steps: steps.subarray(start, end), values: values.subarray(start, end) };
+  const width = (to - from) / columns;
+  const columnOf = (place: number) => Math.floor((item(steps, place) - from) / width);
+  const kept: number[] = [];
+  for (let at = start; at < end; ) {
+    const column = columnOf(at);
+    let [least, largest, gap, next] = [-1, -1, -1, at];
+    for (; next < end && columnOf(next) === column; next += 1) {
+      const value = item(values, next);
+      if (!Number.isFinite(value)) gap = next;
+      else if (least < 0) [least, largest] = [next, next];
+      else if (value < item(values, least)) least = next;
+      else if (value > item(values, largest)) largest = next;
+    }
+    const places = new Set([at, least, largest, gap, next - 1].filter((place) => place >= 0));
+    kept.push(...[...places].sort((a, b) => a - b));
+    at = next;
+  }
+  return {
+    steps: Float64Array.from(kept, (place) => item(steps, place)),
+    values: Float64Array.from(kept, (place) => item(values, place)),
+  };
+}
+
+/** Place of the point nearest to `step`; none if the curve starts after it or ends before it. */
+export function valueNear(steps: Float64Array, step: number): number | undefined {
+  const place = nearest(steps, step);
+  const after = firstFrom(steps, step);
+  if (place < 0 || (steps[place] !== step && (after === 0 || after === steps.length))) return undefined;
+  return place;
+}
