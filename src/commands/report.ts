@@ -1,4 +1,4 @@
-// `report`: a run as a page to look at: one HTML file, or served while it goes on.
+// `report`: writes a run's report as one HTML file, or serves it as a live page.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -9,12 +9,12 @@ import { strictNumber } from './strict-number.ts';
 const examples = `
 Examples:
   npm run gpt2 -- report runs/d6                     runs/d6/report.html: one file that needs no network
-  npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, for a run that goes on, stopped or is finished
-  npm run gpt2 -- report runs/d6 --serve --port 0    at any port that is free
-  ssh -L ${defaultPort}:localhost:${defaultPort} machine         and the page of a run over there opens here
+  npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, for a run that is training, stopped or finished
+  npm run gpt2 -- report runs/d6 --serve --port 0    at any free port
+  ssh -L ${defaultPort}:localhost:${defaultPort} machine         opens the page of a run on another machine here
 
 The page shows the curves over the reference of the same configuration, how the run ended, throughput, samples and the end
-of the log. It can only be read. train --serve shows the machine's memory and temperature as well.
+of the log. It is read-only. train --serve also shows the machine's memory and temperature.
 `;
 
 interface Flags {
@@ -29,8 +29,8 @@ export function reportCommand(): Command {
   return new Command('report')
     .description('Write or serve the report of a run')
     .argument('<RUN>', 'run folder')
-    .option('--html <FILE>', 'where the report goes (default: report.html in the run folder)')
-    .option('--serve', 'serve the report, live, in place of writing it; Ctrl-C ends that')
+    .option('--html <FILE>', 'file to write (default: report.html in the run folder)')
+    .option('--serve', 'serve the report as a live page instead, until Ctrl-C')
     .option('--port <N>', `with --serve: port (default: ${defaultPort})`, strictNumber('--port', 0, 65535, 'whole'))
     .option(`${serveHost.flag} <${serveHost.argument}>`, `${serveHost.help} (default: ${serveHost.default})`)
     .addHelpText('after', examples)
@@ -42,7 +42,7 @@ async function report(folder: string, { html, serve, port, serveHost }: Flags): 
   if (!serve && port !== undefined) throw new UsageError('--port goes with --serve: give both');
   if (!serve && serveHost !== undefined) throw new UsageError('--serve-host goes with --serve: give both');
   if (serve) {
-    // What is no run is said here, not on a page that waits for ever.
+    // A folder without a run fails here, instead of on a page that waits forever.
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
     const host = serveHost ?? optionTable.serveHost.default;
