@@ -31,7 +31,6 @@ import {
   reportData,
   terminalPlot,
 } from '../index.ts';
-import { suggest } from './completion.ts';
 
 interface Flags {
   readonly reference?: readonly string[];
@@ -73,13 +72,10 @@ export function compareCommand(): Command {
     .description("Lay runs' curves over references, or over each other")
     .argument('<RUN...>', 'run folders')
     .addOption(
-      suggest(
-        new Option(
-          '--reference <NAME|FILE|RUN>',
-          'what to lay them over; may be given more than once (default: the reference with the same configuration)',
-        ).argParser((name: string, before: string[] = []) => [...before, name]),
-        referenceNames,
-      ),
+      new Option(
+        '--reference <NAME|FILE|RUN>',
+        'what to lay them over; may be given more than once (default: the reference with the same configuration)',
+      ).argParser((name: string, before: string[] = []) => [...before, name]),
     )
     .option('--tolerance <X>', 'largest difference at every step of every series', readTolerance)
     .option(

@@ -1,9 +1,8 @@
-// The program: its commands, one file each beside this one, and what they have in common. It is run by cli.ts.
+// The program that cli.ts runs: its commands, one file each in this folder, and their common settings.
 import { Command } from 'commander';
 import { asTyped, isInstalled, programVersion } from '../package-root.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
-import { completionCommand } from './completion.ts';
 import { doctorCommand } from './doctor.ts';
 import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
@@ -32,7 +31,6 @@ export function program(interruption: () => AbortSignal): Command {
     benchCommand(),
     exportCommand(),
     doctorCommand(),
-    completionCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {

@@ -2,14 +2,12 @@
 import { Command, Option } from 'commander';
 import { Gpt2Error, ToldError } from '../errors.ts';
 import {
-  customModel,
   launchRanks,
   type OptionName,
   type OptionRow,
   optionTable,
   placeFromEnvironment,
   planRun,
-  presetNames,
   type RunDescription,
   readOption,
   stopWithLauncher,
@@ -19,7 +17,6 @@ import {
   wantedRanks,
   withOptionsFile,
 } from '../index.ts';
-import { suggest } from './completion.ts';
 import { formatBytes, Progress } from './progress.ts';
 
 const examples = `
@@ -55,7 +52,6 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     const argument = row.alone === undefined ? `<${row.argument}>` : `[${row.argument}]`;
     const option = new Option(row.argument ? `${row.flag} ${argument}` : row.flag, help).preset(row.alone);
     if (Array.isArray(row.read)) option.choices(row.read);
-    if (name === 'model') suggest(option, () => [...presetNames, customModel]);
     command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
   }
   return command.action(async (flags: Record<string, unknown>) => {
