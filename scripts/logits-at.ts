@@ -1,5 +1,5 @@
 // The logits of a position, which training and sampling leave in the device: for checks against other programs.
-import { fromBf16 } from '../src/checkpoint/half-floats.ts';
+import { fromBf16 } from '../src/files/half-floats.ts';
 import type { ActivationSet } from '../src/model/activations.ts';
 import type { Model } from '../src/model/model.ts';
 import { matmulForward } from '../src/ops/ops.generated.ts';

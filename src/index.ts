@@ -4,7 +4,6 @@ export type { BenchReport } from './bench/bench.ts';
 export { type BenchSettings, benchTraining } from './bench/bench-training.ts';
 export { listCheckpoints, newestValidCheckpoint, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadMoments, loadWeights } from './checkpoint/read.ts';
-export { modelPaths } from './checkpoint/stored-model.ts';
 export { refuseOtherVocabulary, resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
@@ -31,7 +30,8 @@ export {
   scoreHellaswag,
 } from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
-export { type ExportOptions, exportFormats, exportModel } from './exchange/export.ts';
+export { type ExportOptions, exportFormats, exportModel } from './formats/export.ts';
+export { modelPaths } from './formats/stored-model.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, type ModelConfig, presetConfig, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';

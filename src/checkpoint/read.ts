@@ -2,14 +2,14 @@
 // written, so a refused file leaves the model as it was. Finding and verifying the checkpoint is directory.ts.
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { fromStored, storedShape } from '../formats/layout.ts';
+import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
+import { quote } from '../formats/safetensors-header.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { type ParameterCopy, parameterTable, realCount } from '../model/parameters.ts';
 import type { FoundCheckpoint } from './directory.ts';
-import { fromStored, storedShape } from './layout.ts';
 import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
-import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
-import { quote } from './safetensors-header.ts';
 import type { Moments } from './write.ts';
 
 /**

@@ -3,16 +3,16 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
+import { openLlmcModel } from '../formats/llmc.ts';
+import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import type { Dataset } from '../shards/find.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
-import { isHuggingFaceModel, openHuggingFaceModel } from './huggingface-model.ts';
-import { openLlmcModel } from './llmc-model.ts';
 import { weightsFile } from './manifest.ts';
 import { checkModel, loadWeights } from './read.ts';
-import { modelPaths, type StoredModel } from './stored-model.ts';
 
 /** Weights that were found and are whole. */
 export interface Weights {

@@ -4,16 +4,16 @@ import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
+import { storedShape, toStored } from '../formats/layout.ts';
+import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
 import { type Parameter, type ParameterCopy, parameterTable } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { checkpointName } from './directory.ts';
-import { storedShape, toStored } from './layout.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
 import { clearLeftovers, putInPlace, syncFolder, unfinishedPath } from './replace.ts';
-import { type WrittenFile, writeSafetensors } from './safetensors.ts';
 
 /** AdamW's state. */
 export interface Moments {

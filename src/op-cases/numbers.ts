@@ -1,4 +1,5 @@
 // Numbers of op cases: drawn from a seed, as a tensor of a dtype holds them, and the errors by which results are judged.
+import { fromBf16, toBf16 } from '../files/half-floats.ts';
 import type { ElementType, Tensor } from '../native/buffer.ts';
 
 export type Numbers = Float32Array | Float64Array | Int32Array;
@@ -32,24 +33,13 @@ export class Random {
 /** The elements of an fp32 or bf16 tensor. */
 export function floats(tensor: Tensor): Float32Array {
   const values = tensor.read();
-  if (values instanceof Float32Array) return values;
-  // bf16 is the upper half of an fp32.
-  return new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
-}
-
-/** Numbers rounded to nearest even bf16, as their 16 bits. */
-export function toBf16(values: ArrayLike<number>): Uint16Array {
-  const bits = new Uint32Array(Float32Array.from(values).buffer);
-  return Uint16Array.from(bits, (word) => {
-    if ((word & 0x7fffffff) > 0x7f800000) return 0x7fc0;
-    return (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
-  });
+  return values instanceof Uint16Array ? fromBf16(values) : Float32Array.from(values);
 }
 
 /** Numbers as a tensor of that type holds them. */
 export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
   if (type !== 'bf16') return Float32Array.from(values);
-  return new Float32Array(Uint32Array.from(toBf16(values), (bits) => bits << 16).buffer);
+  return fromBf16(toBf16(values));
 }
 
 /** Writes numbers into a tensor of any type. */

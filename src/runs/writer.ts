@@ -19,10 +19,10 @@ import {
 } from 'node:fs';
 import { dirname } from 'node:path';
 import { removeCheckpoints } from '../checkpoint/prune.ts';
-import { readStored } from '../checkpoint/stored-file.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { openRegularFile } from '../files/regular-file.ts';
+import { readStored } from '../formats/stored-file.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {

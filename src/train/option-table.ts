@@ -1,6 +1,6 @@
 // THE table of training options: flag, meaning, default, range. The command line, --help, config files and the run's
 // configuration all come from it; options.ts reads values by it.
-import { modelPaths } from '../checkpoint/stored-model.ts';
+import { modelPaths } from '../formats/stored-model.ts';
 import { recomputeNames } from '../model/activations.ts';
 import { customModel, presetNames } from '../model/config.ts';
 import { scheduleNames } from './schedule.ts';

@@ -2,9 +2,9 @@
 // --batch auto the batch. Nothing of it takes device memory; run.ts does, and plan.ts says how much it would be.
 import { existsSync } from 'node:fs';
 import { type FoundCheckpoint, newestManifest } from '../checkpoint/directory.ts';
-import { modelPaths } from '../checkpoint/stored-model.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { modelPaths } from '../formats/stored-model.ts';
 import { checkConfig, customModel, type ModelConfig, presetConfig, presetNames } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { selectDevice, selectKind } from '../native/select-device.ts';

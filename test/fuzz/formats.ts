@@ -11,9 +11,6 @@ import {
   tokensFile,
 } from '../../src/checkpoint/capture.ts';
 import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import { openHuggingFaceModel } from '../../src/checkpoint/huggingface-model.ts';
-import { storedShape } from '../../src/checkpoint/layout.ts';
-import { openLlmcModel } from '../../src/checkpoint/llmc-model.ts';
 import {
   checkpointVersion,
   type Manifest,
@@ -21,10 +18,13 @@ import {
   optimizerFile,
   weightsFile,
 } from '../../src/checkpoint/manifest.ts';
-import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { compareSeries } from '../../src/compare/compare.ts';
 import { mismatches, type Reference, readReference } from '../../src/compare/reference.ts';
 import { checkedJson } from '../../src/files/checked-json.ts';
+import { openHuggingFaceModel } from '../../src/formats/huggingface.ts';
+import { storedShape } from '../../src/formats/layout.ts';
+import { openLlmcModel } from '../../src/formats/llmc.ts';
+import { openSafetensors, writeSafetensors } from '../../src/formats/safetensors.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { logPath } from '../../src/runs/paths.ts';

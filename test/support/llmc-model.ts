@@ -1,7 +1,8 @@
 // Writes llm.c's model file for tests, from values by our names. The program itself only reads it.
-import { llmcHeaderBytes, llmcMagic, llmcTensors, llmcVersions } from '../../src/checkpoint/llmc-model.ts';
+
+import { toBf16 } from '../../src/files/half-floats.ts';
+import { llmcHeaderBytes, llmcMagic, llmcTensors, llmcVersions } from '../../src/formats/llmc.ts';
 import { type ModelConfig, paddedVocabularySize } from '../../src/model/config.ts';
-import { toBf16 } from '../../src/op-cases/numbers.ts';
 
 /** The bytes of a file. `read` gives a parameter's values by its name in our table, wte's with its padding rows. */
 export function llmcModelFile(

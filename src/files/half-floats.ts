@@ -1,8 +1,21 @@
-// Numbers of 16 bits as fp32, which holds every one of them exactly.
+// Converts numbers of 16 bits to fp32, which holds each of them exactly, and fp32 to bf16.
 
 /** bf16 is the upper half of an fp32. */
 export const fromBf16 = (values: Uint16Array): Float32Array =>
   new Float32Array(Uint32Array.from(values, (bits) => bits << 16).buffer);
+
+/** fp32 rounded to the nearest even bf16. A NaN stays a NaN: rounding up its fraction could make it infinite. */
+export function toBf16(values: ArrayLike<number>): Uint16Array {
+  const numbers = values instanceof Float32Array ? values : Float32Array.from(values);
+  const bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
+  const rounded = new Uint16Array(bits.length);
+  for (let index = 0; index < bits.length; index++) {
+    const word = bits[index]!;
+    const isNotANumber = (word & 0x7fffffff) > 0x7f800000;
+    rounded[index] = isNotANumber ? (word >>> 16) | 0x40 : (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
+  }
+  return rounded;
+}
 
 /** Each of the 65,536 fp16 numbers. */
 let halves: Float32Array | undefined;

@@ -3,18 +3,18 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { openLlmcModel } from '../../src/checkpoint/llmc-model.ts';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
+import { openLlmcModel } from '../../src/formats/llmc.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/op-cases/numbers.ts';
+import { emptyModel, manifestFields, temporaryFolders, trainedModel } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
-import { emptyModel, manifestFields, temporaryFolders, trainedModel } from './trained-model.ts';
 
 const newFolder = temporaryFolders();
 

@@ -1,11 +1,14 @@
-// llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16, those of all layers
-// that do the same in one tensor. It is checked and read here; what else a path can stand for is in weights.ts.
+// Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16, each kind of
+// all layers in one tensor. Its vocabulary is padded as ours, so padding rows are part of the file.
 import { closeSync, fstatSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
-import { checkConfig, type ModelConfig } from '../model/config.ts';
+import { fromBf16 } from '../files/half-floats.ts';
+import { checkConfig, type ModelConfig, paddedVocabularySize } from '../model/config.ts';
 import { parameterCount, realCount } from '../model/parameters.ts';
-import { fromBf16 } from './half-floats.ts';
+import { writeDurably } from '../shards/shard.ts';
+import { encodeWeights, type OpenWeights, openWeights, type WeightType } from './checkpoint-weights.ts';
 import { openStoredFile, readStored } from './stored-file.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
 
@@ -144,4 +147,25 @@ function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[
     return end > size;
   });
   return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
+}
+
+/** Writes a checkpoint's weights as llm.c reads them. @throws Gpt2Error if it cannot be read, or the file not written */
+export function writeLlmc(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
+  using weights = openWeights(checkpoint);
+  writeDurably(path, partsOf(weights, type));
+}
+
+function* partsOf({ config, parameters, read }: OpenWeights, type: WeightType): Generator<Uint8Array> {
+  const { context, vocabularySize, layers, heads, channels } = config;
+  const padded = paddedVocabularySize(config);
+  const header = new Int32Array(llmcHeaderBytes / 4);
+  header.set([llmcMagic, llmcVersions[type], context, vocabularySize, layers, heads, channels, padded]);
+  yield new Uint8Array(header.buffer);
+  for (const { name } of llmcTensors(config, padded)) {
+    for (const parameter of parameters.filter((each) => each.name.split('.').at(-1) === name)) {
+      yield encodeWeights(read(parameter), type);
+      const padding = (parameter.shape[0]! - parameter.rows) * (parameter.shape[1] ?? 1);
+      if (padding > 0) yield encodeWeights(new Float32Array(padding), type);
+    }
+  }
 }

@@ -4,9 +4,9 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
+import { fromBf16, fromFp16 } from '../files/half-floats.ts';
 import { largestTransfer } from '../files/read.ts';
 import { elementCount } from '../native/buffer.ts';
-import { fromBf16, fromFp16 } from './half-floats.ts';
 import {
   elementBytes,
   floatBytes,

@@ -4,9 +4,9 @@ import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { openSafetensors, writeSafetensors } from '../../src/checkpoint/safetensors.ts';
 import { Gpt2Error } from '../../src/errors.ts';
-import { temporaryFolders } from './trained-model.ts';
+import { openSafetensors, writeSafetensors } from '../../src/formats/safetensors.ts';
+import { temporaryFolders } from '../checkpoint/trained-model.ts';
 
 const newFolder = temporaryFolders();
 

@@ -22,7 +22,7 @@ export function isFreeForFolder(path: string, ourNames: readonly string[]): bool
 export function writeFolder(path: string, write: (folder: string) => void): void {
   const isThere = existsSync(path);
   const staged = isThere ? stagedInside(path) : path;
-  clearLeftovers(staged);
+  clearInterruptedExports(staged);
   const temporary = temporaryPath(staged);
   try {
     mkdirSync(temporary);
@@ -42,7 +42,7 @@ export function writeFolder(path: string, write: (folder: string) => void): void
 }
 
 /** Removes what killed exports to `path` left beside it. */
-export function clearLeftovers(path: string): void {
+export function clearInterruptedExports(path: string): void {
   for (const left of leftovers(path)) {
     try {
       rmSync(left, { recursive: true, force: true });

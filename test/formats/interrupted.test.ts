@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
-import { type ExportFormat, exportModel } from '../../src/exchange/export.ts';
+import { type ExportFormat, exportModel } from '../../src/formats/export.ts';
 import { Device } from '../../src/native/device.ts';
 import { manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';

@@ -1,16 +1,19 @@
-// A GPT-2 as transformers keeps it: a folder with config.json and model.safetensors in fp32, fp16 or bf16, the tensors under the
-// names of openai-community/gpt2, with "transformer." before them or not. It is read, and a model that ours would not compute
-// alike is refused; src/exchange/huggingface.ts writes such folders.
-import { existsSync, statSync } from 'node:fs';
+// Reads and writes a GPT-2 as transformers stores it: a folder with config.json and model.safetensors, the tensors under the names
+// of openai-community/gpt2, optionally with the prefix "transformer.". It reads fp32, fp16 and bf16, and rejects a model that this
+// program would compute differently; it writes the checkpoint's fp32 weights, and GPT-2's tokenizer if the vocabulary is GPT-2's.
+import { copyFileSync, existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
+import type { FoundCheckpoint } from '../checkpoint/directory.ts';
+import { manifestFile, weightsFile } from '../checkpoint/manifest.ts';
+import { syncFolder as sync } from '../checkpoint/replace.ts';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
-import { checkConfig, type ModelConfig } from '../model/config.ts';
+import { checkConfig, gpt2VocabularySize, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
-import { gpt2Tokens } from '../tokenizer/gpt2-files.ts';
+import { gpt2TokenizerFiles, gpt2Tokens } from '../tokenizer/gpt2-files.ts';
+import { endOfText } from '../tokenizer/tokenizer.ts';
 import { fromStored, storedShape } from './layout.ts';
-import { manifestFile, weightsFile } from './manifest.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
 import type { StoredModel } from './stored-model.ts';
@@ -152,4 +155,95 @@ function checkTensors(
   }
   const besides = [...names.keys()].find((name) => !wanted.has(name));
   if (besides !== undefined) refuse(`${weightsFile} has ${quote(besides)} besides, which GPT-2 has not`);
+}
+
+const tokenizerFiles = [
+  'vocab.json',
+  'merges.txt',
+  'special_tokens_map.json',
+  'tokenizer_config.json',
+  'tokenizer.json',
+] as const;
+/** Every file that an exported folder may hold. */
+export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
+
+/** Writes into a temporary folder, renamed later. @throws the error of the file system if it cannot be written */
+export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {
+  const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
+    writeFileSync(join(folder, name), text, { flush: true });
+  const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
+    write(name, `${JSON.stringify(value, null, 2)}\n`);
+  const hasText = manifest.model.vocabularySize === gpt2VocabularySize;
+  const ends = hasText ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
+  json('config.json', configOf(manifest.model, ends));
+  json('generation_config.json', { _from_model_config: true, ...ends });
+  if (hasText) {
+    const { tokens, merges } = gpt2TokenizerFiles();
+    const vocabulary = Object.fromEntries(tokens.map((token, id) => [token, id]));
+    const special = tokens[endOfText]!;
+    write('vocab.json', JSON.stringify(vocabulary));
+    write('merges.txt', `#version: 0.2\n${merges.join('\n')}\n`);
+    json('special_tokens_map.json', { bos_token: special, eos_token: special, unk_token: special });
+    json('tokenizer_config.json', {
+      add_prefix_space: false,
+      model_max_length: manifest.model.context,
+      tokenizer_class: 'GPT2Tokenizer',
+      ...{ bos_token: special, eos_token: special, unk_token: special },
+    });
+    write('tokenizer.json', JSON.stringify(fastTokenizer(vocabulary, merges, special)));
+  }
+  const weights = join(folder, weightsFile);
+  copyFileSync(join(path, weightsFile), weights);
+  sync(weights);
+}
+
+function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, ends: object): object {
+  return {
+    architectures: ['GPT2LMHeadModel'],
+    model_type: 'gpt2',
+    activation_function: 'gelu_new',
+    n_layer: layers,
+    n_embd: channels,
+    n_head: heads,
+    n_positions: context,
+    n_ctx: context,
+    n_inner: null,
+    vocab_size: vocabularySize,
+    layer_norm_epsilon: 1e-5,
+    initializer_range: 0.02,
+    attn_pdrop: 0,
+    embd_pdrop: 0,
+    resid_pdrop: 0,
+    scale_attn_weights: true,
+    tie_word_embeddings: true,
+    torch_dtype: 'float32',
+    use_cache: true,
+    ...ends,
+  };
+}
+
+/** The tokenizers library's own file. */
+function fastTokenizer(vocab: object, merges: readonly string[], special: string): object {
+  const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
+  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    added_tokens: [{ id: endOfText, content: special, ...flags }],
+    normalizer: null,
+    pre_tokenizer: byteLevel,
+    post_processor: { ...byteLevel, trim_offsets: false },
+    decoder: byteLevel,
+    model: {
+      type: 'BPE',
+      dropout: null,
+      unk_token: null,
+      continuing_subword_prefix: '',
+      end_of_word_suffix: '',
+      fuse_unk: false,
+      vocab,
+      merges,
+    },
+  };
 }

@@ -6,7 +6,7 @@ import { type Parameter, parameterCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
-import { encodeWeights, openWeights, type WeightType } from './weights.ts';
+import { encodeWeights, openWeights, type WeightType } from './checkpoint-weights.ts';
 
 const alignment = 32;
 const tensorTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 30 };

@@ -2,11 +2,12 @@
 // Hugging Face stores them ([in, out]), in fp32 or rounded to bf16.
 import { join } from 'node:path';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
-import { storedShape, toStored } from '../checkpoint/layout.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
-import { openSafetensors } from '../checkpoint/safetensors.ts';
+import { toBf16 } from '../files/half-floats.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
+import { storedShape, toStored } from './layout.ts';
+import { openSafetensors } from './safetensors.ts';
 
 export type WeightType = 'fp32' | 'bf16';
 
@@ -37,13 +38,5 @@ export function openWeights({ path, manifest }: FoundCheckpoint): OpenWeights {
 /** Little-endian bytes of values, rounded to the nearest even where they lose bits. */
 export function encodeWeights(values: Float32Array, type: WeightType): Uint8Array {
   if (type === 'fp32') return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-  const bits = new Uint32Array(values.buffer, values.byteOffset, values.length);
-  const rounded = new Uint16Array(values.length);
-  for (let i = 0; i < bits.length; i++) {
-    const value = bits[i]!;
-    // A NaN stays one: rounding up its fraction could make it infinite.
-    const notANumber = (value & 0x7fffffff) > 0x7f800000;
-    rounded[i] = notANumber ? (value >>> 16) | 0x40 : (value + 0x7fff + ((value >>> 16) & 1)) >>> 16;
-  }
-  return new Uint8Array(rounded.buffer);
+  return new Uint8Array(toBf16(values).buffer);
 }

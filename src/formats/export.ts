@@ -2,13 +2,12 @@
 import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { resolveCheckpoint } from '../checkpoint/directory.ts';
-import { isHuggingFaceModel } from '../checkpoint/huggingface-model.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import type { WeightType } from './checkpoint-weights.ts';
+import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
 import { writeGguf } from './gguf.ts';
-import { huggingFaceFiles, writeHuggingFace } from './huggingface.ts';
+import { huggingFaceFiles, isHuggingFaceModel, writeHuggingFace } from './huggingface.ts';
 import { writeLlmc } from './llmc.ts';
-import { clearLeftovers, isFreeForFolder, writeFolder } from './place.ts';
-import type { WeightType } from './weights.ts';
 
 export const exportFormats = {
   hf: 'a folder for transformers: model.safetensors, config.json, tokenizer files',
@@ -50,7 +49,7 @@ export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOption
     accessSync(folder, constants.W_OK);
     if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, checkpoint));
     else {
-      clearLeftovers(path);
+      clearInterruptedExports(path);
       if (format === 'llmc') writeLlmc(out, checkpoint, dtype);
       else writeGguf(out, checkpoint, dtype);
     }
