@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { openLoader } from '../batches/loader.ts';
 import { UsageError } from '../errors.ts';
-import { toolsName } from '../live/machine.ts';
+import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { findShards } from '../shards/find.ts';

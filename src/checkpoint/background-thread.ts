@@ -2,7 +2,7 @@
 import { parentPort } from 'node:worker_threads';
 import { arenaLayout, realCount } from '../model/parameters.ts';
 import { bytesOf } from '../native/buffer.ts';
-import { viewMemory } from '../native/library.ts';
+import { viewMemory } from '../native/koffi.ts';
 import type { WriteRequest } from './background.ts';
 import { type State, saveState } from './write.ts';
 

@@ -2,7 +2,7 @@
 import { type Check, failed } from './check.ts';
 import { checkChoice, checkGpus, checkLibrary, isBuilt, openableDtypes } from './devices.ts';
 import { checkKernels } from './kernels.ts';
-import { checkFolder, checkNode, checkSystem, checkTools } from './machine.ts';
+import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
 /** @param tell is told each check as it is done */
 export async function examine(tell: (check: Check) => void = () => {}): Promise<Check[]> {

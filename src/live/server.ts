@@ -8,7 +8,7 @@ import { aboutRun } from './about.ts';
 import { EventStream } from './event-stream.ts';
 import { type Refusal, refusalOf } from './guard.ts';
 import { LogTail } from './log-tail.ts';
-import { watchMachine } from './machine.ts';
+import { watchMachine } from './machine-load.ts';
 
 /** The run that the page shows. */
 export interface Followed {

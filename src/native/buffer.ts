@@ -3,7 +3,7 @@
 import { Gpt2Error, ShapeError } from '../errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
-import { viewMemory } from './library.ts';
+import { viewMemory } from './koffi.ts';
 
 export type ElementType = 'fp32' | 'bf16' | 'int32';
 

@@ -1,6 +1,6 @@
 // The text of the tiles that show a run's last figures, on the report and on the live page; page/figures.ts puts them into
 // the document.
-import type { MachineReading } from '../live/machine.ts';
+import type { MachineReading } from '../live/machine-load.ts';
 import type { LoggedRun } from './logged-run.ts';
 import { duration, formatStep, formatValue } from './numbers.ts';
 import type { Measures } from './run-figures.ts';

@@ -3,7 +3,7 @@
 import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { openRegularFile } from '../files/regular-file.ts';
-import { lockFile } from '../native/library.ts';
+import { lockFile } from '../native/file-lock.ts';
 import { logPath } from './paths.ts';
 
 export const busy = (run: string): Gpt2Error =>

@@ -6,7 +6,7 @@ import { allocateShared, Communicator, communicatorId } from '../native/communic
 import type { Device } from '../native/device.ts';
 import { allGather, allReduce, groupCollectives, joinCollectives, reduceScatter } from '../ops/collectives.ts';
 import { endLater } from '../ranks/last-resort.ts';
-import { machineName } from '../ranks/machine.ts';
+import { machineName } from '../ranks/machine-name.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 
 const testMilliseconds = 30_000;

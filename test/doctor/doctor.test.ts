@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Check } from '../../src/doctor/check.ts';
 import { checkKernels } from '../../src/doctor/kernels.ts';
-import { checkFolder, checkNode, checkTools } from '../../src/doctor/machine.ts';
+import { checkFolder, checkNode, checkTools } from '../../src/doctor/system.ts';
 import { abiVersion } from '../../src/native/bindings.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';

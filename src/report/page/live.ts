@@ -1,6 +1,6 @@
 // The script of the live page: takes the server's events, updates the plot and the figures, and reconnects by itself.
 import type { About } from '../../live/about.ts';
-import type { MachineReading } from '../../live/machine.ts';
+import type { MachineReading } from '../../live/machine-load.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
 import type { ReportData } from '../report-data.ts';
 import { tilesOf } from '../tiles.ts';

@@ -1,4 +1,4 @@
-// Which machine a process is on.
+// Names the machine that a process runs on.
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
