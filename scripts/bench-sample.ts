@@ -26,7 +26,7 @@ import {
   matmulResidualForward,
   sample,
 } from '../src/ops/ops.generated.ts';
-import { readOption } from '../src/train/options.ts';
+import { readOption } from '../src/options/read.ts';
 
 const { values: flags } = parseArgs({
   options: {

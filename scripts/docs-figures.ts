@@ -7,9 +7,11 @@
 //   families          a step by kernel family, with links to the pages
 //   sizes             the step at every size that was measured
 //   speed, cpu-speed, prepro   what README has of them
+//   options, start-options   the options table (docs-options.ts)
 //   generation-ops    a token's ops, by model; generation   how fast texts are made, by models
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { recordedOptions, startOptions } from './docs-options.ts';
 
 const root = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -395,6 +397,8 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   prepro: preproSpeed,
   'generation-ops': generationOps,
   generation,
+  options: recordedOptions,
+  'start-options': startOptions,
 };
 
 /** A page with its figures as benchmarks/ has them now. @throws Error for a region that asks for what is not there */

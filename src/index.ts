@@ -9,7 +9,14 @@ export { weightsHash } from './checkpoint/weights-hash.ts';
 export { writeCheckpoint } from './checkpoint/write.ts';
 export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
 export { describeMismatches, type NamedRun, type Pair, type Pairing, pairRuns } from './compare/pairs.ts';
-export { matchingReference, mismatches, type Reference, readReference, referenceNames } from './compare/reference.ts';
+export {
+  matchingReference,
+  mismatches,
+  nearestReference,
+  type Reference,
+  readReference,
+  referenceNames,
+} from './compare/reference.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
 export { type PreparedQuestions, prepareHellaswag } from './datasets/hellaswag.ts';
 export { type Inspection, inspectShard } from './datasets/inspect.ts';
@@ -42,6 +49,18 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export { Device, type DeviceOptions, type Dtype } from './native/device.ts';
 export { selectDevice, selectKind } from './native/select-device.ts';
+export { type NumberRange, readNumber } from './options/number.ts';
+export { readOption, readValue, withOptionsFile } from './options/read.ts';
+export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
+export { defaultPort } from './options/start-rows.ts';
+export {
+  type Configuration,
+  type OptionName,
+  optionNames,
+  optionRows,
+  optionTable,
+  type TrainOptions,
+} from './options/table.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { type Place, placeFromEnvironment, threadsOf } from './ranks/place.ts';
@@ -63,7 +82,7 @@ export { endOfRun, type RunEnd } from './report/run-figures.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { type RunRecord, readRun, type Series } from './runs/reader.ts';
-export type { Configuration, RunEvent } from './runs/schema.ts';
+export type { RunEvent } from './runs/schema.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';
 export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
 export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
@@ -77,14 +96,12 @@ export {
   tokenizerNames,
   tokenizerOf,
 } from './tokenizer/tokenizer.ts';
-export { defaultPort, type OptionName, type OptionRow, optionTable, type TrainOptions } from './train/option-table.ts';
-export { readOption } from './train/options.ts';
 export { planRun, type TrainingPlan } from './train/plan.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';
 export type { RunDescription } from './train/run.ts';
 export { learningRateAt } from './train/schedule.ts';
 export { StoppedError, type TrainHooks, type TrainResult } from './train/session.ts';
-export { wantedRanks, withOptionsFile } from './train/settle.ts';
+export { wantedRanks } from './train/settle.ts';
 export { train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 export { Trainer } from './train/trainer.ts';

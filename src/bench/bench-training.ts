@@ -5,9 +5,10 @@ import { UsageError } from '../errors.ts';
 import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { selectDevice } from '../native/select-device.ts';
+import { checkOptions } from '../options/check.ts';
+import { factsOf, settleStep, withDefaults } from '../options/defaults.ts';
+import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
-import type { TrainOptions } from '../train/option-table.ts';
-import { checkOptions } from '../train/options.ts';
 import { type BenchReport, bench } from './bench.ts';
 
 export interface BenchSettings {
@@ -22,8 +23,8 @@ export interface BenchSettings {
 }
 
 /**
- * Measures what training with these options would do: model (a preset's name), data, batch, sequence, totalBatch, device,
- * dtype, threads. Where no data folder is given and the default one is not there, tokens are random and `data` is undefined.
+ * Measures the training of a preset with these options, of which those with `bench` in the table count. Where no data folder is
+ * given and the default one does not exist, tokens are random and `data` is undefined.
  * @throws UsageError for options that cannot be, Gpt2Error for a data folder that cannot be read, a device that cannot be
  * opened or has too little memory
  */
@@ -36,13 +37,11 @@ export async function benchTraining(
     throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${given.model}`);
   }
   if (given.batch === 'auto') throw new UsageError('--batch takes a number here, not auto');
-  const options = checkOptions(given, kind);
+  const facts = factsOf(given, kind);
+  const defaulted = withDefaults(given, facts);
+  checkOptions(given, defaulted, facts);
+  const options = settleStep({ ...defaulted, batch: given.batch ?? optionTable.batch.default });
   const config = presetConfig(options.model)!;
-  if (options.sequence > config.context) {
-    throw new UsageError(
-      `--seq ${options.sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
-    );
-  }
   const { batch, sequence, accumulation, seed, order } = options;
   const data = given.data ?? (existsSync(options.data) ? options.data : undefined);
   const loader =

@@ -3,32 +3,33 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import {
   type BenchReport,
   benchTraining,
   dataSheetFlops,
+  flagOf,
   Gpt2Error,
   type OptionName,
   type OptionRow,
-  optionTable,
+  optionNames,
+  optionRows,
   presetNames,
-  readOption,
   type TrainOptions,
+  whole,
 } from '../index.ts';
+import { optionsFromFlags, tableOption } from './option-of-table.ts';
 import { formatBytes } from './progress.ts';
 import { strictNumber } from './strict-number.ts';
 
-/** Options of train that mean the same here. */
-const shared = ['model', 'data', 'batch', 'sequence', 'totalBatch', 'device', 'dtype', 'threads'] as const;
+const shared = optionNames.filter((name) => optionRows[name].bench);
 
-/** What takes less here than in train. */
+/** Columns that differ from train's. */
 const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
-  model: { argument: 'NAME', help: presetNames.join(', '), read: presetNames },
-  batch: { argument: 'B', help: 'sequences in a micro-batch' },
-  totalBatch: { defaultText: 'batch x seq' },
+  model: { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames },
+  batch: { usage: '--batch <B>', help: 'sequences in a micro-batch', type: whole(1, 65536) },
+  totalBatch: { default: { text: 'batch x seq' } },
 };
-const readBatch = strictNumber('--batch', 1, 65536, 'whole');
 
 export function benchCommand(): Command {
   const command = new Command('bench').description('Measure training on this device: step, ops, memory').addHelpText(
@@ -39,17 +40,7 @@ Examples:
   npm run bench -- --batch 64 --out benchmarks/x.json
 `,
   );
-  // The texts say choices.
-  command.configureHelp({ optionDescription: ({ description }) => description });
-  for (const name of shared) {
-    const row: OptionRow = { ...optionTable[name], ...own[name] };
-    const shown = row.default === undefined ? row.defaultText : String(row.default);
-    const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
-    const read = (text: string) => (name === 'batch' ? readBatch(text) : readOption(name, text));
-    const option = new Option(`${row.flag} <${row.argument}>`, help);
-    if (Array.isArray(row.read)) option.choices(row.read);
-    command.addOption(option.argParser(read));
-  }
+  for (const name of shared) command.addOption(tableOption(name, own[name]));
   command
     .option('--steps <N>', 'steps that are measured (default: 50)', strictNumber('--steps', 1, 1_000_000, 'whole'), 50)
     .option(
@@ -62,17 +53,13 @@ Examples:
     .option('--no-start', 'leave out the time from the start of the program to its first step')
     .option('--out <FILE>', 'write everything measured as JSON');
   return command.action(async (flags: Record<string, unknown>) => {
-    const options: Record<string, unknown> = {};
-    for (const name of shared) {
-      const key = optionTable[name].flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
-      if (flags[key] !== undefined) options[name as OptionName] = flags[key];
-    }
+    const options = optionsFromFlags(shared, flags);
     const out = flags.out as string | undefined;
     if (out !== undefined && !existsSync(dirname(resolve(out)))) {
       throw new Gpt2Error(`--out ${out} lies in a folder that is not there: make ${dirname(resolve(out))} first`);
     }
     let clocks: string | null = null;
-    const { report, data } = await benchTraining(options as TrainOptions, {
+    const { report, data } = await benchTraining(options, {
       steps: flags.steps as number,
       warmup: flags.warmupSeconds as number,
       ops: flags.ops !== false,
@@ -80,7 +67,7 @@ Examples:
         if (gpu !== undefined) clocks = readClocks(gpu);
       },
     });
-    const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options as TrainOptions) : null;
+    const firstStepMs = flags.start !== false && data ? await timeToFirstStep(options) : null;
     const all = {
       command: `gpt2 ${process.argv.slice(2).join(' ')}`,
       date: new Date().toISOString(),
@@ -105,7 +92,7 @@ function writeResults(path: string, text: string): void {
   }
 }
 
-/** What the driver's tool says of a GPU's clocks and power while it works; null without the tool. */
+/** A GPU's clocks and power while it works, as the driver's tool reports them; null without the tool. */
 export function readClocks(gpu: string): string | null {
   const query = 'name,driver_version,clocks.sm,clocks.mem,power.draw,clocks_throttle_reasons.active';
   const { status, stdout } = spawnSync('nvidia-smi', ['-i', gpu, `--query-gpu=${query}`, '--format=csv,noheader'], {
@@ -114,11 +101,11 @@ export function readClocks(gpu: string): string | null {
   return status === 0 ? (stdout.split('\n')[0] ?? null) : null;
 }
 
-/** Milliseconds from starting `train` as a process of its own to the end of its first step; the better of two. */
+/** Milliseconds from the start of a `train` process to the end of its first step; the better of two. */
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
   const flags = shared.flatMap((name) => {
     const value = options[name];
-    return value === undefined ? [] : [optionTable[name].flag, String(value)];
+    return value === undefined ? [] : [flagOf(optionRows[name]), String(value)];
   });
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
   const once = (): Promise<number> =>

@@ -18,19 +18,19 @@ import {
   lossPlot,
   mismatches,
   type NamedRun,
+  nearestReference,
   ownFigures,
   ownHead,
   ownRows,
   type Pairing,
   pairRuns,
-  type Reference,
   type RunRecord,
-  readReference,
   referenceNames,
   renderPng,
   reportData,
   terminalPlot,
 } from '../index.ts';
+import { strictNumber } from './strict-number.ts';
 
 interface Flags {
   readonly reference?: readonly string[];
@@ -77,7 +77,11 @@ export function compareCommand(): Command {
         'what to lay them over; may be given more than once (default: the reference with the same configuration)',
       ).argParser((name: string, before: string[] = []) => [...before, name]),
     )
-    .option('--tolerance <X>', 'largest difference at every step of every series', readTolerance)
+    .option(
+      '--tolerance <X>',
+      'largest difference at every step of every series',
+      strictNumber('--tolerance', 0, Number.MAX_VALUE, 'any'),
+    )
     .option(
       '--out <FILE>',
       'where the plot goes, .svg or .png (default: compare.svg in the first run folder)',
@@ -88,13 +92,6 @@ export function compareCommand(): Command {
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
     .action(compare);
-}
-
-function readTolerance(text: string): number {
-  const value = /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : Number.NaN;
-  if (!Number.isFinite(value))
-    throw new UsageError(`--tolerance takes a number of at least 0, not ${JSON.stringify(text)}`);
-  return value;
 }
 
 function readPlotName(name: string): string {
@@ -163,20 +160,11 @@ function describeAlone(run: RunRecord): string {
     formatTable([ownHead, ...ownRows(run)]),
     endOfRun(run).text,
   ];
-  const nearest = nearestReference(run);
+  const nearest = nearestReference(run.configuration);
   if (nearest) {
     lines.push(`nearest: ${nearest.name}, but ${describeMismatches(mismatches(run.configuration, nearest))}`);
   }
   return lines.join('\n');
-}
-
-/** Of the references over the same data and model, the one that fewest fields keep from being laid under the run. */
-function nearestReference({ configuration }: RunRecord): Reference | undefined {
-  return referenceNames()
-    .map((name) => readReference(name))
-    .map((reference) => ({ reference, fields: mismatches(configuration, reference).map(({ field }) => field) }))
-    .filter(({ fields }) => !['data', 'model', 'layers', 'channels', 'heads'].some((field) => fields.includes(field)))
-    .sort((a, b) => a.fields.length - b.fields.length)[0]?.reference;
 }
 
 /** As wide as the terminal, but no wider than can be read; in colours where stdout shows them. */

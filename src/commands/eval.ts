@@ -1,4 +1,4 @@
-// `eval`: how good a trained model is, on any data set. The figures go to stdout, what is said besides to stderr.
+// `eval`: evaluates a trained model on any data set. Figures go to stdout, everything else to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import { Gpt2Error, ToldError, UsageError } from '../errors.ts';
@@ -65,17 +65,22 @@ interface Flags {
 }
 
 export function evalCommand(): Command {
-  const ofRun = (otherwise: string) => `(default: as the run that made the model, else ${otherwise})`;
+  const asRun = (otherwise: string) => `as the run that made the model, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
     .requiredOption('--model <PATH>', modelPaths)
-    .option('--data <DIR>', `folder of token shards ${ofRun(optionTable.data.default)}`)
+    .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
-    .addOption(tableOption('batch', `sequences in a batch; auto: as many as memory has room for ${ofRun('4')}`))
+    .addOption(
+      tableOption('batch', {
+        help: 'sequences in a batch; auto: as many as fit in memory',
+        default: { text: asRun('4') },
+      }),
+    )
     .option(
       '--seq <T>',
-      `tokens in a sequence ${ofRun("the model's context")}`,
+      `tokens in a sequence (default: ${asRun("the model's context")})`,
       strictNumber('--seq', 1, 65536, 'whole'),
     )
     .option(
@@ -97,7 +102,7 @@ export function evalCommand(): Command {
     .action((flags) => evaluateOnAll(flags as unknown as Flags));
 }
 
-/** Here, or in as many processes as are to share it. */
+/** Evaluates in this process, or in several that share the work. */
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   const { device, batch } = flags;
@@ -146,7 +151,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
       `--seq ${sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
     );
   }
-  // All that can be wrong with the files, before the device is taken.
+  // Faults of the files are reported before the device is opened.
   const { vocabularySize } = config;
   const hellaswag =
     flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize });
@@ -231,7 +236,7 @@ function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, quest
   return `${path}: acc ${acc.toFixed(4)} (${correct} of ${questions})   acc_norm ${accNorm.toFixed(4)} (${correctNorm})\n`;
 }
 
-/** On a terminal, how far it is. */
+/** Shows the progress on a terminal. */
 class StatusLine {
   readonly #live: boolean;
 
@@ -248,7 +253,7 @@ class StatusLine {
   }
 }
 
-// Of the configuration that made the model: a manifest can hold anything.
+// A manifest's configuration can hold anything.
 const size = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 const folder = (value: unknown): string | undefined =>

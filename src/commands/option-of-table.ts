@@ -1,12 +1,19 @@
-// Options of `train` that other commands have as well, as its table describes them.
+// Makes commander's options from the rows of the options table, for train and for commands that share options with it.
 import { Option } from 'commander';
-import { optionTable, readOption } from '../index.ts';
+import { helpOf, type OptionName, type OptionRow, optionRows, readValue, type TrainOptions } from '../index.ts';
 
-/** @param help instead of the table's, with the default in it */
-export function tableOption(name: 'batch' | 'maxMemory' | 'device' | 'dtype' | 'threads', help?: string): Option {
-  const row = optionTable[name];
-  const shown = 'default' in row ? row.default : row.defaultText;
-  return new Option(`${row.flag} <${row.argument}>`, help ?? `${row.help} (default: ${shown})`).argParser((text) =>
-    readOption(name, text),
-  );
+/** @param changes columns that differ in this command */
+export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}): Option {
+  const row: OptionRow = { ...optionRows[name], ...changes };
+  const { usage, alone, type } = row;
+  const option = new Option(usage, helpOf(row));
+  if (type === 'switch') return option;
+  if (Array.isArray(type)) option.choices(type);
+  return option.preset(alone).argParser((text) => readValue(row, text));
+}
+
+/** The options among commander's flags, which it keys by their own camel case: `--total-batch` is totalBatch, `--lr` is lr. */
+export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<Record<string, unknown>>): TrainOptions {
+  const values = names.map((name) => [name, flags[new Option(optionRows[name].usage).attributeName()]] as const);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }

@@ -1,6 +1,7 @@
-// `replay`: computes a captured step again and says whether the same came out.
-import { Command, Option } from 'commander';
-import { Gpt2Error, type OptionName, optionTable, type ReplayOptions, readOption, replay } from '../index.ts';
+// `replay`: recomputes a captured step and compares the results.
+import { Command } from 'commander';
+import { Gpt2Error, type ReplayOptions, replay } from '../index.ts';
+import { tableOption } from './option-of-table.ts';
 
 const examples = `
 Examples:
@@ -12,27 +13,23 @@ Exit code 0 if the same came out to the last bit, 1 if not; on another device, d
 `;
 
 export function replayCommand(): Command {
-  const command = new Command('replay')
+  const ofCapture = { default: { text: "the capture's" } };
+  return new Command('replay')
     .description('Compute a captured step again')
     .argument('<CAPTURE>', 'folder that training wrote: <RUN>/captures/step-...')
-    .addHelpText('after', examples);
-  for (const [name, help] of [
-    ['device', "auto, cuda, cuda:N, cpu (default: the capture's)"],
-    ['dtype', "fp32, tf32, bf16 (default: the capture's)"],
-    ['threads', optionTable.threads.help],
-  ] as const satisfies readonly (readonly [OptionName, string])[]) {
-    const { flag, argument } = optionTable[name];
-    command.addOption(new Option(`${flag} <${argument}>`, help).argParser((text) => readOption(name, text)));
-  }
-  return command.action(async (path: string, options: ReplayOptions) => {
-    const { capture, loss, norm, finding, on, differences } = await replay(path, options);
-    process.stdout.write(`step ${capture.manifest.step} on ${on}: loss ${loss}, norm ${norm}\n`);
-    process.stdout.write(`${finding ?? 'every number is finite'}\n`);
-    if (differences.length === 0) {
-      process.stdout.write('the same as captured, to the last bit\n');
-      return;
-    }
-    const { library, codePath, dtype } = capture.manifest;
-    throw new Gpt2Error(`not what was captured on ${library} ${codePath} ${dtype}: ${differences.join('; ')}`);
-  });
+    .addOption(tableOption('device', ofCapture))
+    .addOption(tableOption('dtype', ofCapture))
+    .addOption(tableOption('threads'))
+    .addHelpText('after', examples)
+    .action(async (path: string, options: ReplayOptions) => {
+      const { capture, loss, norm, finding, on, differences } = await replay(path, options);
+      process.stdout.write(`step ${capture.manifest.step} on ${on}: loss ${loss}, norm ${norm}\n`);
+      process.stdout.write(`${finding ?? 'every number is finite'}\n`);
+      if (differences.length === 0) {
+        process.stdout.write('the same as captured, to the last bit\n');
+        return;
+      }
+      const { library, codePath, dtype } = capture.manifest;
+      throw new Gpt2Error(`not what was captured on ${library} ${codePath} ${dtype}: ${differences.join('; ')}`);
+    });
 }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, readRun, reportData } from '../index.ts';
+import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 
 const examples = `
@@ -25,14 +26,13 @@ interface Flags {
 }
 
 export function reportCommand(): Command {
-  const { serveHost } = optionTable;
   return new Command('report')
     .description('Write or serve the report of a run')
     .argument('<RUN>', 'run folder')
     .option('--html <FILE>', 'file to write (default: report.html in the run folder)')
     .option('--serve', 'serve the report as a live page instead, until Ctrl-C')
     .option('--port <N>', `with --serve: port (default: ${defaultPort})`, strictNumber('--port', 0, 65535, 'whole'))
-    .option(`${serveHost.flag} <${serveHost.argument}>`, `${serveHost.help} (default: ${serveHost.default})`)
+    .addOption(tableOption('serveHost'))
     .addHelpText('after', examples)
     .action(report);
 }

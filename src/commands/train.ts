@@ -1,25 +1,33 @@
 // `train`: reads options from the command line, runs training, shows its progress.
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { Gpt2Error, ToldError } from '../errors.ts';
 import {
+  customModel,
   launchRanks,
-  type OptionName,
-  type OptionRow,
-  optionTable,
+  modelPaths,
+  optionNames,
   placeFromEnvironment,
   planRun,
+  presetNames,
   type RunDescription,
-  readOption,
   stopWithLauncher,
   type TrainingPlan,
-  type TrainOptions,
   train,
   wantedRanks,
   withOptionsFile,
 } from '../index.ts';
+import { optionsFromFlags, tableOption } from './option-of-table.ts';
 import { formatBytes, Progress } from './progress.ts';
 
 const examples = `
+--model takes one of
+  ${presetNames.join(', ')}
+  ${customModel}: the sizes of --layers, --channels, --heads and --context
+  weights to start from: ${modelPaths}
+
+--recompute changes no bit of the result: gelu halves the memory of activations and is some 10% slower, block leaves a
+fraction of it and is some 30% slower.
+
 Examples:
   npm run train -- --steps 100                       GPT-2 of the device's default size on data/tinyshakespeare
   npm run train -- --model d6 --steps 400 --batch 4 --seq 64 --lr 6e-4 --warmup 40 \\
@@ -28,36 +36,29 @@ Examples:
   npm run train -- --data data/own-source --steps 50
                                                      no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
-                                                     what it would take, and the micro-batch that fits
-  npm run train -- --gpus 2 --batch 64               on two GPUs, a process each
+                                                     its memory, and the micro-batch that fits
+  npm run train -- --gpus 2 --batch 64               on two GPUs, one process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
-                                                     fine-tune: at the rate nanoGPT tunes GPT-2 at, held constant
-  npm run train -- --steps 400 --serve               the run as it goes, at http://127.0.0.1:8042/
+                                                     fine-tune at nanoGPT's rate for GPT-2, held constant
+  npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
 Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
 SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
 `;
 
 /**
- * @param interruption called when the run starts; gives the AbortSignal that stop signals abort. `quiet` leaves it to another
- * process to say so
+ * @param interruption called when the run starts; returns the AbortSignal that stop signals abort. `quiet`: another process prints
+ * that the run stops
  */
 export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
-  // The table's texts say choices, with what they mean.
+  // Help texts name choices and the value of a flag without its argument themselves.
   command.configureHelp({ optionDescription: ({ description }) => description });
-  for (const [name, row] of Object.entries(optionTable) as [OptionName, OptionRow][]) {
-    const shown = row.default === undefined || row.default === false ? row.defaultText : String(row.default);
-    const help = shown === undefined ? row.help : `${row.help} (default: ${shown})`;
-    const argument = row.alone === undefined ? `<${row.argument}>` : `[${row.argument}]`;
-    const option = new Option(row.argument ? `${row.flag} ${argument}` : row.flag, help).preset(row.alone);
-    if (Array.isArray(row.read)) option.choices(row.read);
-    command.addOption(row.argument ? option.argParser((text) => readOption(name, text)) : option);
-  }
+  for (const name of optionNames) command.addOption(tableOption(name));
   return command.action(async (flags: Record<string, unknown>) => {
-    const options = withOptionsFile(optionsFromFlags(flags));
+    const options = withOptionsFile(optionsFromFlags(optionNames, flags));
     const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
-    if (options.dryRun) return tellPlan(planRun(options, onNotice), options.json === true);
+    if (options.dryRun) return printPlan(planRun(options, onNotice), options.json === true);
     const place = placeFromEnvironment();
     const ranks = place ? place.ranks : wantedRanks(options);
     if (!place && ranks > 1) {
@@ -66,7 +67,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       return;
     }
     stopWithLauncher();
-    // One voice is enough; the others have files of their own.
+    // Only rank 0 prints; the others log to files of their own.
     if (place && place.rank > 0) {
       await train(options, { place, signal: interruption('quiet') });
       return;
@@ -93,7 +94,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   });
 }
 
-/** What is said before step 0. */
+/** The lines before step 0. */
 function describe(run: RunDescription): string {
   const from = run.startStep > 0 ? ` from step ${run.startStep}` : '';
   return [
@@ -102,8 +103,8 @@ function describe(run: RunDescription): string {
   ].join('\n');
 }
 
-/** What --dry-run says. @throws Gpt2Error if the run would not fit */
-function tellPlan(plan: TrainingPlan, json: boolean): void {
+/** Prints the plan of --dry-run. @throws Gpt2Error if the run would not fit */
+function printPlan(plan: TrainingPlan, json: boolean): void {
   const text = json ? JSON.stringify({ ...plan, memory: Object.fromEntries(plan.memory) }) : planText(plan);
   process.stdout.write(`${text}\n`);
   if (plan.refusal !== undefined) throw new Gpt2Error(plan.refusal);
@@ -122,17 +123,7 @@ function planText(plan: TrainingPlan): string {
     `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
     ...table,
     ...(savingMemory > 0
-      ? [`host memory for saving: ${formatBytes(savingMemory)} besides, of ${formatBytes(availableHost)} free`]
+      ? [`host memory for saving: ${formatBytes(savingMemory)} in addition, of ${formatBytes(availableHost)} free`]
       : []),
   ].join('\n');
-}
-
-/** commander keys flags by their own camel case (`--total-batch`: totalBatch, `--lr`: lr); the table knows their names. */
-function optionsFromFlags(flags: Record<string, unknown>): TrainOptions {
-  const options: Record<string, unknown> = {};
-  for (const [name, row] of Object.entries(optionTable)) {
-    const key = row.flag.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
-    if (flags[key] !== undefined) options[name] = flags[key];
-  }
-  return options as TrainOptions;
 }

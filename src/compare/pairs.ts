@@ -1,27 +1,28 @@
-// Which runs are laid over what: the references or runs that were named, the reference they were all configured as, or
-// the first of them. How far apart two curves are is left to compare.ts.
+// Pairs runs with the references or runs to compare them with: those that were named, the reference with the configuration of
+// all runs, or the first run. compare.ts measures how far apart two curves are.
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { isCompared } from '../options/configuration.ts';
+import type { Configuration } from '../options/table.ts';
 import { logPath } from '../runs/paths.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
-import type { Configuration } from '../runs/schema.ts';
 import type { Baseline } from './compare.ts';
 import { type Mismatch, matchingReference, mismatches, type Reference, readReference } from './reference.ts';
 
-/** A run under the name it is shown by. */
+/** A run with its name in tables. */
 export interface NamedRun extends RunRecord {
   readonly name: string;
   readonly folder: string;
 }
 
-/** A run and what it is laid over. */
+/** A run and its baseline. */
 export interface Pair {
   readonly run: NamedRun;
   readonly over: Reference | NamedRun;
 }
 
-/** Runs, in the order given, and everything that one of them is laid over. */
+/** Runs, in the order given, and their baselines. */
 export interface Pairing {
   readonly runs: readonly NamedRun[];
   /** References and runs that are not among `runs`. */
@@ -30,18 +31,18 @@ export interface Pairing {
 }
 
 /**
- * Reads runs and lays each over every one of `over`: names or files of references, which have to be of the run's
- * configuration, or run folders, which may be configured otherwise. Without `over`: the reference that all were configured
- * as or, of several runs, the first; a run that has no reference is alone.
- * @throws Gpt2Error if something cannot be read, or a named reference is of no run's configuration
+ * Reads runs and pairs each with every baseline of `over`: names or files of references, which must have the run's
+ * configuration, or run folders, which may have any. Without `over` the baseline is the reference with the configuration of all
+ * runs or, of several runs, the first; a single run without a reference stays unpaired.
+ * @throws Gpt2Error if something cannot be read, or a named reference has no run's configuration
  */
 export function pairRuns(folders: readonly string[], over: readonly string[] = []): Pairing {
   const runs = nameRuns(folders);
   if (over.length === 0) return pairByConfiguration(runs);
   const named = over.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
-  // A run that is laid over itself is none of the runs compared.
+  // A run is not compared with itself.
   const rest = runs.filter(({ folder }) => !named.some((one) => isRun(one) && resolve(one.folder) === resolve(folder)));
-  if (rest.length === 0) throw new Gpt2Error(`${folders.join(', ')} cannot be laid over itself; name another run`);
+  if (rest.length === 0) throw new Gpt2Error(`${folders.join(', ')} cannot be compared with itself; name another run`);
   const pairs = rest.flatMap((run) => named.filter((one) => fits(run, one)).map((one) => ({ run, over: one })));
   for (const run of rest) if (!pairs.some((pair) => pair.run === run)) refuse(run, named, rest.length);
   for (const one of named) if (!pairs.some((pair) => pair.over === one)) refuse(rest[0]!, [one], rest.length);
@@ -57,7 +58,7 @@ function pairByConfiguration(runs: readonly NamedRun[]): Pairing {
   return { runs, baselines: [], pairs: others.map((run) => ({ run, over: first! })) };
 }
 
-/** Whether something that a run is laid over is a run too. */
+/** Whether a baseline is a run. */
 export const isRun = (over: Baseline): over is NamedRun => 'folder' in over;
 
 const fits = ({ configuration }: RunRecord, over: Reference | NamedRun): boolean =>
@@ -74,17 +75,14 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
-/** Where a run computes and how much it logs decide nothing about what it computes. */
-export const unimportantFields = ['device', 'threads', 'valEvery', 'sampleEvery', 'saveEvery', 'keep', 'keepEvery'];
-
-/** The fields in which two runs are configured otherwise. */
+/** The fields in which the configurations of two runs differ. */
 export function configurationDifferences(run: Configuration, other: Configuration): Mismatch[] {
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
-    .filter((field) => !unimportantFields.includes(field) && run[field] !== other[field])
+    .filter((field) => isCompared(field) && run[field] !== other[field])
     .map((field) => ({ field, run: run[field], reference: other[field] }));
 }
 
-/** By the last part of the path, or all of it where two end alike. */
+/** Named by the last part of the path, or by all of it where two end alike. */
 function nameRuns(folders: readonly string[]): NamedRun[] {
   const short = folders.map((folder) => basename(resolve(folder)));
   return folders.map((folder, index) => {

@@ -1,14 +1,15 @@
-// Reference curves: recorded runs of other programs, with the limits inside which a run of ours counts as the same.
-// They lie in data/reference of this package, one JSON file each, made by scripts/make-references.ts. Here they are read,
-// and found by a run's configuration; how far apart two curves are is left to compare.ts.
+// Reads reference curves, and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
+// our runs count as the same. They are in data/reference of this package, one JSON file each, made by
+// scripts/make-references.ts.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
-import { customModel, presetConfig } from '../model/config.ts';
+import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
+import { isCompared, shortValue } from '../options/configuration.ts';
+import type { Configuration } from '../options/table.ts';
 import { packageRoot } from '../package-root.ts';
-import type { Configuration } from '../runs/schema.ts';
 
 export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
 export type SeriesName = (typeof seriesNames)[number];
@@ -17,15 +18,15 @@ const limitSchema = z.strictObject({
   series: z.enum(seriesNames),
   /** 'step' (the default): every step for itself; 'mean': the mean |difference| over these steps. */
   kind: z.enum(['step', 'mean']).optional(),
-  /** First and last step it speaks of. */
+  /** First and last step of the limit. */
   from: z.int(),
   to: z.int(),
-  /** Largest |difference| that is inside. */
+  /** Largest |difference| allowed. */
   within: z.number().nonnegative(),
   /** Where the reference's value is above `above`, the limit is this share of the value instead. */
   relativeAbove: z.strictObject({ above: z.number(), within: z.number().nonnegative() }).optional(),
 });
-/** How far a run may be from a reference over some of its steps. */
+/** Largest distance of a run from a reference over some steps. */
 export type Limit = z.infer<typeof limitSchema>;
 
 const points = z.array(z.tuple([z.int(), z.number()]));
@@ -38,12 +39,12 @@ const referenceSchema = z.object({
     precision: z.string(),
     command: z.string(),
   }),
-  /** What identifies the run, under the names of a run's own configuration; what is not said is not compared. */
+  /** Fields of a run's configuration that identify it; fields that are missing are not compared. */
   configuration: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
   series: z.object({ train: points, val: points, norm: points, lr: points }),
   limits: z.array(limitSchema),
 });
-/** A recorded run: where it comes from, how it was configured, what it measured, how near a run of ours has to be. */
+/** A recorded run: its source, configuration and measurements, and how near our run must be. */
 export type Reference = z.infer<typeof referenceSchema>;
 
 const folder = join(packageRoot, 'data', 'reference');
@@ -59,7 +60,7 @@ export const referenceNames = (): string[] =>
 
 /**
  * Reads a reference by name or, where no reference is called that, by path.
- * @throws Gpt2Error if there is none, or the file is none
+ * @throws Gpt2Error if there is none, or the file is not a reference
  */
 export function readReference(nameOrPath: string): Reference {
   const named = join(folder, `${nameOrPath}.json`);
@@ -77,7 +78,7 @@ export function readReference(nameOrPath: string): Reference {
   }
 }
 
-/** One field in which a run is not configured as its reference. */
+/** A field in which a run's configuration differs from its reference's. */
 export interface Mismatch {
   readonly field: string;
   readonly run: unknown;
@@ -85,27 +86,33 @@ export interface Mismatch {
 }
 
 /**
- * Where a run's configuration differs from what the reference says of its own. `valEvery` is not compared: it decides
- * which steps are validated, not what comes out. Where neither learning rate ever falls, nor are the fields it falls by.
+ * The fields of a reference's configuration in which a run differs. A preset, by whatever name, starts from the seed, and its
+ * sizes are fields of their own; a path names weights to start from.
  */
-export function mismatches(configuration: Configuration, reference: Reference): Mismatch[] {
-  const wanted = reference.configuration;
-  const run: Record<string, unknown> = { ...configuration, data: basename(configuration.data) };
-  // By whatever name, a preset starts from the seed, and its sizes are fields of their own; a folder starts from weights.
-  if (configuration.model === customModel || presetConfig(configuration.model)) run.model = wanted.model;
-  const uncompared = ['valEvery'];
-  if (isFlat(run) && isFlat(wanted)) uncompared.push('steps', 'schedule', 'finalLearningRateFraction');
-  return Object.keys(wanted)
-    .filter((field) => !uncompared.includes(field) && run[field] !== wanted[field])
-    .map((field) => ({ field, run: run[field], reference: wanted[field] }));
+export function mismatches(configuration: Configuration, { configuration: wanted }: Reference): Mismatch[] {
+  const isPreset = configuration.model === customModel || presetConfig(configuration.model) !== undefined;
+  const run: Record<string, unknown> = isPreset ? { ...configuration, model: wanted.model } : configuration;
+  const isConstant = hasConstantRate(run) && hasConstantRate(wanted);
+  return Object.entries(wanted)
+    .map(([field, value]) => ({ field, run: shortValue(field, run[field]), reference: value }))
+    .filter(({ field, run, reference }) => isCompared(field, isConstant) && run !== reference);
 }
 
-/** Whether the learning rate stays where the warmup leaves it, so that the number of steps does not enter it. */
-const isFlat = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
+/** After the warmup; then the number of steps changes no rate. */
+const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
-/** The reference that a run can be laid over as it is, or undefined. */
+/** The reference with a run's configuration, or undefined. */
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
   referenceNames()
     .map(readReference)
     .find((reference) => mismatches(configuration, reference).length === 0);
+
+/** The reference with the same data and model that differs in the fewest other fields, or undefined. */
+export const nearestReference = (configuration: Configuration): Reference | undefined =>
+  referenceNames()
+    .map(readReference)
+    .filter((reference) => hasSameLayers(configuration, reference.configuration))
+    .map((reference) => ({ reference, fields: mismatches(configuration, reference).map(({ field }) => field) }))
+    .filter(({ fields }) => !fields.includes('data') && !fields.includes('model'))
+    .sort((a, b) => a.fields.length - b.fields.length)[0]?.reference;

@@ -30,21 +30,30 @@ export const presetNames: readonly string[] = [...Object.keys(presets), ...Objec
 /** The name of a model that is no preset: its sizes are given one by one. */
 export const customModel = 'custom';
 
+/** Context of presets, and of models whose context is not given. */
+export const defaultContext = 1024;
+
 /** The configuration of a preset, or undefined for an unknown name. */
 export function presetConfig(name: string): ModelConfig | undefined {
   const preset = presets[aliases[name] ?? name];
   if (!preset) return undefined;
   const [layers, channels, heads] = preset;
-  return { layers, channels, heads, context: 1024, vocabularySize: gpt2VocabularySize };
+  return { layers, channels, heads, context: defaultContext, vocabularySize: gpt2VocabularySize };
 }
 
 /** The name of the preset a configuration equals ("d12"), or undefined. */
 export function presetName(config: ModelConfig): string | undefined {
-  return Object.keys(presets).find((name) => {
-    const [layers, channels, heads] = presets[name]!;
-    return config.layers === layers && config.channels === channels && config.heads === heads;
-  });
+  return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));
 }
+
+type LayerSizes = { readonly layers?: unknown; readonly channels?: unknown; readonly heads?: unknown };
+/** Whether models differ in context and vocabulary only. */
+export const hasSameLayers = (a: LayerSizes, b: LayerSizes): boolean =>
+  a.layers === b.layers && a.channels === b.channels && a.heads === b.heads;
+
+/** "d12", or sizes where no preset has them: for run lines and folders. */
+export const modelLabel = (config: ModelConfig): string =>
+  presetName(config) ?? `l${config.layers}-c${config.channels}-h${config.heads}`;
 
 /** What a model is to be called that was asked for by a name, whatever sizes were given besides; a path stays a path. */
 export function modelName(asked: string, config: ModelConfig): string {

@@ -1,9 +1,8 @@
 // The data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
 // makes the document.
-import { basename } from 'node:path';
 import { limitsOf } from '../compare/compare.ts';
-import { unimportantFields } from '../compare/pairs.ts';
 import { type Limit, type SeriesName, seriesNames } from '../compare/reference.ts';
+import { isCompared, shortValue } from '../options/configuration.ts';
 import type { Series } from '../runs/reader.ts';
 import {
   type Compared,
@@ -122,17 +121,15 @@ const ownTable = (run: PlottedRun): ReportTable => ({
 function configurationTable(plotted: readonly Plotted[]): ReportTable {
   const configured = plotted.filter(({ configuration }) => configuration);
   const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration!)));
-  for (const field of unimportantFields) fields.delete(field);
-  // A path's last part, as in references, and as runs are matched with them.
-  const shown = (field: string, value: unknown) =>
-    ['data', 'hellaswag'].includes(field) ? basename(String(value ?? '')) : `${value ?? ''}`;
   return {
     title: 'Configuration',
     head: ['', ...configured.map(({ name }) => name)],
-    rows: [...fields].map((field) => [
-      field,
-      ...configured.map(({ configuration }) => shown(field, configuration![field])),
-    ]),
+    rows: [...fields]
+      .filter((field) => isCompared(field))
+      .map((field) => [
+        field,
+        ...configured.map(({ configuration }) => `${shortValue(field, configuration![field]) ?? ''}`),
+      ]),
     notes: [],
     outside: '',
   };

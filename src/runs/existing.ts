@@ -5,8 +5,8 @@ import { basename, join } from 'node:path';
 import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
 import { largestDescription, readTextFile } from '../files/regular-file.ts';
+import { configurationSchema } from '../options/configuration.ts';
 import { checkpointsFolder, configPath, logPath } from './paths.ts';
-import { configurationSchema } from './schema.ts';
 
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'own' | 'foreign';

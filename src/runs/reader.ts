@@ -2,8 +2,9 @@
 // schema.ts; laying a series over another run's is left to ../compare.
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
+import type { Configuration } from '../options/table.ts';
 import { logPath } from './paths.ts';
-import { type Configuration, parseEvent, type RunEvent } from './schema.ts';
+import { parseEvent, type RunEvent } from './schema.ts';
 
 /** Pairs of step and value, steps rising. */
 export type Series = readonly (readonly [step: number, value: number])[];

@@ -3,6 +3,8 @@
 // can be read. Files and their order are left to writer.ts and reader.ts.
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
+import { configurationSchema } from '../options/configuration.ts';
+import type { Configuration } from '../options/table.ts';
 
 const nonFinite = {
   NaN: Number.NaN,
@@ -14,53 +16,12 @@ const nonFinite = {
 const number = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name])]);
 const step = z.int().nonnegative();
 
-/** What a run was asked to do, every default settled; also the content of config.json. */
-export const configurationSchema = z.looseObject({
-  model: z.string(),
-  layers: z.int(),
-  channels: z.int(),
-  heads: z.int(),
-  context: z.int(),
-  vocabularySize: z.int(),
-  data: z.string(),
-  batch: z.int(),
-  sequence: z.int(),
-  totalBatch: z.int(),
-  steps: z.int(),
-  learningRate: z.number(),
-  warmup: z.int(),
-  finalLearningRateFraction: z.number(),
-  schedule: z.enum(['cosine', 'linear', 'constant', 'wsd']),
-  weightDecay: z.number(),
-  gradientClip: z.number(),
-  valEvery: z.int(),
-  valSteps: z.int(),
-  sampleEvery: z.int(),
-  saveEvery: z.int(),
-  device: z.string(),
-  dtype: z.enum(['fp32', 'tf32', 'bf16']),
-  threads: z.int(),
-  seed: z.int(),
-  order: z.enum(['llmc', 'file', 'sequence']),
-  overfitBatch: z.boolean(),
-  hellaswagEvery: z.int().optional(),
-  hellaswag: z.string().optional(),
-  keep: z.int().optional(),
-  keepEvery: z.int().optional(),
-  skipSpikes: z.number().optional(),
-  recompute: z.enum(['none', 'gelu', 'block']).optional(),
-  ranks: z.int().optional(),
-  zero: z.int().optional(),
-  overlap: z.enum(['auto', 'on', 'off']).optional(),
-});
-/** What a run was asked to do. */
-export type Configuration = z.infer<typeof configurationSchema>;
-
 /** Every kind of line, told apart by `event`. */
 export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({
     event: z.literal('run'),
-    configuration: configurationSchema,
+    // The types follow from the table, which zod's own inference cannot see.
+    configuration: configurationSchema as unknown as z.ZodType<Configuration>,
     program: z.string(),
     device: z.string(),
     codePath: z.string(),

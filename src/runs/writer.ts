@@ -23,6 +23,7 @@ import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 import { readStored } from '../formats/stored-file.ts';
+import type { Configuration } from '../options/table.ts';
 import { refuseOccupied } from './existing.ts';
 import { busy, leadsTo, RunLock } from './lock.ts';
 import {
@@ -34,7 +35,7 @@ import {
   rankLogPath,
   rescuePath,
 } from './paths.ts';
-import { type Configuration, formatEvent, parseEvent, type RunEvent } from './schema.ts';
+import { formatEvent, parseEvent, type RunEvent } from './schema.ts';
 
 /** The log of a run folder, open for writing. */
 export class RunLog {

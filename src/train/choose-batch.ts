@@ -1,4 +1,4 @@
-// --batch auto: the largest micro-batch that memory has room for, and --recompute where nothing fits without it.
+// Chooses for --batch auto: the largest micro-batch that fits in memory, and --recompute where nothing fits without it.
 import { Gpt2Error } from '../errors.ts';
 import { type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
@@ -12,9 +12,9 @@ export interface BatchChoice {
 }
 
 /**
- * Picks the micro-batch for a step of `rows` sequences, or where a step is one micro-batch (undefined) of as many as are
- * worth it. Opens the device for a moment.
- * @param recompute what a user asked for; undefined: whatever is needed
+ * The micro-batch for a step of `rows` sequences; undefined: a step is one micro-batch, as large as it gains speed. Opens the
+ * device for a moment.
+ * @param recompute as given; undefined: as little as fits
  * @throws Gpt2Error if not even one sequence fits
  */
 export function chooseBatch(

@@ -1,17 +1,16 @@
-// What a run would take, said without taking it (--dry-run): memory by kind, the arithmetic of a step, whether it fits.
+// Plans a run without starting it (--dry-run): memory by kind, the size of a step, whether it fits.
 import { stateCopyBytes } from '../checkpoint/background.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Recompute } from '../model/activations.ts';
-import type { ModelConfig } from '../model/config.ts';
+import { type ModelConfig, modelLabel } from '../model/config.ts';
 import { availableMemory, hostMemory } from '../model/memory.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
+import type { SettledOptions, TrainOptions } from '../options/table.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
-import type { TrainOptions } from './option-table.ts';
-import { modelLabel, type SettledOptions } from './options.ts';
 import { settle, sharesOf, takesSamples } from './settle.ts';
 
-/** What --dry-run tells. */
+/** The result of --dry-run. */
 export interface TrainingPlan {
   /** "d12", or sizes. */
   readonly model: string;
@@ -27,7 +26,7 @@ export interface TrainingPlan {
   readonly memory: ReadonlyMap<string, number>;
   /** Bytes free there. */
   readonly available: number;
-  /** Bytes of host memory that the process that saves takes for a copy, besides; 0: it saves without one. */
+  /** Bytes of host memory that the saving process takes for a copy; 0: it saves without one. */
   readonly savingMemory: number;
   /** Bytes free there. */
   readonly availableHost: number;
@@ -35,7 +34,7 @@ export interface TrainingPlan {
   readonly refusal: string | undefined;
 }
 
-/** What a run with these options would take, without taking it. @throws as `openRun` before it allocates */
+/** Plans a run with these options. @throws as `openRun` before it allocates */
 export function planRun(given: TrainOptions, notice: (text: string) => void): TrainingPlan {
   const { options, deviceOptions, config } = settle(given, notice);
   using device = Device.open(deviceOptions);
@@ -60,11 +59,11 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
   };
 }
 
-/** The CPU's state is written where it is when nothing goes on beside it. */
+/** On the CPU a save needs no copy if training waits for it. */
 const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery > 0 || sharesOf(options) > 1;
 
-/** What memory depends on, of a run's options. */
+/** The options that memory depends on. */
 export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {

@@ -1,10 +1,9 @@
-// The questions that --hellaswag-every asks while a run trains: opened with the run, so that what is wrong with them is known
-// before step 0. Asking them is milestones.ts's.
+// Opens the questions of --hellaswag-every with the run, so that faults are found before step 0. milestones.ts asks them.
 import { type Hellaswag, readHellaswag } from '../evaluate/hellaswag.ts';
 import type { ModelConfig } from '../model/config.ts';
-import type { SettledOptions } from './options.ts';
+import type { SettledOptions } from '../options/table.ts';
 
-/** The questions of --hellaswag, if they are wanted. @throws Gpt2Error if they are damaged or not for this model */
+/** The questions of --hellaswag; undefined without --hellaswag-every. @throws Gpt2Error if they are damaged or not for this model */
 export function openHellaswag(
   { hellaswagEvery, hellaswag: path, sequence }: SettledOptions,
   { vocabularySize }: ModelConfig,

@@ -4,8 +4,8 @@ import { orderOf } from '../batches/order.ts';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { manifestFile } from '../checkpoint/manifest.ts';
 import { Gpt2Error } from '../errors.ts';
-import type { TrainOptions } from './option-table.ts';
-import { readOptions } from './options.ts';
+import { readOptions } from '../options/read.ts';
+import type { TrainOptions } from '../options/table.ts';
 
 /** The options that a checkpoint's run had. @throws UsageError */
 export const optionsBefore = ({ path, manifest }: FoundCheckpoint): TrainOptions =>
@@ -29,7 +29,7 @@ export function checkResumable(found: FoundCheckpoint): void {
     if (!(error instanceof Gpt2Error)) throw error;
     throw refusal(error.message, error);
   }
-  // Other rules about several options are left to settle.ts: options given again may change what breaks them.
+  // src/options/check.ts checks other rules about several options later: options given again may change them.
   const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
   if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {
     throw refusal('its configuration lacks batch, sequence, order or seed');
@@ -44,7 +44,7 @@ export function checkResumable(found: FoundCheckpoint): void {
   try {
     holds = orderOf(order, { shardTokens, batch, sequence, rank: 0, ranks, seed }).holds(position);
   } catch (error) {
-    // Permutations of more samples than memory has room for.
+    // A permutation of more samples than fit in memory.
     if (!(error instanceof RangeError)) throw error;
     holds = false;
   }

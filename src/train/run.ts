@@ -8,25 +8,25 @@ import { loadMoments } from '../checkpoint/read.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
 import { openLivePage } from '../live/live-page.ts';
-import { type ModelConfig, modelName } from '../model/config.ts';
+import { modelLabel } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import { createModel, type Model } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Sharing } from '../model/shards.ts';
 import { Device } from '../native/device.ts';
+import { agreedOptions, configurationOf } from '../options/configuration.ts';
+import type { Configuration, SettledOptions } from '../options/table.ts';
 import { programVersion } from '../package-root.ts';
 import { agree, codeHash } from '../ranks/agree.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { refuseOccupied } from '../runs/existing.ts';
 import { refuseBusyRun } from '../runs/lock.ts';
-import type { Configuration, RunEvent } from '../runs/schema.ts';
+import type { RunEvent } from '../runs/schema.ts';
 import { RunLog } from '../runs/writer.ts';
 import { openScalarFile, type ScalarFile } from '../tensorboard/scalar-file.ts';
 import { connectDevices } from './connect.ts';
 import { checkMemory } from './memory.ts';
-import { type OptionName, runOnlyOptions } from './option-table.ts';
-import { modelLabel, type SettledOptions } from './options.ts';
 import { describeDevice, memorySizes } from './plan.ts';
 import { openHellaswag } from './questions.ts';
 import { changedShard, shardRecord } from './same-data.ts';
@@ -157,14 +157,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
       await agree(ranks, {
         ...{ library, codePath, program, code: codeHash(library), checkpoint: { step, files } },
         start: start && !checkpoint ? checkpointHash(start.file) : undefined,
-        // Where things lie, and with what they are computed, may differ between machines.
-        configuration: {
-          ...asked,
-          data: undefined,
-          hellaswag: undefined,
-          device: undefined,
-          threads: undefined,
-        },
+        configuration: agreedOptions(asked),
         training: loader.shards.map(shardRecord),
         validation: validation?.loader.shards.map(shardRecord),
         questions: hellaswag?.questions.length,
@@ -304,13 +297,4 @@ function openValidation(
 function defaultOut(data: string, model: string): string {
   const time = new Date().toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
   return join('runs', `${basename(data)}-${model}-${time}`);
-}
-
-function configurationOf(options: SettledOptions, config: ModelConfig, steps: number): Configuration {
-  const { accumulation: _, ...rest } = options;
-  const what = Object.entries(rest).filter(
-    ([name]) => !(runOnlyOptions as readonly OptionName[]).includes(name as OptionName),
-  );
-  const model = modelName(options.model, config);
-  return { ...Object.fromEntries(what), model, ...config, steps } as Configuration;
 }

@@ -1,10 +1,8 @@
 // Learning-rate schedules: a linear warmup, then one of four shapes over the remaining steps. As llm.c computes them.
-
-export const scheduleNames = ['cosine', 'linear', 'constant', 'wsd'] as const;
-export type ScheduleName = (typeof scheduleNames)[number];
+import type { SettledOptions } from '../options/table.ts';
 
 export interface Schedule {
-  readonly schedule: ScheduleName;
+  readonly schedule: SettledOptions['schedule'];
   /** The peak. */
   readonly learningRate: number;
   /** Steps of the linear rise; step s has (s + 1) / warmup of the peak. */

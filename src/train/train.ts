@@ -2,16 +2,16 @@
 // computes is in trainer.ts.
 import { tidy } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import type { TrainOptions } from './option-table.ts';
 import { oneGpu, openRun } from './run.ts';
 import { kindsAt, Session, StoppedError, type TrainHooks, type TrainResult } from './session.ts';
 import { type Settled, settle } from './settle.ts';
 
 /**
- * Trains as the options say; see option-table.ts.
+ * Trains as the options say (src/options/table.ts).
  * @throws UsageError for options that cannot be; StoppedError after `signal`; Gpt2Error for everything else a user can mend
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {

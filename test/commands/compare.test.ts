@@ -4,9 +4,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compareCommand } from '../../src/commands/compare.ts';
 import { readReference } from '../../src/compare/reference.ts';
 import { Gpt2Error, UsageError } from '../../src/errors.ts';
+import type { Configuration } from '../../src/options/table.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
-import { type Configuration, formatEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { runEvent, trainEvent } from '../runs/run-log.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -221,7 +222,7 @@ describe('several', () => {
     expect(messageOf((await compare(other, '--reference', 'llmc-d6-fp32-b4-t64')).error)).toMatch(
       /other is not configured as llmc-d6-fp32-b4-t64: batch 8 instead of 4;/,
     );
-    expect(messageOf((await compare('--reference', run)).error)).toContain('cannot be laid over itself');
+    expect(messageOf((await compare('--reference', run)).error)).toContain('cannot be compared with itself');
   });
 });
 

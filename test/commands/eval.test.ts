@@ -93,7 +93,7 @@ it('picks the batch that fits, to the same loss', () => {
 
 it.each([
   ['no --model', [], 2, "required option '--model <PATH>' not specified"],
-  ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number from 1'],
+  ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number of at least 1'],
   [
     'another role',
     ['--model', 'run', '--role', 'test'],

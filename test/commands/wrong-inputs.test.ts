@@ -75,7 +75,7 @@ const rows: Record<string, Row[]> = {
     [2, ['train', '--model', 'custom', '--layers', '2'], 'has the sizes that are given', ['--channels', '--heads']],
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
-    [2, train('--keep-every', '2'), 'says what stays besides the newest', ['--keep-every', '--keep']],
+    [2, train('--keep-every', '2'), '--keep-every goes with --keep', ['give both']],
     [2, train('--hellaswag', 'none.bin'), '--hellaswag goes with --hellaswag-every', ['give both']],
     [2, train('--serve-host', '0.0.0.0'), '--serve-host goes with --serve', ['--serve']],
     [2, train('--config', 'options.json'), 'there is no option "bach"', ['options.json']],
@@ -184,7 +184,7 @@ const rows: Record<string, Row[]> = {
   ],
   eval: [
     [2, ['eval'], "required option '--model <PATH>' not specified", ['eval --help']],
-    [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number from 1']],
+    [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
     [2, ['eval', '--model', 'run', '--role', 'test'], "argument 'test' is invalid", ['--role', 'val, train']],
     [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
     [2, ['eval', ...cpu, '--model', 'run', '--seq', '65'], 'is over the model', ['--seq 65']],
@@ -210,7 +210,7 @@ const rows: Record<string, Row[]> = {
     [1, ['compare', 'none'], 'none is not a run folder', ['none/log.jsonl', 'train']],
     [1, ['compare', 'run', '--reference', 'none'], 'there is no reference none', ['llmc-d6-fp32-b4-t64']],
     [1, ['compare', 'run', '--reference', 'notes.txt'], 'is not a reference curve', ['notes.txt']],
-    [1, ['compare', 'run', '--reference', 'run'], 'cannot be laid over itself', ['run']],
+    [1, ['compare', 'run', '--reference', 'run'], 'cannot be compared with itself', ['run']],
     [
       1,
       ['compare', 'run', '--reference', 'llmc-d6-fp32-b4-t64'],
@@ -243,8 +243,8 @@ const rows: Record<string, Row[]> = {
   ],
   bench: [
     [2, ['bench', '--batch', '0'], 'not "0"', ['--batch takes a whole number']],
-    [2, ['bench', ...cpu, '--model', 'runs/x'], 'not runs/x', ['--model takes d6']],
-    [2, ['bench', ...cpu, '--model', 'custom'], 'not custom', ['--model takes d6']],
+    [2, ['bench', ...cpu, '--model', 'runs/x'], 'not "runs/x"', ['--model takes one of d6']],
+    [2, ['bench', ...cpu, '--model', 'custom'], 'not "custom"', ['--model takes one of d6']],
     [2, ['bench', ...cpu, '--batch', 'auto'], 'not "auto"', ['--batch takes a whole number from 1 to 65536']],
     [1, ['bench', ...cpu, '--out', 'none/x.json'], 'lies in a folder that is not there', ['--out none/x.json']],
     [1, ['bench', ...cpu, '--data', 'none'], 'there is no data in none', ['--data']],

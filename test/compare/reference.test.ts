@@ -13,7 +13,7 @@ import {
   readReference,
   referenceNames,
 } from '../../src/compare/reference.ts';
-import type { Configuration } from '../../src/runs/schema.ts';
+import type { Configuration } from '../../src/options/table.ts';
 import { learningRateAt, type Schedule } from '../../src/train/schedule.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>

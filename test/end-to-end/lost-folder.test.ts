@@ -8,8 +8,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, v
 import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
 import { Gpt2Error } from '../../src/errors.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
 import { train } from '../../src/train/train.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';

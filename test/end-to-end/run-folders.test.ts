@@ -16,7 +16,7 @@ import {
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/errors.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 

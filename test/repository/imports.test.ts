@@ -14,6 +14,7 @@ const layers: readonly (readonly string[])[] = [
   ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor', 'live'],
   ['tensorboard'],
   ['runs', 'ranks'],
+  ['options'],
   ['checkpoint', 'formats'],
   ['batches', 'datasets'],
   ['shards', 'tokenizer', 'model'],

@@ -1,5 +1,6 @@
 // Events of a run that was never trained, for tests of what reads logs.
-import type { Configuration, RunEvent } from '../../src/runs/schema.ts';
+import type { Configuration } from '../../src/options/table.ts';
+import type { RunEvent } from '../../src/runs/schema.ts';
 
 /** As llmc-d6-fp32-b4-t64 was configured. */
 export const configuration: Configuration = {

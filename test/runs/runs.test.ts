@@ -1,8 +1,9 @@
 // The run folder: events as lines, one run in a folder, continuing a log, reading it back.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Configuration } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { type Configuration, formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { formatEvent, parseEvent, type RunEvent } from '../../src/runs/schema.ts';
 import { RunLog } from '../../src/runs/writer.ts';
 import { Workplace } from '../support/cli.ts';
 

@@ -5,12 +5,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { UsageError } from '../../src/errors.ts';
+import { presetConfig } from '../../src/model/config.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
+import { factsOf, withDefaults } from '../../src/options/defaults.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
-import { checkOptions } from '../../src/train/options.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
@@ -108,7 +109,11 @@ describe('refuses', () => {
 });
 
 it('the longest sequence of a model is also that by default', () => {
-  expect(checkOptions({ context: 256 }, 'cuda').sequence).toBe(256);
-  expect(checkOptions({}, 'cuda').sequence).toBe(1024);
-  expect(checkOptions({ model: 'runs/x' }, 'cuda', 512).sequence).toBe(512);
+  const sequence = (options: TrainOptions, context?: number) => {
+    const weights = context === undefined ? undefined : { ...presetConfig('d12')!, context };
+    return withDefaults(options, factsOf(options, 'cuda', weights)).sequence;
+  };
+  expect(sequence({ context: 256 })).toBe(256);
+  expect(sequence({})).toBe(1024);
+  expect(sequence({ model: 'runs/x' }, 512)).toBe(512);
 });

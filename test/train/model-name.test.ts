@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { configurationDifferences } from '../../src/compare/pairs.ts';
 import { mismatches, readReference } from '../../src/compare/reference.ts';
 import { modelName, presetConfig } from '../../src/model/config.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
 

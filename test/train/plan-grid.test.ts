@@ -2,7 +2,7 @@
 // one arithmetic, so that they must agree.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recomputeNames } from '../../src/model/activations.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { planRun, type TrainingPlan } from '../../src/train/plan.ts';
 import { Workplace } from '../support/cli.ts';
 import { haveMemory } from '../support/memory.ts';

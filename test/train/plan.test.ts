@@ -1,8 +1,8 @@
 // --dry-run, --batch auto and --max-memory: the plan, what is picked by it, and that the flags a refusal names do fit.
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
 import { planRun } from '../../src/train/plan.ts';
 import { train } from '../../src/train/train.ts';
 import { Workplace } from '../support/cli.ts';
@@ -41,7 +41,7 @@ it('says what saving takes of the host, where a save is a copy, beside the total
     ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
   ]);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB besides, of [\d.]+ \w+ free\n$/);
+  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB in addition, of [\d.]+ \w+ free\n$/);
 });
 
 it('is not what train() gives', async () => {

@@ -10,9 +10,9 @@ import { loadMoments, loadWeights } from '../../src/checkpoint/read.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { NativeError } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
-import type { TrainOptions } from '../../src/train/option-table.ts';
 import { train } from '../../src/train/train.ts';
 import {
   arenasOf,

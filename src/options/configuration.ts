@@ -1,0 +1,68 @@
+// Writes, checks and compares configurations, the content of config.json: the options of a model or run, by the table's rows.
+import { basename } from 'node:path';
+import { z } from 'zod';
+import { type ModelConfig, modelName } from '../model/config.ts';
+import type { OptionRow } from './row.ts';
+import {
+  type Configuration,
+  type OptionName,
+  optionNames,
+  optionRows,
+  rowNamed,
+  type SettledOptions,
+} from './table.ts';
+
+/** Options that a configuration has. */
+export const recordedNames: readonly OptionName[] = optionNames.filter((name) => optionRows[name].scope !== 'start');
+
+/** Fields of a configuration that are no options, with their meaning. */
+export const derivedFields = {
+  vocabularySize: 'tokens of the vocabulary, from the data or the starting weights',
+} as const;
+
+/** Checks types, not ranges. Fields of later versions are allowed. */
+export const configurationSchema = z.looseObject({
+  ...Object.fromEntries(recordedNames.map((name) => [name, fieldSchema(optionRows[name])])),
+  ...Object.fromEntries(Object.keys(derivedFields).map((name) => [name, z.int()])),
+});
+
+function fieldSchema({ type, optional }: OptionRow): z.ZodType {
+  const schema = valueSchema(type);
+  return optional ? schema.optional() : schema;
+}
+
+function valueSchema(type: OptionRow['type']): z.ZodType {
+  if (type === 'text') return z.string();
+  if (type === 'switch') return z.boolean();
+  if ('integer' in type) return z.int();
+  return 'number' in type ? z.number() : z.enum(type);
+}
+
+/** The configuration of a run of `steps` steps on a model of these sizes. */
+export function configurationOf(options: SettledOptions, config: ModelConfig, steps: number): Configuration {
+  const recorded = recordedNames
+    .map((name) => [name, options[name]] as const)
+    .filter(([, value]) => value !== undefined);
+  const model = modelName(options.model, config);
+  return { ...Object.fromEntries(recorded), model, ...config, steps } as Configuration;
+}
+
+/** What ranks must agree on: paths, devices and threads depend on the machine. */
+export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(configuration).filter(([name]) => !rowNamed(name)?.perMachine));
+
+/** The value of an option in an earlier configuration: runs from before the option was added had its default. */
+export function recordedValue(before: Readonly<Record<string, unknown>>, name: OptionName): unknown {
+  const { optional, default: value } = optionRows[name];
+  return before[name] ?? (optional && typeof value !== 'object' ? value : undefined);
+}
+
+/** Whether configurations that differ in a field are different. @param isConstant the learning rate of both is */
+export function isCompared(field: string, isConstant = false): boolean {
+  const compare = rowNamed(field)?.compare;
+  return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);
+}
+
+/** A value as references and tables name it: of data and questions the last part of the path. */
+export const shortValue = (field: string, value: unknown): unknown =>
+  rowNamed(field)?.compare === 'by file name' && typeof value === 'string' ? basename(value) : value;

@@ -1,0 +1,86 @@
+// Reads options strictly by their rows: from the command line, from JSON objects, from files.
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
+import { derivedFields } from './configuration.ts';
+import { readNumber } from './number.ts';
+import { flagOf, type OptionRow, type OptionValue } from './row.ts';
+import { type OptionName, optionRows, rowNamed, type TrainOptions } from './table.ts';
+
+/**
+ * Reads the text or JSON value of an option.
+ * @throws UsageError naming the flag, what it takes, and the value
+ */
+export function readValue(row: OptionRow, value: unknown): OptionValue {
+  const { type, alone } = row;
+  const flag = flagOf(row);
+  const refuse = (wanted: string): never => {
+    throw new UsageError(`${flag} takes ${wanted}, not ${JSON.stringify(value)}`);
+  };
+  if (type === 'switch') return typeof value === 'boolean' ? value : refuse('no value');
+  if (type === 'text') return typeof value === 'string' && (value !== '' || alone === '') ? value : refuse('a text');
+  if ('number' in type) return readNumber(flag, value, { kind: 'any', least: type.number[0], most: type.number[1] });
+  if ('integer' in type) {
+    const { integer, or } = type;
+    if (or !== undefined && value === or) return or;
+    return readNumber(flag, value, { kind: 'whole', least: integer[0], most: integer[1], or });
+  }
+  return type.includes(value as string) ? (value as string) : refuse(`one of ${type.join(', ')}`);
+}
+
+/** @throws UsageError as `readValue` */
+export const readOption = (name: OptionName, value: unknown): OptionValue => readValue(optionRows[name], value);
+
+/** Reads an object of options, such as a config file. @throws UsageError for an unknown name or a wrong value */
+export function readOptions(values: Record<string, unknown>, source: string): TrainOptions {
+  const options: Record<string, OptionValue> = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (Object.hasOwn(derivedFields, name) || value === undefined || value === null) continue;
+    const row = rowNamed(name);
+    if (!row)
+      throw new UsageError(`${source}: there is no option "${name}"; remove it, train --help lists the options`);
+    options[name] = readValue(row, value);
+  }
+  return options as TrainOptions;
+}
+
+/**
+ * Reads a file of options, such as a run's config.json, edited or not.
+ * @throws Gpt2Error if it is not such a file; UsageError as `readOptions`
+ */
+export const readOptionsFile = (path: string): TrainOptions => optionsIn(openOptionsFile(path), path);
+
+/** As `readOptionsFile`, for a run that resumes with it. @throws Gpt2Error if it is not what the run wrote */
+export function readRunOptions(path: string): TrainOptions {
+  const file = openOptionsFile(path);
+  try {
+    file.check();
+  } catch (cause) {
+    throw new Gpt2Error(
+      `cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
+      { cause },
+    );
+  }
+  return optionsIn(file, path);
+}
+
+/** Adds the options of the file of --config that are not given themselves. @throws as `readOptionsFile` */
+export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
+  config === undefined ? given : { ...readOptionsFile(config), ...given };
+
+function openOptionsFile(path: string): CheckedJson {
+  try {
+    return readCheckedJson(path);
+  } catch (cause) {
+    throw new Gpt2Error(
+      `the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
+      { cause },
+    );
+  }
+}
+
+function optionsIn({ value }: CheckedJson, path: string): TrainOptions {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new Gpt2Error(`the options file ${path} must hold one JSON object, such as a run's config.json`);
+  }
+  return readOptions(value as Record<string, unknown>, path);
+}

@@ -1,0 +1,148 @@
+// Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
+import { type OptionRow, real, whole } from './row.ts';
+
+/** llm.c's default. */
+const newModelRate = 3e-4;
+/**
+ * nanoGPT's rate for GPT-2 on new text, constant (--final-lr-frac 1). AdamW's moments start at zero, so the first updates are as
+ * large as the rate whatever the gradients are; ten times this rate would undo what the weights have learned.
+ */
+const fineTuningRate = 3e-5;
+
+export const recipeRows = {
+  steps: {
+    usage: '--steps <N>',
+    type: whole(1),
+    help: 'optimizer steps; the schedule spans them',
+    default: { text: 'one epoch' },
+    compare: 'if the rate falls',
+  },
+  model: {
+    usage: '--model <NAME|PATH>',
+    type: 'text',
+    help: 'preset, custom, or path of weights to start from',
+    default: { text: 'd12 on CUDA, d6 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'd12' : 'd6') },
+    resume: 'to the same model',
+    bench: true,
+  },
+  layers: {
+    usage: '--layers <N>',
+    type: whole(1, 1000),
+    help: 'transformer layers',
+    default: { text: "the model's" },
+    scope: 'model',
+    resume: 'never',
+  },
+  channels: {
+    usage: '--channels <N>',
+    type: whole(1, 65536),
+    help: 'channels of a token',
+    default: { text: "the model's" },
+    scope: 'model',
+    resume: 'never',
+  },
+  heads: {
+    usage: '--heads <N>',
+    type: whole(1, 1024),
+    help: 'attention heads',
+    default: { text: "the model's" },
+    scope: 'model',
+    resume: 'never',
+  },
+  context: {
+    usage: '--context <N>',
+    type: whole(1, 65536),
+    help: "most tokens of a sequence; may be fewer than the starting weights'",
+    default: { text: "1024; the weights'" },
+    scope: 'model',
+    resume: 'never',
+  },
+  data: {
+    usage: '--data <DIR>',
+    type: 'text',
+    help: 'folder of token shards (see prepro)',
+    default: 'data/tinyshakespeare',
+    compare: 'by file name',
+    perMachine: true,
+    bench: true,
+  },
+  order: {
+    usage: '--order <NAME>',
+    type: ['llmc', 'file', 'sequence'],
+    help: "order of the data: llmc (llm.c's shuffle), file, sequence (each shuffled)",
+    default: 'llmc',
+    resume: 'never',
+  },
+  seed: {
+    usage: '--seed <N>',
+    type: whole(0, 2 ** 32 - 1),
+    help: 'seed of the initial weights and the order of batches',
+    default: 42,
+    resume: 'never',
+  },
+  overfitBatch: {
+    usage: '--overfit-batch',
+    type: 'switch',
+    help: 'train on the first batch only',
+    default: false,
+    resume: 'never',
+  },
+  batch: {
+    usage: '--batch <B|auto>',
+    type: { ...whole(1, 65536), or: 'auto' },
+    help: 'sequences in a micro-batch; auto: as many as fit in memory',
+    default: 4,
+    resume: 'with --order sequence',
+    bench: true,
+  },
+  sequence: {
+    usage: '--seq <T>',
+    type: whole(1, 65536),
+    help: 'tokens in a sequence',
+    default: {
+      text: '1024 on CUDA, 64 on CPU',
+      of: ({ kind, context }) => Math.min(kind === 'cuda' ? 1024 : 64, context),
+    },
+    resume: 'with --order sequence',
+    bench: true,
+  },
+  totalBatch: {
+    usage: '--total-batch <TOKENS>',
+    type: whole(1),
+    help: 'tokens in a step; micro-batches accumulate up to it',
+    default: { text: 'batch x seq x gpus' },
+    bench: true,
+  },
+  learningRate: {
+    usage: '--lr <X>',
+    type: real(0),
+    help: 'peak learning rate',
+    default: {
+      text: `${newModelRate}; from weights ${fineTuningRate}, nanoGPT's for fine-tuning`,
+      of: ({ startsFromWeights }) => (startsFromWeights ? fineTuningRate : newModelRate),
+    },
+  },
+  warmup: { usage: '--warmup <N>', type: whole(0), help: 'steps of linear warmup', default: 0 },
+  schedule: {
+    usage: '--schedule <NAME>',
+    type: ['cosine', 'linear', 'constant', 'wsd'],
+    help: 'decay to --final-lr-frac: cosine, linear, constant, wsd (in the last fifth)',
+    default: 'cosine',
+    compare: 'if the rate falls',
+  },
+  finalLearningRateFraction: {
+    usage: '--final-lr-frac <X>',
+    type: real(0, 1),
+    help: 'share of the learning rate at the end of --schedule; 1: constant',
+    default: 1,
+    compare: 'if the rate falls',
+  },
+  weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'AdamW weight decay of matrices', default: 0 },
+  gradientClip: { usage: '--grad-clip <X>', type: real(0), help: 'largest gradient norm; 0: no clipping', default: 1 },
+  skipSpikes: {
+    usage: '--skip-spikes <Z>',
+    type: real(1),
+    help: 'skip updates whose loss or norm is Z sigma over the mean of the last 128',
+    optional: true,
+  },
+} as const satisfies Record<string, OptionRow>;

@@ -1,0 +1,65 @@
+// Merges the options of a resumed run with those given again: each is taken with a notice, or refused where it would break the run.
+import { Gpt2Error, UsageError } from '../errors.ts';
+import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
+import { recordedValue } from './configuration.ts';
+import { flagOf } from './row.ts';
+import { type OptionName, optionNames, optionRows, type TrainOptions } from './table.ts';
+
+/** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
+export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {
+  if (!resume) return undefined;
+  if (overwrite) throw new UsageError('--resume and --overwrite exclude each other: give one of them');
+  if (!out) throw new UsageError('--resume needs --out, the folder of the run to continue');
+  return out;
+}
+
+/** Options that are given, those of `before` otherwise. */
+export const withGiven = (before: TrainOptions, given: TrainOptions): TrainOptions => ({
+  ...before,
+  ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+});
+
+/**
+ * The options with which a run goes on.
+ * @param before those of its checkpoint
+ * @throws Gpt2Error if a given one would break it
+ */
+export function resumedOptions(
+  before: TrainOptions,
+  given: TrainOptions,
+  notice: (text: string) => void,
+): TrainOptions {
+  for (const name of optionNames) {
+    const [value, was] = [given[name], recordedValue(before, name)];
+    if (optionRows[name].scope === 'start' || value === undefined || value === was) continue;
+    const flag = flagOf(optionRows[name]);
+    const refusal = refusalOf(name, before, given);
+    if (refusal !== undefined) {
+      throw new Gpt2Error(`cannot resume ${given.out} with ${flag} ${value}: it was trained with ${was}${refusal}`);
+    }
+    if (name !== 'model') notice(`${flag} ${value} in place of the run's ${was ?? 'default'}`);
+  }
+  return withGiven(before, given);
+}
+
+/** Why another value is refused, to end the message; undefined: it is allowed. */
+function refusalOf(name: OptionName, before: TrainOptions, given: TrainOptions): string | undefined {
+  switch (optionRows[name].resume) {
+    case 'never':
+      return '';
+    case 'with --order sequence':
+      return before.order === 'sequence' ? undefined : '; only --order sequence can continue with another split';
+    case 'to the same model':
+      return isSameModel(before, given) ? undefined : '';
+    default:
+      return undefined;
+  }
+}
+
+/** Whether the given name, with the given sizes, is the model that was trained. */
+function isSameModel(before: TrainOptions, given: TrainOptions): boolean {
+  const preset = presetConfig(given.model!);
+  return (
+    (preset !== undefined || given.model === customModel) && hasSameLayers(withGiven({ ...preset }, given), before)
+  );
+}

@@ -1,0 +1,102 @@
+// The columns of the options table (table.ts), and the types that follow from them.
+import type { LibraryKind } from '../native/library.ts';
+
+export type OptionValue = string | number | boolean;
+
+/** What derived defaults and checks depend on. */
+export interface Facts {
+  readonly kind: LibraryKind;
+  /** The model's context; infinite while the sizes of the weights are unknown. */
+  readonly context: number;
+  readonly startsFromWeights: boolean;
+}
+
+/** A default that is not a constant. */
+export interface DerivedDefault {
+  /** For --help. */
+  readonly text: string;
+  /** Absent: the option stays unset, or what uses it fills it in. */
+  readonly of?: (facts: Facts) => OptionValue;
+}
+
+/** A text, a switch, a number in a range (with the word allowed instead), or one of several words. */
+export type OptionType =
+  | 'text'
+  | 'switch'
+  | { readonly integer: readonly [least: number, most: number]; readonly or?: string }
+  | { readonly number: readonly [least: number, most: number] }
+  | readonly string[];
+
+/** One option. */
+export interface OptionRow {
+  /** The flag, and the name of its value in <>, or in [] where it may be left out. */
+  readonly usage: string;
+  /** Value of the flag alone, where its value may be left out. */
+  readonly alone?: OptionValue;
+  readonly type: OptionType;
+  /** Imperative or noun phrase of fewer than 80 characters; the default follows from its own column. */
+  readonly help: string;
+  readonly default?: OptionValue | DerivedDefault;
+  /**
+   * Whose property it is. 'model': a size, saved with the weights. 'run', the default: recorded in config.json. 'start': only
+   * of this start of the program, recorded nowhere.
+   */
+  readonly scope?: 'model' | 'run' | 'start';
+  /**
+   * May be missing from config.json: the option has no default, or was added after version 0.1.0. Older runs then have the
+   * default. Every new option of a model or run needs it.
+   */
+  readonly optional?: true;
+  /** Whether --resume may change it. Default: yes, with a notice. */
+  readonly resume?: 'never' | 'with --order sequence' | 'to the same model';
+  /**
+   * Whether runs that differ in it are different to `compare` and in reports. Default: yes. 'by file name': over a reference and
+   * in tables only the last part of the path counts. 'if the rate falls': over a reference, and only if a learning rate falls.
+   */
+  readonly compare?: 'no' | 'by file name' | 'if the rate falls';
+  /** Ranks may differ in it: it depends on their machine. */
+  readonly perMachine?: true;
+  /** The option that must be given too. */
+  readonly needs?: string;
+  /** `bench` has the option too. */
+  readonly bench?: true;
+}
+
+/** Whole numbers from `least`. */
+export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
+/** Numbers from `least`. */
+export const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
+
+/** A row's value before the run starts, including the word allowed instead of a number. */
+export type ValueOf<R extends OptionRow> = R['type'] extends { readonly or: infer W } ? number | W : SettledValueOf<R>;
+
+/** A row's value once settled. */
+export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
+  ? boolean
+  : R['type'] extends 'text'
+    ? string
+    : R['type'] extends readonly (infer W)[]
+      ? W
+      : number;
+
+/** Whether a row's default is known before the data are open. */
+export type HasDefault<R> = R extends { readonly default: infer D }
+  ? D extends OptionValue | { readonly of: unknown }
+    ? true
+    : false
+  : false;
+
+/** The default of a row; undefined: none, or none yet. */
+export function defaultOf({ default: value }: OptionRow, facts?: Facts): OptionValue | undefined {
+  if (typeof value !== 'object') return value;
+  return facts && value.of?.(facts);
+}
+
+/** "--batch" */
+export const flagOf = ({ usage }: OptionRow): string => usage.split(' ')[0]!;
+
+/** A row's help with its default. */
+export function helpOf({ help, default: value }: OptionRow): string {
+  if (value === undefined || value === false) return help;
+  return `${help} (default: ${typeof value === 'object' ? value.text : value})`;
+}

@@ -1,0 +1,84 @@
+// Options of one start of the program, which no file records. Part of the options table (table.ts).
+import { type OptionRow, real, whole } from './row.ts';
+
+/** Port of the live page. */
+export const defaultPort = 8042;
+
+export const startRows = {
+  out: {
+    usage: '--out <DIR>',
+    type: 'text',
+    help: 'run folder: log, configuration, checkpoints',
+    default: { text: 'runs/<DATA>-<MODEL>-<TIME>' },
+    scope: 'start',
+  },
+  resume: {
+    usage: '--resume',
+    type: 'switch',
+    help: 'continue the run in --out from its newest valid checkpoint',
+    default: false,
+    scope: 'start',
+  },
+  overwrite: {
+    usage: '--overwrite',
+    type: 'switch',
+    help: 'replace the run in --out; keep its log',
+    default: false,
+    scope: 'start',
+  },
+  config: {
+    usage: '--config <FILE>',
+    type: 'text',
+    help: 'read options from a JSON file, such as a config.json; flags override it',
+    scope: 'start',
+  },
+  stopAfter: {
+    usage: '--stop-after <N>',
+    type: whole(1),
+    help: 'save and end this start after N steps in all',
+    scope: 'start',
+  },
+  maxMemory: {
+    usage: '--max-memory <GIB>',
+    type: real(0.1, 1_000_000),
+    help: 'most device memory to use, in GiB',
+    default: { text: 'all that is free' },
+    scope: 'start',
+  },
+  dryRun: {
+    usage: '--dry-run',
+    type: 'switch',
+    help: 'print the memory and the step of the run without training',
+    default: false,
+    scope: 'start',
+  },
+  serve: {
+    usage: '--serve [PORT]',
+    alone: defaultPort,
+    type: whole(0, 65535),
+    help: `show the run in a browser while it trains; PORT ${defaultPort} if absent, 0: any`,
+    scope: 'start',
+  },
+  serveHost: {
+    usage: '--serve-host <ADDRESS>',
+    type: 'text',
+    help: 'address of --serve; beyond this machine anyone can read: no password',
+    default: '127.0.0.1',
+    scope: 'start',
+    needs: 'serve',
+  },
+  tensorboard: {
+    usage: '--tensorboard [DIR]',
+    alone: '',
+    type: 'text',
+    help: 'write TensorBoard event files too; DIR is the run folder if absent',
+    scope: 'start',
+  },
+  json: {
+    usage: '--json',
+    type: 'switch',
+    help: 'events as JSON lines on stdout, no progress',
+    default: false,
+    scope: 'start',
+  },
+} as const satisfies Record<string, OptionRow>;

@@ -1,0 +1,49 @@
+// The options of training, one row each. The command line, --help, completion, config files, a run's configuration and its
+// schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
+// add its row to one of the three parts, and the code that uses it.
+import { recipeRows } from './recipe-rows.ts';
+import type { HasDefault, OptionRow, SettledValueOf, ValueOf } from './row.ts';
+import { runningRows } from './running-rows.ts';
+import { startRows } from './start-rows.ts';
+
+/** Keyed by the option's name in config.json. */
+export const optionTable = { ...recipeRows, ...runningRows, ...startRows } as const;
+
+type Table = typeof optionTable;
+export type OptionName = keyof Table;
+
+/** The table without the literal types of its values. */
+export const optionRows: Readonly<Record<OptionName, OptionRow>> = optionTable;
+export const optionNames = Object.keys(optionTable) as readonly OptionName[];
+
+/** The row of a name from a file; undefined: there is no such option. */
+export const rowNamed = (name: string): OptionRow | undefined =>
+  Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
+
+/** Options as given: any may be missing. */
+export type TrainOptions = { -readonly [K in OptionName]?: ValueOf<Table[K]> };
+
+type Defaulted = { [K in OptionName]: HasDefault<Table[K]> extends true ? K : never }[OptionName];
+
+/** Options with every default that does not depend on data. */
+export type DefaultedOptions = Readonly<Required<Pick<TrainOptions, Defaulted>> & Omit<TrainOptions, Defaulted>>;
+
+/** Options of a run: `batch` is chosen, and with it what a step is. */
+export type SettledOptions = Readonly<
+  Omit<DefaultedOptions, 'batch' | 'totalBatch'> & {
+    /** Sequences in a micro-batch. */
+    batch: number;
+    /** Tokens in a step. */
+    totalBatch: number;
+    /** Micro-batches in a step. */
+    accumulation: number;
+  }
+>;
+
+type RecordedName = { [K in OptionName]: Table[K] extends { readonly scope: 'start' } ? never : K }[OptionName];
+type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
+
+/** What a run was asked to do, with all defaults: the options of a model or run, as config.json and logs record them. */
+export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: SettledValueOf<Table[K]> } & {
+  [K in OptionalName]?: SettledValueOf<Table[K]>;
+} & { vocabularySize: number; [field: string]: unknown };

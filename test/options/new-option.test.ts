@@ -1,0 +1,89 @@
+// A row is all that a new option needs: with a pretended one, everything that handles options handles it.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import type { OptionRow } from '../../src/options/row.ts';
+import type { Configuration, SettledOptions, TrainOptions } from '../../src/options/table.ts';
+import { configuration } from '../runs/run-log.ts';
+
+const label: OptionRow = {
+  usage: '--label <TEXT>',
+  type: ['plain', 'noted'],
+  help: 'label of the run',
+  default: 'plain',
+  optional: true,
+};
+const noted = { label: 'noted' } as Partial<Configuration>;
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+  vi.resetModules();
+  vi.doMock('../../src/options/recipe-rows.ts', async (original) => {
+    const { recipeRows } = await original<typeof import('../../src/options/recipe-rows.ts')>();
+    return { recipeRows: { ...recipeRows, label } };
+  });
+});
+afterAll(() => {
+  vi.doUnmock('../../src/options/recipe-rows.ts');
+  vi.resetModules();
+  rmSync(folder, { recursive: true });
+});
+
+it('--help names it', async () => {
+  const { program } = await import('../../src/commands/program.ts');
+  const commands = program(() => new AbortController().signal);
+  const train = commands.commands.find((command) => command.name() === 'train')!;
+  expect(train.helpInformation()).toMatch(/--label <TEXT> +label of the run \(default: plain\)/);
+});
+
+it('config files are read with it, defaults filled in', async () => {
+  const { readOptionsFile } = await import('../../src/options/read.ts');
+  const { factsOf, withDefaults } = await import('../../src/options/defaults.ts');
+  const path = join(folder, 'config.json');
+  writeFileSync(path, JSON.stringify(noted));
+  expect(readOptionsFile(path)).toEqual(noted);
+  writeFileSync(path, JSON.stringify({ label: 'loud' }));
+  expect(() => readOptionsFile(path)).toThrow('--label takes one of plain, noted, not "loud"');
+  expect(withDefaults({}, factsOf({}, 'cpu'))).toMatchObject({ label: 'plain' });
+});
+
+it('a configuration records it, and is checked; older ones lack it', async () => {
+  const { configurationOf, configurationSchema } = await import('../../src/options/configuration.ts');
+  const { factsOf, settleStep, withDefaults } = await import('../../src/options/defaults.ts');
+  const { presetConfig } = await import('../../src/model/config.ts');
+  const options: SettledOptions = settleStep({ ...withDefaults(noted, factsOf(noted, 'cpu')), batch: 4 });
+  const recorded = configurationOf(options, presetConfig('d6')!, 10);
+  expect(recorded.label).toBe('noted');
+  expect(configurationSchema.parse(recorded)).toEqual(recorded);
+  expect(() => configurationSchema.parse({ ...recorded, label: 'loud' })).toThrow();
+  expect(configurationSchema.parse(configuration)).toEqual(configuration);
+});
+
+it('--resume takes another with a notice; runs from before it had the default', async () => {
+  const { resumedOptions } = await import('../../src/options/resume.ts');
+  const notices: string[] = [];
+  const resumed = (before: TrainOptions, given: TrainOptions) =>
+    resumedOptions(before, given, (text) => notices.push(text));
+  expect(resumed(noted, {})).toEqual(noted);
+  expect(resumed({}, { label: 'plain' } as TrainOptions)).toEqual({ label: 'plain' });
+  expect(notices).toEqual([]);
+  expect(resumed({}, noted)).toEqual(noted);
+  expect(notices).toEqual(["--label noted in place of the run's plain"]);
+});
+
+it('compare and ranks see a difference', async () => {
+  const { configurationDifferences, describeMismatches } = await import('../../src/compare/pairs.ts');
+  const { agreedOptions } = await import('../../src/options/configuration.ts');
+  const other = { ...configuration, ...noted };
+  expect(describeMismatches(configurationDifferences(other, configuration))).toBe('label noted instead of none');
+  expect(agreedOptions(other)).toMatchObject(noted);
+});
+
+it('docs/formats.md has a row of it', async () => {
+  const { recordedOptions } = await import('../../scripts/docs-options.ts');
+  expect(recordedOptions()).toContain(
+    '| `label` | `plain`, `noted`, optional | `--label` | yes | label of the run (default: plain) |',
+  );
+});
