@@ -5,8 +5,8 @@ import { UsageError } from '../errors.ts';
 import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { selectDevice } from '../native/select-device.ts';
-import { checkOptions } from '../options/check.ts';
-import { factsOf, settleStep, withDefaults } from '../options/defaults.ts';
+import { completeOptions } from '../options/check.ts';
+import { settleStep } from '../options/defaults.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
 import { type BenchReport, bench } from './bench.ts';
@@ -37,10 +37,7 @@ export async function benchTraining(
     throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${given.model}`);
   }
   if (given.batch === 'auto') throw new UsageError('--batch takes a number here, not auto');
-  const facts = factsOf(given, kind);
-  const defaulted = withDefaults(given, facts);
-  checkOptions(given, defaulted, facts);
-  const options = settleStep({ ...defaulted, batch: given.batch ?? optionTable.batch.default });
+  const options = settleStep({ ...completeOptions(given, kind), batch: given.batch ?? optionTable.batch.default });
   const config = presetConfig(options.model)!;
   const { batch, sequence, accumulation, seed, order } = options;
   const data = given.data ?? (existsSync(options.data) ? options.data : undefined);

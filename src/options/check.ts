@@ -1,29 +1,43 @@
-// Checks what options mean together.
+// Completes options with defaults and checks what they mean together.
 import { UsageError } from '../errors.ts';
-import { customModel } from '../model/config.ts';
-import { roundTokens } from './defaults.ts';
+import { customModel, type ModelConfig } from '../model/config.ts';
+import type { LibraryKind } from '../native/library.ts';
+import { factsOf, roundTokens, withDefaults } from './defaults.ts';
 import { type Facts, flagOf } from './row.ts';
 import { type DefaultedOptions, type OptionName, optionNames, optionRows, type TrainOptions } from './table.ts';
 
 /**
- * @param given without defaults, but with the options of a config file or of the resumed run
+ * @param given with the options of a config file or of the resumed run
+ * @param weights sizes of the weights that --model names, if they are known yet
  * @throws UsageError
  */
-export function checkOptions(given: TrainOptions, options: DefaultedOptions, { context }: Facts): void {
+export function completeOptions(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {
+  const facts = factsOf(given, kind, weights);
+  const options = withDefaults(given, facts);
+  checkNeeds(given);
+  checkOptions(options, facts);
+  return options;
+}
+
+/** Defaults do not count. */
+function checkNeeds(given: TrainOptions): void {
+  for (const name of optionNames) {
+    const needs = optionRows[name].needs as OptionName | undefined;
+    if (needs === undefined || given[name] === undefined || given[needs] !== undefined) continue;
+    throw new UsageError(`${flagOf(optionRows[name])} goes with ${flagOf(optionRows[needs])}: give both`);
+  }
+}
+
+function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   const refuse = (message: string): never => {
     throw new UsageError(message);
   };
-  for (const name of optionNames) {
-    const { needs } = optionRows[name];
-    if (needs === undefined || given[name] === undefined || given[needs as OptionName] !== undefined) continue;
-    refuse(`${flagOf(optionRows[name])} goes with ${flagOf(optionRows[needs as OptionName])}: give both`);
-  }
-  const { batch, sequence, ranks, totalBatch, model, device, steps, warmup } = options;
+  const { sequence, ranks, totalBatch, model, device, steps, warmup } = options;
   const together = roundTokens(options);
   if (totalBatch !== undefined && totalBatch % together !== 0) {
     const gpus = ranks > 1 ? ` x --gpus ${ranks}` : '';
     refuse(
-      `--total-batch ${totalBatch} is not a multiple of --batch ${batch} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
+      `--total-batch ${totalBatch} is not a multiple of --batch ${together / sequence / ranks} x --seq ${sequence}${gpus} = ${together} tokens; take one that is`,
     );
   }
   if (model === customModel && !(options.layers && options.channels && options.heads)) {

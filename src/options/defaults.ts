@@ -1,5 +1,4 @@
 // Fills in defaults, once the device and the model are known.
-
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/library.ts';
 import { defaultOf, type Facts } from './row.ts';

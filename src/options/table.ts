@@ -7,7 +7,7 @@ import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 
 /** Keyed by the option's name in config.json. */
-export const optionTable = { ...recipeRows, ...runningRows, ...startRows } as const;
+export const optionTable = { ...recipeRows, ...runningRows, ...startRows };
 
 type Table = typeof optionTable;
 export type OptionName = keyof Table;

@@ -15,9 +15,9 @@ import {
   presetNames,
 } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
-import { selectDevice, selectKind } from '../native/select-device.ts';
-import { checkOptions } from '../options/check.ts';
-import { factsOf, settleStep, withDefaults } from '../options/defaults.ts';
+import { type DeviceChoice, selectDevice, selectKind } from '../native/select-device.ts';
+import { completeOptions } from '../options/check.ts';
+import { settleStep } from '../options/defaults.ts';
 import { withOptionsFile } from '../options/read.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../options/table.ts';
 import { type Place, threadsOf } from '../ranks/place.ts';
@@ -49,11 +49,8 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   const { options: merged, checkpoint } = mergeRun(asked, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingWeights(merged.model);
-  const facts = factsOf(merged, target.kind, start?.model);
-  const options = withDefaults(merged, facts);
-  checkOptions(merged, options, facts);
-  refuseAccidentalCpu(options, target.kind);
-  refuseAutoBatch(options.batch, options.ranks);
+  const options = completeOptions(merged, target.kind, start?.model);
+  refuseRanks(options, target.kind);
   const { dataset, ...shards } = openData(options.data);
   const config = modelConfig(options, start, dataset?.vocabularySize);
   if (start) refuseOtherVocabulary(start, options.data, dataset);
@@ -74,12 +71,13 @@ export function wantedRanks(given: TrainOptions): number {
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);
-  const facts = factsOf(merged, kind);
-  const options = withDefaults(merged, facts);
-  checkOptions(merged, options, facts);
-  refuseAccidentalCpu(options, kind);
-  refuseAutoBatch(options.batch, ranks);
+  refuseRanks(completeOptions(merged, kind), kind);
   return ranks;
+}
+
+function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): void {
+  refuseAccidentalCpu(options, kind);
+  refuseAutoBatch(options.batch, options.ranks);
 }
 
 /** How many parts a rank's optimizer state is one of. */

@@ -1,5 +1,4 @@
 // A run as an iteration over its events: `for await (const event of trainEvents(options))`.
-
 import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { StoppedError, type TrainHooks, type TrainResult } from './session.ts';

@@ -40,20 +40,21 @@ it('--help names it', async () => {
 
 it('config files are read with it, defaults filled in', async () => {
   const { readOptionsFile } = await import('../../src/options/read.ts');
-  const { factsOf, withDefaults } = await import('../../src/options/defaults.ts');
+  const { completeOptions } = await import('../../src/options/check.ts');
   const path = join(folder, 'config.json');
   writeFileSync(path, JSON.stringify(noted));
   expect(readOptionsFile(path)).toEqual(noted);
   writeFileSync(path, JSON.stringify({ label: 'loud' }));
   expect(() => readOptionsFile(path)).toThrow('--label takes one of plain, noted, not "loud"');
-  expect(withDefaults({}, factsOf({}, 'cpu'))).toMatchObject({ label: 'plain' });
+  expect(completeOptions({}, 'cpu')).toMatchObject({ label: 'plain' });
 });
 
 it('a configuration records it, and is checked; older ones lack it', async () => {
   const { configurationOf, configurationSchema } = await import('../../src/options/configuration.ts');
-  const { factsOf, settleStep, withDefaults } = await import('../../src/options/defaults.ts');
+  const { completeOptions } = await import('../../src/options/check.ts');
+  const { settleStep } = await import('../../src/options/defaults.ts');
   const { presetConfig } = await import('../../src/model/config.ts');
-  const options: SettledOptions = settleStep({ ...withDefaults(noted, factsOf(noted, 'cpu')), batch: 4 });
+  const options: SettledOptions = settleStep({ ...completeOptions(noted, 'cpu'), batch: 4 });
   const recorded = configurationOf(options, presetConfig('d6')!, 10);
   expect(recorded.label).toBe('noted');
   expect(configurationSchema.parse(recorded)).toEqual(recorded);

@@ -9,7 +9,7 @@ import { presetConfig } from '../../src/model/config.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
-import { factsOf, withDefaults } from '../../src/options/defaults.ts';
+import { completeOptions } from '../../src/options/check.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { train } from '../../src/train/train.ts';
@@ -109,11 +109,7 @@ describe('refuses', () => {
 });
 
 it('the longest sequence of a model is also that by default', () => {
-  const sequence = (options: TrainOptions, context?: number) => {
-    const weights = context === undefined ? undefined : { ...presetConfig('d12')!, context };
-    return withDefaults(options, factsOf(options, 'cuda', weights)).sequence;
-  };
-  expect(sequence({ context: 256 })).toBe(256);
-  expect(sequence({})).toBe(1024);
-  expect(sequence({ model: 'runs/x' }, 512)).toBe(512);
+  expect(completeOptions({ context: 256 }, 'cuda').sequence).toBe(256);
+  expect(completeOptions({}, 'cuda').sequence).toBe(1024);
+  expect(completeOptions({ model: 'runs/x' }, 'cuda', { ...presetConfig('d12')!, context: 512 }).sequence).toBe(512);
 });
