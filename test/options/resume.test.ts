@@ -1,0 +1,48 @@
+// What --resume may change, by the column of the options table: refused, taken with a notice, or taken with --order sequence only.
+import { expect, it } from 'vitest';
+import { resumedOptions, runToResume } from '../../src/options/resume.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
+
+const before: TrainOptions = {
+  ...{ model: 'd6', layers: 6, channels: 384, heads: 6, context: 1024, seed: 42, order: 'llmc', overfitBatch: false },
+  ...{ batch: 4, sequence: 64, totalBatch: 256, learningRate: 3e-4 },
+};
+const out = 'runs/d6';
+
+function resume(given: TrainOptions, run: TrainOptions = before) {
+  const notices: string[] = [];
+  const options = resumedOptions(run, { out, ...given }, (text) => notices.push(text));
+  return { options, notices };
+}
+
+it.each<[TrainOptions, string]>([
+  [{ layers: 7 }, 'with --layers 7: it was trained with 6'],
+  [{ context: 512 }, 'with --context 512: it was trained with 1024'],
+  [{ seed: 1 }, 'with --seed 1: it was trained with 42'],
+  [{ order: 'file' }, 'with --order file: it was trained with llmc'],
+  [{ overfitBatch: true }, 'with --overfit-batch true: it was trained with false'],
+  [{ model: 'd12' }, 'with --model d12: it was trained with d6'],
+  [{ model: 'runs/other' }, 'with --model runs/other: it was trained with d6'],
+  [{ batch: 8 }, 'with --batch 8: it was trained with 4; only --order sequence can continue with another split'],
+  [{ ranks: 2 }, 'with --gpus 2: it was trained with 1; only --order sequence can continue with another split'],
+])('refuses %j', (given, reason) => {
+  expect(() => resume(given)).toThrow(`cannot resume ${out} ${reason}`);
+});
+
+it('takes others with a notice, and what stays the same without one', () => {
+  const same: TrainOptions = { model: 'custom', layers: 6, channels: 384, heads: 6, batch: 4, ranks: 1 };
+  const given: TrainOptions = { ...same, learningRate: 1e-3, keep: 2, stopAfter: 5 };
+  expect(resume(given)).toEqual({
+    options: { ...before, out, ...given },
+    notices: ["--lr 0.001 in place of the run's 0.0003", "--keep 2 in place of the run's default"],
+  });
+  const sequences: TrainOptions = { ...before, order: 'sequence' };
+  expect(resume({ batch: 8 }, sequences).notices).toEqual(["--batch 8 in place of the run's 4"]);
+});
+
+it('needs --out, and no --overwrite', () => {
+  expect(runToResume({ out })).toBeUndefined();
+  expect(runToResume({ out, resume: true })).toBe(out);
+  expect(() => runToResume({ resume: true })).toThrow('--resume needs --out');
+  expect(() => runToResume({ out, resume: true, overwrite: true })).toThrow('exclude each other');
+});
