@@ -4,7 +4,6 @@
 
 #include "common/device.cuh"
 #include "common/tensor-cores.h"
-#include "runtime/classifier.h"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -13,6 +12,20 @@ namespace {
 
 bool has_own(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
+}
+
+// The same as a sequence of other ops: for other GPUs, dtypes and sizes.
+int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
+                        const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+                        bool accumulate) {
+  void *dlogits = din || dweight ? logits : nullptr;
+  int status = ops::matmul_forward(context, logits, in, weight, nullptr, N, C, Vp);
+  if (!status) status = ops::cross_entropy(context, losses, dlogits, logits, targets, N, V, Vp, dloss);
+  if (!status && din) status = ops::matmul_backward_input(context, din, dlogits, weight, N, C, Vp);
+  if (!status && dweight) {
+    status = ops::matmul_backward_weight(context, dweight, nullptr, dlogits, in, N, C, Vp, accumulate);
+  }
+  return status;
 }
 
 }  // namespace
@@ -34,7 +47,7 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
 int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool has_gradient) {
   const CudaContext &own = cuda(context);
   // Memory that is not aligned goes by parts in any case.
-  const int64_t in_parts = has_gradient ? classifier_in_parts_scratch(context, N, C, Vp) : 0;
+  const int64_t in_parts = has_gradient ? ops::matmul_scratch(context, N, C, Vp, true) : 0;
   if (!has_own(own, C, Vp)) return in_parts;
   return std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp, has_gradient));
 }

@@ -1,6 +1,6 @@
 // Gradient norm and clip factor. A fixed grid, each thread a fixed set of elements: a thread's squares (some hundreds for 124M
 // parameters, 6,000 for 1.5B) are summed in fp32, threads and blocks in double, so the result depends on the gradients alone.
-#include "collectives.h"
+#include "ranks/collectives.h"
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 

@@ -143,8 +143,8 @@ void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...
   config.dynamicSmemBytes = static_cast<size_t>(shared);
   config.stream = context.stream;
   config.attrs = &attribute;
-  config.numAttrs = context.overlaps && !context.behind_event ? 1 : 0;
-  context.behind_event = false;
+  config.numAttrs = context.overlaps && !context.follows_event ? 1 : 0;
+  context.follows_event = false;
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 

@@ -31,7 +31,7 @@ struct TensorCoreKernels {
 };
 
 // From sm_80 on: mma.sync and cp.async.
-namespace portable {
+namespace sm80 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
@@ -43,7 +43,7 @@ void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *q
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
 
-}  // namespace portable
+}  // namespace sm80
 
 // From sm90/: wgmma and TMA, compute capability 9.0 alone. Head sizes other than 64 go to the portable kernels.
 namespace sm90 {

@@ -1,4 +1,4 @@
-// What a gpt2_context is in either library. Each derives its own from it (cpu/context.h, runtime/cuda-context.h).
+// The part of gpt2_context that both libraries share; each derives its own (cpu/context.h, runtime/cuda-context.h).
 #pragma once
 
 #include <unistd.h>
@@ -16,16 +16,17 @@ struct gpt2_context {
   int64_t workspace_bytes = 0;
   std::string error;
   std::string description;
-  // Where rank 0 waits for the others (loopback.h).
+  // The socket on which rank 0 accepts the other ranks (ranks/loopback.h).
   int listener = -1;
 };
 
 namespace gpt2 {
 
-// Keeps "function: text" as the context's last error and returns the status.
+// Stores "function: text" as the context's last error and returns the status.
 int fail(gpt2_context *context, int status, const char *function, const std::string &text);
 
-// For a catch block: keeps the exception, which must not pass through C, as the context's last error; returns the status.
+// For catch blocks, because no exception may pass through C: stores it as the context's last error and returns the
+// status.
 int thrown(gpt2_context *context, const char *function) noexcept;
 
 }  // namespace gpt2

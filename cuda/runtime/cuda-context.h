@@ -1,4 +1,4 @@
-// What a gpt2_context is on CUDA, and how host code there launches kernels and reports what the driver says.
+// The CUDA library's gpt2_context, and how its host code reports CUDA errors and takes scratch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@ namespace gpt2 {
 
 struct TensorCoreKernels;  // common/tensor-cores.h
 
-// The table for this GPU, or the one that GPT2_KERNELS names; NULL with the reason in `why` if there is none such.
+// The table for this GPU, or the one that GPT2_KERNELS names; NULL with the reason in `why` if there is none.
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why);
 const char *name_of(const TensorCoreKernels &);
 
@@ -22,22 +22,21 @@ struct CudaContext : gpt2_context {
   cudaStream_t stream = nullptr;
   const TensorCoreKernels *kernels = nullptr;
   int multiprocessors = 0;
-  // Whether kernels may begin while the one before them ends (programmatic dependent launch): where the code
-  // that runs was made for compute capability 9.0 or later.
+  // Whether kernels may be launched before the previous one ends (docs/programmatic-launch.md): true if the code that
+  // runs was compiled for compute capability 9.0 or later.
   bool overlaps = false;
-  // Whether the next kernel runs behind an event, and not only behind the kernel before it: then it may not begin while that
-  // ends. Launching resets it.
-  mutable bool behind_event = false;
+  // Whether the next kernel also has to wait for an event: then it is launched normally. The launch resets it.
+  mutable bool follows_event = false;
   // Bytes of shared memory that one block may ask for.
   int shared_limit = 0;
-  // Bytes of shared memory that an SM has for all its blocks.
+  // Bytes of shared memory that an SM has for all of its blocks.
   int shared_per_multiprocessor = 0;
-  // Why the op at hand cannot launch its kernels though its arguments were checked: set by host code below the op,
-  // which returns nothing; launches are then left out, and GPT2_LAUNCHED reports it.
+  // Why the current op cannot launch its kernels although its arguments were checked. Host code that returns no status
+  // sets it; the op's further launches are skipped, and GPT2_LAUNCHED reports it.
   mutable cudaError_t refusal = cudaSuccess;
 };
 
-// The context with its device made the calling thread's own.
+// The context, after making its device the calling thread's current one.
 inline CudaContext &cuda(gpt2_context &context) {
   auto &own = static_cast<CudaContext &>(context);
   cudaSetDevice(own.device);
@@ -45,25 +44,38 @@ inline CudaContext &cuda(gpt2_context &context) {
 }
 inline const CudaContext &cuda(const gpt2_context &context) { return static_cast<const CudaContext &>(context); }
 
-// GPT2_OK, or what a CUDA call said, kept as the context's last error together with where it was made.
+// The name and the text of an error. Clears it, unless it is sticky, so that the next call does not report it again.
+std::string error_text(cudaError_t error);
+
+// GPT2_OK, or the error of a CUDA call, kept as the context's last error together with the place of the call.
 int report(gpt2_context &context, cudaError_t error, const char *function, const char *file, int line);
 
-// Whether the op's kernels could be launched.
+// The error of the op's launches, or cudaSuccess.
 inline cudaError_t launched(const gpt2_context &context) {
   const cudaError_t refusal = cuda(context).refusal;
   cuda(context).refusal = cudaSuccess;
   return refusal != cudaSuccess ? refusal : cudaGetLastError();
 }
 
-// Ends an op.
+// A driver function of CUDA 12.0, NULL if the driver lacks it. It is looked up at run time, so the library links the
+// CUDA runtime alone.
+template <class Function>
+Function driver_function(const char *name) {
+  void *function = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result);
+  return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
+}
+
+// The status at the end of an op.
 #define GPT2_LAUNCHED(context, function) \
   ::gpt2::report(context, ::gpt2::launched(context), function, __FILE__, __LINE__)
 
-#define GPT2_TRY(context, function, call)                                                                 \
+#define GPT2_TRY(context, function, call) \
   if (const int gpt2_status = ::gpt2::report(context, call, function, __FILE__, __LINE__)) return gpt2_status
 
-// Scratch handed out piece by piece, each on 256 bytes. Made without memory it only counts, which is how *_scratch
-// functions and their ops agree on the size.
+// Divides scratch into pieces aligned to 256 bytes. Without memory it only counts, which is how *_scratch functions and
+// their ops agree on the size.
 class Scratch {
  public:
   explicit Scratch(void *memory = nullptr) : memory_(static_cast<char *>(memory)) {}

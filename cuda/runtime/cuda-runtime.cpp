@@ -1,6 +1,5 @@
-// The runtime functions of gpt2.h on CUDA: context, memory, copies, events, graphs. Kernels are in the files beside gpt2.h.
+// The runtime functions of gpt2.h on CUDA: memory, copies, events, graphs. cuda-context.cpp opens the context.
 #include <cstring>
-#include <new>
 
 #include "checks.h"
 #include "cuda-context.h"
@@ -12,98 +11,7 @@ using gpt2::fail;
 
 #define TRY(call) GPT2_TRY(*context, __func__, call)
 
-namespace gpt2 {
-
-// A kernel that every build of the library holds (common/probe.cu).
-const void *probe_kernel();
-
-CudaContext::~CudaContext() {
-  if (!stream) return;
-  cudaSetDevice(device);
-  cudaStreamDestroy(stream);
-}
-
-int report(gpt2_context &context, cudaError_t error, const char *function, const char *file, int line) {
-  if (error == cudaSuccess) return GPT2_OK;
-  cudaGetLastError();  // An error that is not sticky must not be found again by the next call.
-  const char *base = std::strrchr(file, '/');
-  const std::string text = std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error) + " (" +
-                           (base ? base + 1 : file) + ":" + std::to_string(line) + ")";
-  return fail(&context, error == cudaErrorMemoryAllocation ? GPT2_OUT_OF_MEMORY : GPT2_DEVICE_ERROR, function, text);
-}
-
-}  // namespace gpt2
-
 namespace {
-
-std::string version_text(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
-
-// Why the driver lists no device, in words that say what to do.
-int no_device(CudaContext *context, const char *function, cudaError_t error) {
-  int driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  cudaGetLastError();
-  if (driver == 0) return fail(context, GPT2_UNSUPPORTED, function, "no NVIDIA driver is installed here");
-  if (error == cudaErrorInsufficientDriver || driver / 1000 < runtime / 1000) {
-    return fail(context, GPT2_UNSUPPORTED, function,
-                "the NVIDIA driver is too old: it knows CUDA " + version_text(driver) + ", this library needs " +
-                    std::to_string(runtime / 1000) + ".0; update the driver");
-  }
-  if (error == cudaErrorNoDevice || error == cudaSuccess) {
-    return fail(context, GPT2_UNSUPPORTED, function, "no CUDA device is here, or none is visible (CUDA_VISIBLE_DEVICES)");
-  }
-  return gpt2::report(*context, error, function, __FILE__, __LINE__);
-}
-
-int open_context(CudaContext *context, const char *function, int32_t device, int32_t dtype, bool accumulates) {
-  if (dtype != GPT2_FP32 && dtype != GPT2_TF32 && dtype != GPT2_BF16) {
-    return fail(context, GPT2_INVALID_ARGUMENT, function, "expected a GPT2_DTYPE, got " + std::to_string(dtype));
-  }
-  int count = 0;
-  const cudaError_t listed = cudaGetDeviceCount(&count);
-  if (listed != cudaSuccess || count == 0) return no_device(context, function, listed);
-  if (device < 0 || device >= count) {
-    return fail(context, GPT2_INVALID_ARGUMENT, function,
-                "expected a device from 0 to " + std::to_string(count - 1) + ", got " + std::to_string(device));
-  }
-  cudaDeviceProp properties;
-  GPT2_TRY(*context, function, cudaGetDeviceProperties(&properties, device));
-  const std::string capability = std::to_string(properties.major) + "." + std::to_string(properties.minor);
-  if (properties.major < 8) {
-    return fail(context, GPT2_UNSUPPORTED, function,
-                std::string(properties.name) + " has compute capability " + capability + ", 8.0 is the least");
-  }
-  GPT2_TRY(*context, function, cudaSetDevice(device));
-  cudaFuncAttributes attributes;
-  const cudaError_t found = cudaFuncGetAttributes(&attributes, gpt2::probe_kernel());
-  if (found == cudaErrorNoKernelImageForDevice || found == cudaErrorInvalidDeviceFunction ||
-      found == cudaErrorUnsupportedPtxVersion) {
-    cudaGetLastError();
-    return fail(context, GPT2_UNSUPPORTED, function,
-                "this library was built for other GPUs: it has no code for compute capability " + capability + " (" +
-                    properties.name + "); run `npm run build:cuda` on this machine");
-  }
-  GPT2_TRY(*context, function, found);
-  std::string why;
-  context->kernels = gpt2::choose_kernels(properties, why);
-  if (!context->kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
-  GPT2_TRY(*context, function, cudaStreamCreateWithFlags(&context->stream, cudaStreamNonBlocking));
-  context->device = device;
-  context->dtype = dtype;
-  context->accumulates = accumulates;
-  context->multiprocessors = properties.multiProcessorCount;
-  context->overlaps = attributes.ptxVersion >= 90;
-  context->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
-  context->shared_per_multiprocessor = static_cast<int>(properties.sharedMemPerMultiprocessor);
-  int driver = 0;
-  cudaDriverGetVersion(&driver);
-  context->description = "{\"library\":\"cuda\",\"device\":\"" + std::string(properties.name) +
-                         "\",\"codePath\":\"" + gpt2::name_of(*context->kernels) + "\",\"threads\":1,\"canCapture\":true,\"dtypes\":[\"fp32\",\"tf32\"," +
-                         "\"bf16\"],\"computeCapability\":\"" + capability + "\",\"multiprocessors\":" +
-                         std::to_string(properties.multiProcessorCount) + ",\"driver\":\"" + version_text(driver) + "\"}";
-  return GPT2_OK;
-}
 
 int copy(gpt2_context *context, const char *function, void *destination, const void *source, int64_t bytes,
          cudaMemcpyKind kind, bool wait) {
@@ -122,19 +30,6 @@ cudaEvent_t native(gpt2_event *event) { return reinterpret_cast<cudaEvent_t>(eve
 cudaGraphExec_t native(gpt2_graph *graph) { return reinterpret_cast<cudaGraphExec_t>(graph); }
 
 }  // namespace
-
-int gpt2_context_create(gpt2_context **context, int32_t device, int32_t dtype, int32_t, int32_t accumulates) {
-  if (!context) return GPT2_INVALID_ARGUMENT;
-  auto *opened = new (std::nothrow) CudaContext;
-  *context = opened;
-  if (!opened) return GPT2_OUT_OF_MEMORY;
-  return open_context(opened, __func__, device, dtype, accumulates != 0);
-}
-
-int gpt2_context_destroy(gpt2_context *context) {
-  delete context;
-  return GPT2_OK;
-}
 
 int gpt2_allocate(gpt2_context *context, void **memory, int64_t bytes) {
   Check check(context, __func__);
@@ -268,12 +163,12 @@ int gpt2_event_wait(gpt2_context *context, gpt2_event *event) {
   if (check.handles({{"event", event}}).failed()) return check.status();
   CudaContext &own = cuda(*context);
   TRY(cudaStreamWaitEvent(own.stream, native(event), 0));
-  own.behind_event = true;
+  own.follows_event = true;
   return GPT2_OK;
 }
 
 int gpt2_capture_begin(gpt2_context *context) {
-  // Relaxed: other threads of this process (another context) may allocate meanwhile.
+  // Relaxed, because other threads of this process (another context) may allocate at the same time.
   TRY(cudaStreamBeginCapture(cuda(*context).stream, cudaStreamCaptureModeRelaxed));
   return GPT2_OK;
 }
@@ -285,11 +180,12 @@ int gpt2_capture_end(gpt2_context *context, gpt2_graph **graph) {
   cudaGraph_t recorded = nullptr;
   TRY(cudaStreamEndCapture(own.stream, &recorded));
   cudaGraphExec_t made = nullptr;
-  // Each kernel keeps the priority of the stream it was recorded from, not that of the stream the graph is launched in.
+  // Each kernel keeps the priority of the stream it was recorded in, not that of the stream that the graph is launched
+  // in.
   const cudaError_t error = cudaGraphInstantiate(&made, recorded, cudaGraphInstantiateFlagUseNodePriority);
   cudaGraphDestroy(recorded);
   TRY(error);
-  // Without it the first launch pays for the upload.
+  // Otherwise the first launch would include the upload.
   const cudaError_t uploaded = cudaGraphUpload(made, own.stream);
   if (uploaded != cudaSuccess) cudaGraphExecDestroy(made);
   TRY(uploaded);

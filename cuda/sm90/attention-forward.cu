@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(threads, 1)
 
 void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
                              const AttentionSizes &sizes) {
-  if (sizes.HS != head_size) return portable::attention_forward(context, out, lse, qkv, sizes);
+  if (sizes.HS != head_size) return sm80::attention_forward(context, out, lse, qkv, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
     return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);

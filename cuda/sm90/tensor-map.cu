@@ -1,4 +1,4 @@
-// Tensor maps are encoded by the driver, found at run time: the library links the CUDA runtime alone.
+// Encodes tensor maps, by a function of the driver.
 #include "hopper.cuh"
 
 namespace gpt2 {
@@ -6,19 +6,9 @@ namespace sm90 {
 
 namespace {
 
-using Encode = decltype(&cuTensorMapEncodeTiled);
-
-Encode find_encode() {
-  void *function = nullptr;
-  cudaDriverEntryPointQueryResult result;
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
-  return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
-}
-
 CUtensorMap encode(const CudaContext &context, const void *memory, int dimensions, const cuuint64_t *sizes,
                    const cuuint64_t *strides, const cuuint32_t *box) {
-  static const Encode encode_tiled = find_encode();
+  static const auto encode_tiled = driver_function<decltype(&cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   const cuuint32_t steps[4] = {1, 1, 1, 1};
   CUtensorMap map{};
   const CUresult result =
@@ -27,7 +17,7 @@ CUtensorMap encode(const CudaContext &context, const void *memory, int dimension
           : encode_tiled(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, dimensions, const_cast<void *>(memory), sizes, strides,
                          box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                          CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  // The two APIs number their errors alike.
+  // Both APIs use the same error numbers.
   if (result != CUDA_SUCCESS) context.refusal = static_cast<cudaError_t>(result);
   return map;
 }

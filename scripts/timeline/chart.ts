@@ -37,7 +37,7 @@ function sortOf(kernel: Kernel): Sort | undefined {
   const kind = kindOf(kernel);
   if (kind === 'copies') return undefined;
   if (kind !== 'model') return sortOfKind[kind];
-  if (/gpt2::matmul|::(plain|interleaved)_kernel\b/.test(kernel.name)) return products;
+  if (/gpt2::matmul|::(product|plain|interleaved)_kernel\b/.test(kernel.name)) return products;
   return /gpt2::attention|::backward::/.test(kernel.name) ? attention : rest;
 }
 

@@ -1,18 +1,19 @@
-// Collectives between processes of one machine, over TCP on its loopback (runtime/loopback.h), so that training on many ranks
-// is tested without a GPU. Every rank gives its numbers to rank 0, which takes them in the order of ranks, whoever is
-// ready first, and hands back what came of it; a chunk at a time, so that nothing is allocated. Each collective begins
-// with what it is, so that ranks that have come apart find out.
+// The CPU library's communicator and collectives, between processes of one machine over TCP on its loopback
+// (loopback.h), so that training on several ranks is tested without a GPU. Every rank sends its numbers to rank 0,
+// which receives them in the order of ranks, whichever is ready first, and sends back the result, one chunk at a time,
+// so that nothing is allocated. Each collective begins with a head that describes it, which detects ranks that issue
+// different ones.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "../cpu/context.h"
+#include "../cpu/finish-norm.h"
 #include "../runtime/checks.h"
-#include "../runtime/loopback.h"
 #include "../runtime/ops.generated.h"
-#include "context.h"
-#include "finish-norm.h"
+#include "loopback.h"
 
 using gpt2::Check;
 using gpt2::fail;
@@ -22,9 +23,9 @@ struct gpt2_communicator {
   std::unique_ptr<Loopback> loopback;
   int rank = 0;
   int ranks = 1;
-  // What comes in: of rank 0's a chunk of each rank.
+  // What is received; at rank 0, a chunk from each rank.
   std::vector<float> chunk;
-  // One of each rank.
+  // One value from each rank.
   std::vector<double> parts;
   uint32_t issued = 0;
   std::string description;
@@ -37,14 +38,14 @@ static_assert(sizeof(Loopback::Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hol
 enum Kind : uint32_t { kAllReduce, kReduceScatter, kAllGather };
 const char *const kind_names[] = {"all_reduce", "reduce_scatter", "all_gather"};
 
-// Begins every collective.
+// The first message of every collective.
 struct Head {
   uint32_t kind;
   uint32_t issued;  // collectives before it
   int64_t count;
 };
 
-// Floats handed over at a time.
+// Floats sent at a time.
 constexpr int64_t chunk_size = 1 << 16;
 
 Loopback::Connection connection(gpt2_context &context, const char *function, gpt2_communicator &own, int rank) {
@@ -69,7 +70,7 @@ int begin(gpt2_context &context, const char *function, gpt2_communicator &own, K
   return GPT2_OK;
 }
 
-// sum [count] at rank 0 = its own `in` plus rank 1's, rank 2's, ...; elsewhere `in` is given away.
+// At rank 0: sum [count] = its own `in` plus rank 1's, rank 2's, ...; the other ranks send `in`.
 int reduce_to_root(gpt2_context &context, const char *function, gpt2_communicator &own, float *sum, const float *in,
                    int64_t count) {
   const size_t bytes = static_cast<size_t>(count) * sizeof(float);
@@ -118,9 +119,9 @@ int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communic
   own->ranks = ranks;
   own->chunk.resize(static_cast<size_t>(rank == 0 ? ranks : 1) * chunk_size);
   own->parts.resize(ranks);
-  own->description = "{\"carrier\":\"loopback\",\"parts\":" + std::to_string(ranks) + ",\"ordering\":\"\",\"reason\":\"\"}";
-  const int status =
-      Loopback::join(*context, own->loopback, known, rank, ranks, timeout_milliseconds, __func__);
+  own->description =
+      "{\"carrier\":\"loopback\",\"parts\":" + std::to_string(ranks) + ",\"ordering\":\"\",\"reason\":\"\"}";
+  const int status = Loopback::join(*context, own->loopback, known, rank, ranks, timeout_milliseconds, __func__);
   if (status == GPT2_OK) *communicator = own.release();
   return status;
 } catch (...) {
@@ -134,11 +135,11 @@ int gpt2_communicator_destroy(gpt2_context *, gpt2_communicator *communicator, i
 
 const char *gpt2_communicator_description(gpt2_communicator *communicator) { return communicator->description.c_str(); }
 
-// Everything goes over sockets.
+// Nothing is shared: everything goes over sockets.
 int gpt2_communicator_share(gpt2_context *, gpt2_communicator *, void *, int64_t) { return GPT2_OK; }
 int gpt2_communicator_unshare(gpt2_context *, gpt2_communicator *, void *) { return GPT2_OK; }
 
-// A collective has failed or succeeded when it returns.
+// Collectives are synchronous: each has failed or succeeded when it returns.
 int gpt2_communicator_check(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_join(gpt2_context *, gpt2_communicator *) { return GPT2_OK; }
 int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *, gpt2_event *event) {
@@ -186,7 +187,7 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
         }
         continue;
       }
-      // All of it before any is passed on: the owner takes nothing before it has given its own.
+      // Rank 0 receives all chunks before it sends any, because the owner receives nothing before it has sent its own.
       const auto chunk = [&](int rank) { return own.chunk.data() + rank * chunk_size; };
       std::memcpy(chunk(0), part, bytes);
       for (int rank = 1; rank < own.ranks; rank++) {
@@ -208,7 +209,7 @@ int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicat
   const char *function = "gpt2_all_gather";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
   if (const int status = begin(context, function, own, kAllGather, count)) return status;
-  return own.loopback->tell(context, in, out, static_cast<size_t>(count) * sizeof(float), function);
+  return own.loopback->all_gather(context, in, out, static_cast<size_t>(count) * sizeof(float), function);
 }
 
 int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,
@@ -222,7 +223,7 @@ int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, con
   const CpuContext &device = cpu(context);
   const Task task{device.threads, static_cast<float *>(context.workspace)};
   const double part = device.kernels->square_sum(task, sum, matrix_count);
-  // A double takes two floats.
+  // A double has the size of two floats.
   if (const int status = all_gather(context, own.parts.data(), &part, own, 2, GPT2_FP32)) return status;
   double squares = 0;
   for (const double of_rank : own.parts) squares += of_rank;

@@ -1,4 +1,4 @@
-// See loopback.h.
+// TCP on the loopback: joining, sending and receiving with timeouts; see loopback.h.
 #include "loopback.h"
 
 #include <arpa/inet.h>
@@ -20,15 +20,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The first message of a rank.
+// The first message of every rank but 0.
 struct Hello {
   unsigned char secret[32];
   int32_t rank;
   int32_t ranks;
 };
 
-// Ranks that wait for rank 0 give it the time to find out whom it waits for itself.
-constexpr int patience_for_root = 5000;
+// Other ranks wait this much longer for rank 0, in milliseconds, so that rank 0 reports first which rank it waits for.
+constexpr int extra_timeout_for_root = 5000;
 
 sockaddr_in loopback(uint16_t port) {
   sockaddr_in address{};
@@ -54,8 +54,8 @@ int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
   char *at = static_cast<char *>(data);
   while (bytes > 0) {
     if (const int status = wait(receives ? POLLIN : POLLOUT)) return status;
-    const ssize_t moved = receives ? recv(socket_, at, bytes, MSG_DONTWAIT)
-                                   : ::send(socket_, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t moved =
+        receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (moved < 0) return refuse(std::string("is gone: ") + std::strerror(errno));
     if (moved == 0) return refuse("is gone: its connection is closed");
@@ -73,7 +73,7 @@ int Loopback::Connection::wait(short direction) {
     const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
     if (ready > 0) return GPT2_OK;
     if (ready == 0) return refuse("has not answered for " + std::to_string(timeout_ / 1000) + " s");
-    if (errno != EINTR) return refuse(std::string("cannot be waited for: ") + std::strerror(errno));
+    if (errno != EINTR) return refuse(std::string("cannot be polled: ") + std::strerror(errno));
   }
 }
 
@@ -92,15 +92,15 @@ Loopback::~Loopback() {
 }
 
 Loopback::Connection Loopback::to(gpt2_context &context, int rank, const char *function) {
-  const int patience = rank_ == 0 ? 0 : patience_for_root;
-  return {context, function, sockets_[rank_ == 0 ? rank : 0], rank, timeout_ + patience};
+  return {context, function, sockets_[rank_ == 0 ? rank : 0], rank,
+          timeout_ + (rank_ == 0 ? 0 : extra_timeout_for_root)};
 }
 
 int Loopback::open(gpt2_context &context, Id &id, const char *function) {
   int &listener = context.listener;
   if (listener >= 0) close(listener);
   listener = socket(AF_INET, SOCK_STREAM, 0);
-  if (listener < 0) return system_failure(context, function, "cannot make a socket");
+  if (listener < 0) return system_failure(context, function, "cannot create a socket");
   prepare(listener);
   sockaddr_in address = loopback(0);
   socklen_t size = sizeof address;
@@ -110,7 +110,7 @@ int Loopback::open(gpt2_context &context, Id &id, const char *function) {
   }
   id.port = address.sin_port;
   if (getrandom(id.secret, sizeof id.secret, 0) != sizeof id.secret) {
-    return system_failure(context, function, "cannot draw a secret");
+    return system_failure(context, function, "cannot get random bytes for the secret");
   }
   return GPT2_OK;
 }
@@ -118,7 +118,8 @@ int Loopback::open(gpt2_context &context, Id &id, const char *function) {
 int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, const Id &id, int rank, int ranks,
                    int timeout_milliseconds, const char *function) {
   if (rank == 0 && context.listener < 0) {
-    return fail(&context, GPT2_INVALID_ARGUMENT, function, "expected gpt2_communicator_id of the same context before");
+    return fail(&context, GPT2_INVALID_ARGUMENT, function,
+                "expected gpt2_communicator_id to be called first, with the same context");
   }
   auto own = std::unique_ptr<Loopback>(new Loopback(rank, ranks, timeout_milliseconds));
   const int status = rank == 0 ? own->accept_ranks(context, id, function) : own->connect_to_root(context, id, function);
@@ -126,7 +127,7 @@ int Loopback::join(gpt2_context &context, std::unique_ptr<Loopback> &joined, con
   return status;
 }
 
-// Takes every other rank's connection; one that does not know the secret is nobody's.
+// Accepts a connection from every other rank; one that does not send the secret is closed.
 int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *function) {
   const int listener = context.listener;
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
@@ -135,12 +136,12 @@ int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *func
     pollfd entry{listener, POLLIN, 0};
     const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
     if (ready < 0 && errno == EINTR) continue;
-    if (ready < 0) return system_failure(context, function, "cannot wait for ranks");
+    if (ready < 0) return system_failure(context, function, "cannot poll for ranks");
     if (ready == 0) {
       const auto absent = std::find(sockets_.begin() + 1, sockets_.end(), -1) - sockets_.begin();
       return fail(
           &context, GPT2_RANK_ERROR, function,
-          "rank " + std::to_string(absent) + " did not come within " + std::to_string(timeout_ / 1000) + " s");
+          "rank " + std::to_string(absent) + " did not connect within " + std::to_string(timeout_ / 1000) + " s");
     }
     const int socket = accept(listener, nullptr, nullptr);
     if (socket < 0) continue;
@@ -161,7 +162,7 @@ int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *func
 
 int Loopback::connect_to_root(gpt2_context &context, const Id &id, const char *function) {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  if (socket < 0) return system_failure(context, function, "cannot make a socket");
+  if (socket < 0) return system_failure(context, function, "cannot create a socket");
   sockets_[0] = socket;
   prepare(socket);
   const sockaddr_in address = loopback(id.port);
@@ -181,13 +182,13 @@ void Loopback::abandon() const {
   }
 }
 
-int Loopback::tell(gpt2_context &context, const void *own, void *all, size_t bytes, const char *function) {
-  // Ranks that have come apart find out.
+int Loopback::all_gather(gpt2_context &context, const void *own, void *all, size_t bytes, const char *function) {
+  // Detects ranks that run different code.
   struct Head {
     uint64_t bytes;
-    uint64_t told;
+    uint64_t number;
   };
-  const Head head{bytes, told_++};
+  const Head head{bytes, gathers_++};
   char *rows = static_cast<char *>(all);
   if (rank_ != 0) {
     Connection root = to(context, 0, function);
@@ -200,11 +201,11 @@ int Loopback::tell(gpt2_context &context, const void *own, void *all, size_t byt
     Connection connection = to(context, rank, function);
     Head other{};
     if (const int status = connection.receive(&other, sizeof other)) return status;
-    if (other.bytes != head.bytes || other.told != head.told) {
+    if (other.bytes != head.bytes || other.number != head.number) {
       return fail(&context, GPT2_RANK_ERROR, function,
-                  "rank " + std::to_string(rank) + " is somewhere else: it tells " + std::to_string(other.bytes) +
-                      " bytes as number " + std::to_string(other.told) + ", rank 0 " + std::to_string(head.bytes) +
-                      " as number " + std::to_string(head.told));
+                  "rank " + std::to_string(rank) + " is out of step: it sent " + std::to_string(other.bytes) +
+                      " bytes as number " + std::to_string(other.number) + ", rank 0 " + std::to_string(head.bytes) +
+                      " as number " + std::to_string(head.number));
     }
     if (const int status = connection.receive(rows + rank * bytes, bytes)) return status;
   }

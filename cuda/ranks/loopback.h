@@ -1,23 +1,24 @@
-// Processes of one machine that talk over TCP on its loopback: a star, with rank 0 in the middle. What the CPU library's
-// collectives run on, and what the CUDA library's ranks meet by. Waiting ends after a time, with the rank that was waited for.
+// Connects the processes of one machine over TCP on its loopback, as a star with rank 0 at its centre. The CPU
+// library's collectives use it, and the CUDA library's ranks to set up their own. Every wait has a timeout, whose error
+// names the rank.
 #pragma once
 
 #include <memory>
 #include <vector>
 
-#include "context.h"
+#include "../runtime/context.h"
 
 namespace gpt2 {
 
 class Loopback {
  public:
-  // What rank 0 hands to the others.
+  // What rank 0 sends to the others.
   struct Id {
     uint16_t port;
     unsigned char secret[32];
   };
 
-  // A connection, whose failures name the rank at its other end. Both wait until all bytes have passed; statuses.
+  // A connection; its errors name the rank at the other end. Both functions return after all bytes have passed.
   class Connection {
    public:
     int send(const void *data, size_t bytes) { return move(const_cast<void *>(data), bytes, false); }
@@ -38,9 +39,9 @@ class Loopback {
     int timeout_;
   };
 
-  // Opens the port at which rank 0 takes the others, in the context's `listener`.
+  // Opens the port on which rank 0 accepts the others, as the context's `listener`.
   static int open(gpt2_context &, Id &id, const char *function);
-  // Returns when all are there. Rank 0 joins in the context that opened the port.
+  // Returns when all ranks have joined. Rank 0 joins in the context that opened the port.
   static int join(gpt2_context &, std::unique_ptr<Loopback> &joined, const Id &, int rank, int ranks,
                   int timeout_milliseconds, const char *function);
   ~Loopback();
@@ -48,11 +49,11 @@ class Loopback {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  // To rank 0, or from it to `rank`.
+  // The connection to rank 0; at rank 0, the one to `rank`.
   Connection to(gpt2_context &, int rank, const char *function);
   // all [ranks,bytes] = every rank's own [bytes].
-  int tell(gpt2_context &, const void *own, void *all, size_t bytes, const char *function);
-  // Whoever waits for this rank finds out.
+  int all_gather(gpt2_context &, const void *own, void *all, size_t bytes, const char *function);
+  // Closes the connections, so that ranks that wait for this one get an error.
   void abandon() const;
 
  private:
@@ -62,9 +63,9 @@ class Loopback {
 
   int rank_, ranks_;
   int timeout_;  // milliseconds
-  // Rank 0: to every rank, -1 for itself. Any other: one, to rank 0.
+  // At rank 0: one for each rank, -1 for itself. At any other rank: one, to rank 0.
   std::vector<int> sockets_;
-  uint32_t told_ = 0;
+  uint32_t gathers_ = 0;
 };
 
 }  // namespace gpt2

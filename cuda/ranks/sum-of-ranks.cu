@@ -1,7 +1,7 @@
-// What is left of an all-reduce when every rank's values have been copied to every other (runtime/peers.h): each adds them in the
-// order of ranks, to the same bits.
-#include "common/device.cuh"
-#include "runtime/peers.h"
+// Adds the values of all ranks, after every rank has copied its own to every other (peers.h): the second half of an
+// all-reduce. Each rank adds in the order of ranks, so all get the same bits.
+#include "../common/device.cuh"
+#include "peers.h"
 
 namespace gpt2 {
 
@@ -23,8 +23,8 @@ struct Sum<double> {
 };
 
 template <class T>
-__global__ void __launch_bounds__(threads) sum_of_ranks_kernel(T *values, const char *rows, int64_t stride,
-                                                               int64_t count, int rank, int ranks) {
+__global__ void __launch_bounds__(threads)
+    sum_of_ranks_kernel(T *values, const char *rows, int64_t stride, int64_t count, int rank, int ranks) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
   if (i >= count) return;
   const auto of = [&](int row) {

@@ -1,0 +1,124 @@
+// The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each begins
+// after what the context's stream holds (an event), and runs concurrently with what is issued there next.
+// gpt2_collectives_join makes the context's stream wait for all of them. Inside a capture the same events make the two
+// streams branches of one graph.
+#include "collectives.h"
+
+#include "../runtime/checks.h"
+#include "../runtime/cuda-context.h"
+#include "../runtime/ops.generated.h"
+#include "communicator.h"
+
+using gpt2::Check;
+using gpt2::cuda;
+using gpt2::Number;
+using gpt2::report_nccl;
+namespace nccl = gpt2::nccl;
+
+namespace {
+
+// Makes the communicator's stream wait for what the context's stream holds.
+int begin(gpt2_context &context, gpt2_communicator &own, const char *function) {
+  GPT2_TRY(context, function, cudaEventRecord(own.begin, cuda(context).stream));
+  GPT2_TRY(context, function, cudaStreamWaitEvent(own.stream, own.begin, 0));
+  own.pending = true;
+  return GPT2_OK;
+}
+
+int join(gpt2_context &context, gpt2_communicator &own, const char *function) {
+  // In a capture the stream must not wait for work that was issued outside of it.
+  if (!own.pending) return GPT2_OK;
+  own.pending = false;
+  GPT2_TRY(context, function, cudaEventRecord(own.end, own.stream));
+  GPT2_TRY(context, function, cudaStreamWaitEvent(cuda(context).stream, own.end, 0));
+  cuda(context).follows_event = true;
+  return GPT2_OK;
+}
+
+int64_t bytes_of(int64_t count, int dtype) { return count * (dtype == GPT2_BF16 ? 2 : 4); }
+int type_of(int dtype) { return dtype == GPT2_BF16 ? nccl::kBfloat16 : nccl::kFloat32; }
+
+}  // namespace
+
+int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  return join(*context, *communicator, __func__);
+}
+
+int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}, {"event", event}}).failed()) return check.status();
+  cuda(*context);
+  GPT2_TRY(*context, __func__, cudaEventRecord(reinterpret_cast<cudaEvent_t>(event), communicator->stream));
+  communicator->pending = false;
+  return GPT2_OK;
+}
+
+int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  if (communicator->peers) {
+    communicator->peers->begin_group();
+    return GPT2_OK;
+  }
+  return report_nccl(*context, *communicator, communicator->library.group_start(), __func__);
+}
+
+int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator) try {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  cuda(*context);
+  if (communicator->peers) return communicator->peers->end_group(*context, communicator->stream, __func__);
+  return report_nccl(*context, *communicator, communicator->library.group_end(), __func__);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+namespace gpt2::ops {
+
+int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_t count, int dtype) {
+  const char *function = "gpt2_all_reduce";
+  if (const int status = begin(context, own, function)) return status;
+  if (own.peers) {
+    const Number number = dtype == GPT2_BF16 ? Number::kBfloat16 : Number::kFloat32;
+    return own.peers->reduce(context, own.stream, data, count, number, function);
+  }
+  const int result = own.library.all_reduce(data, data, static_cast<size_t>(count), type_of(dtype), nccl::kSum,
+                                            own.joined, own.stream);
+  return report_nccl(context, own, result, function);
+}
+
+int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count,
+                   int64_t stride, int dtype) {
+  const char *function = "gpt2_reduce_scatter";
+  if (const int status = begin(context, own, function)) return status;
+  if (own.peers) {
+    return own.peers->exchange(context, own.stream, out, in, bytes_of(count, dtype), bytes_of(stride, dtype), function);
+  }
+  const int result = own.library.reduce_scatter(in, out, static_cast<size_t>(count), type_of(dtype), nccl::kSum,
+                                                own.joined, own.stream);
+  return report_nccl(context, own, result, function);
+}
+
+int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count, int dtype) {
+  const char *function = "gpt2_all_gather";
+  if (const int status = begin(context, own, function)) return status;
+  if (own.peers) return own.peers->gather(context, own.stream, out, in, bytes_of(count, dtype), function);
+  const int result =
+      own.library.all_gather(in, out, static_cast<size_t>(count), type_of(dtype), own.joined, own.stream);
+  return report_nccl(context, own, result, function);
+}
+
+int sum_over_ranks(gpt2_context &context, double *value, gpt2_communicator &own, const char *function) {
+  if (const int status = begin(context, own, function)) return status;
+  if (own.peers) {
+    if (const int status = own.peers->reduce(context, own.stream, value, 1, Number::kFloat64, function)) return status;
+  } else {
+    const int result = own.library.all_reduce(value, value, 1, nccl::kFloat64, nccl::kSum, own.joined, own.stream);
+    if (const int status = report_nccl(context, own, result, function)) return status;
+  }
+  return join(context, own, function);
+}
+
+}  // namespace gpt2::ops

@@ -1,0 +1,249 @@
+// Communicators of the CUDA library: joining the ranks, sharing memory with them, leaving.
+//
+// Between the GPUs of one machine their copy engines carry everything (peers.h), which needs nothing but the driver.
+// NCCL does between machines, and where a GPU cannot reach another's memory. NCCL's own copies by copy engines
+// need 2.28 and memory of its allocator, add nothing up, and took 10 to 30 us longer for 14 to 39 MiB (two
+// H200s, 2.28.9).
+//
+// NCCL's environment is the user's: nothing here sets or overrides it (NCCL_NVLS_ENABLE=0 keeps NVLink multicast off).
+#include "communicator.h"
+
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "../runtime/checks.h"
+#include "../runtime/cuda-context.h"
+
+using gpt2::Check;
+using gpt2::cuda;
+using gpt2::fail;
+using gpt2::Loopback;
+using gpt2::Peers;
+using gpt2::report_nccl;
+namespace nccl = gpt2::nccl;
+
+gpt2_communicator::~gpt2_communicator() {
+  peers.reset();
+  if (begin) cudaEventDestroy(begin);
+  if (end) cudaEventDestroy(end);
+  if (stream) cudaStreamDestroy(stream);
+}
+
+int gpt2::report_nccl(gpt2_context &context, const gpt2_communicator &own, int result, const char *function) {
+  if (result == nccl::kSuccess || result == nccl::kInProgress) return GPT2_OK;
+  const char *more = own.library.get_last_error(own.joined);
+  std::string text = std::string("NCCL: ") + own.library.get_error_string(result);
+  if (more && *more) text += std::string(": ") + more;
+  return fail(&context, result == nccl::kUnhandledCudaError ? GPT2_DEVICE_ERROR : GPT2_RANK_ERROR, function, text);
+}
+
+namespace {
+
+// The contents of the GPT2_COMMUNICATOR_ID_SIZE bytes.
+struct Id {
+  int32_t is_one_machine;
+  // Set on one machine.
+  Loopback::Id loopback;
+  // Set on several.
+  nccl::Id nccl;
+};
+static_assert(sizeof(Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
+
+// Longer than the ranks' own timeout: NCCL first opens connections and measures them.
+constexpr int nccl_milliseconds = 120'000;
+
+// NCCL waits for the other ranks without a timeout, so a thread of its own calls it. If a rank does not come, that
+// thread stays; the process is about to end then.
+int join_ranks(gpt2_context &context, gpt2_communicator &own, const nccl::Id &id, int rank, int ranks,
+               const char *function) {
+  struct Joined {
+    int result;
+    nccl::Communicator *communicator;
+  };
+  auto promise = std::make_shared<std::promise<Joined>>();
+  std::future<Joined> future = promise->get_future();
+  std::thread([promise, init = own.library.comm_init_rank, device = cuda(context).device, id, rank, ranks] {
+    cudaSetDevice(device);
+    Joined joined{};
+    joined.result = init(&joined.communicator, ranks, id, rank);
+    promise->set_value(joined);
+  }).detach();
+  if (future.wait_for(std::chrono::milliseconds(nccl_milliseconds)) != std::future_status::ready) {
+    return fail(&context, GPT2_RANK_ERROR, function,
+                "NCCL did not join the ranks within " + std::to_string(nccl_milliseconds / 1000) +
+                    " s; set NCCL_DEBUG=INFO for its log");
+  }
+  const Joined joined = future.get();
+  own.joined = joined.communicator;
+  return report_nccl(context, own, joined.result, function);
+}
+
+// Sends rank 0's NCCL id over the loopback: for one machine whose GPUs cannot copy into each other's memory.
+int send_nccl_id(gpt2_context &context, gpt2_communicator &own, Loopback &loopback, nccl::Id &id,
+                 const std::string &reason, const char *function) {
+  struct Offer {
+    nccl::Id id;
+    int32_t has_nccl;
+  };
+  Offer offer{};
+  std::string why;
+  offer.has_nccl = nccl::open(own.library, why);
+  if (offer.has_nccl && loopback.rank() == 0) {
+    const int result = own.library.get_unique_id(&offer.id);
+    if (result != nccl::kSuccess) why = own.library.get_error_string(result);
+    offer.has_nccl = why.empty();
+  }
+  std::vector<Offer> offers(static_cast<size_t>(loopback.ranks()));
+  if (const int status = loopback.all_gather(context, &offer, offers.data(), sizeof offer, function)) return status;
+  for (int rank = 0; rank < loopback.ranks(); rank++) {
+    if (!offers[rank].has_nccl && why.empty()) why = "rank " + std::to_string(rank) + " cannot open NCCL";
+  }
+  if (!why.empty()) {
+    return fail(&context, GPT2_UNSUPPORTED, function, "no copies from GPU to GPU (" + reason + "), and " + why);
+  }
+  id = offers[0].id;
+  return GPT2_OK;
+}
+
+// Ends running collectives, in a thread of its own: NCCL ends them at once, then waits for the graphs that hold them,
+// which can be freed only after they have ended. A process that abandons its ranks is about to end.
+void abort_in_background(const gpt2_communicator &own, int device) {
+  std::thread([abort = own.library.comm_abort, joined = own.joined, device] {
+    cudaSetDevice(device);
+    abort(joined);
+  }).detach();
+}
+
+}  // namespace
+
+int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine) try {
+  Check check(context, __func__);
+  if (check.tensors({{"id", id}}).failed()) return check.status();
+  Id made{};
+  made.is_one_machine = is_one_machine != 0;
+  if (is_one_machine) {
+    if (const int status = Loopback::open(*context, made.loopback, __func__)) return status;
+  } else {
+    gpt2_communicator none;
+    std::string why;
+    if (!nccl::open(none.library, why)) return fail(context, GPT2_UNSUPPORTED, __func__, why);
+    cuda(*context);
+    const int result = none.library.get_unique_id(&made.nccl);
+    if (const int status = report_nccl(*context, none, result, __func__)) return status;
+  }
+  std::memset(id, 0, GPT2_COMMUNICATOR_ID_SIZE);
+  std::memcpy(id, &made, sizeof made);
+  return GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
+                             int32_t ranks, int32_t timeout_milliseconds) try {
+  Check check(context, __func__);
+  check.tensors({{"communicator", communicator}, {"id", id}})
+      .that(ranks >= 2 && rank >= 0 && rank < ranks,
+            "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks))
+      .sizes({{"timeout_milliseconds", timeout_milliseconds}});
+  if (check.failed()) return check.status();
+  auto own = std::make_unique<gpt2_communicator>();
+  cuda(*context);
+  // These come first, because what fails after the ranks have met fails at every rank.
+  int least = 0, greatest = 0;
+  GPT2_TRY(*context, __func__, cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  GPT2_TRY(*context, __func__, cudaStreamCreateWithPriority(&own->stream, cudaStreamNonBlocking, greatest));
+  GPT2_TRY(*context, __func__, cudaEventCreateWithFlags(&own->begin, cudaEventDisableTiming));
+  GPT2_TRY(*context, __func__, cudaEventCreateWithFlags(&own->end, cudaEventDisableTiming));
+  Id known;
+  std::memcpy(&known, id, sizeof known);
+  std::string why;
+  if (known.is_one_machine) {
+    std::unique_ptr<Loopback> loopback;
+    const int joined = Loopback::join(*context, loopback, known.loopback, rank, ranks, timeout_milliseconds, __func__);
+    if (joined != GPT2_OK) return joined;
+    if (const int status = Peers::create(*context, own->peers, loopback, why, __func__)) return status;
+    if (!own->peers) {
+      if (const int status = send_nccl_id(*context, *own, *loopback, known.nccl, why, __func__)) return status;
+    }
+  } else if (!nccl::open(own->library, why)) {
+    return fail(context, GPT2_UNSUPPORTED, __func__, why);
+  }
+  if (!own->peers) {
+    if (const int status = join_ranks(*context, *own, known.nccl, rank, ranks, __func__)) return status;
+  }
+  // CUDA's error texts need no escapes in JSON.
+  own->description = std::string("{\"carrier\":\"") + (own->peers ? "copies" : "nccl") +
+                     "\",\"parts\":" + std::to_string(own->peers ? ranks : 1) + ",\"ordering\":\"" +
+                     (own->peers ? own->peers->ordering() : "") + "\",\"reason\":\"" + why + "\"}";
+  *communicator = own.release();
+  return GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+const char *gpt2_communicator_description(gpt2_communicator *communicator) { return communicator->description.c_str(); }
+
+int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory, int64_t bytes) try {
+  Check check(context, __func__);
+  check.handles({{"communicator", communicator}})
+      .tensors({{"memory", memory}})
+      .that(bytes > 0 && bytes % Peers::granule == 0,
+            "bytes of a multiple of " + std::to_string(Peers::granule) + ", got " + std::to_string(bytes));
+  if (check.failed()) return check.status();
+  cuda(*context);
+  return communicator->peers ? communicator->peers->share(*context, memory, bytes, __func__) : GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory) try {
+  Check check(context, __func__);
+  check.handles({{"communicator", communicator}}).tensors({{"memory", memory}});
+  if (check.failed()) return check.status();
+  cuda(*context);
+  return communicator->peers ? communicator->peers->unshare(*context, memory, __func__) : GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon) try {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  std::unique_ptr<gpt2_communicator> own(communicator);
+  const int device = cuda(*context).device;
+  if (abandon) {
+    if (own->peers) {
+      own->peers->abandon(cuda(*context).stream, own->stream);
+    } else {
+      abort_in_background(*own, device);
+    }
+    // Its streams, events and mappings stay: freeing them would wait for the work in them.
+    own.release();
+    return GPT2_OK;
+  }
+  if (own->peers) {
+    // Recorded collectives are replayed in the context's stream.
+    GPT2_TRY(*context, __func__, cudaStreamSynchronize(own->stream));
+    GPT2_TRY(*context, __func__, cudaStreamSynchronize(cuda(*context).stream));
+    return GPT2_OK;
+  }
+  const int result = own->library.comm_destroy(own->joined);
+  own->joined = nullptr;
+  return report_nccl(*context, *own, result, __func__);
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator) {
+  Check check(context, __func__);
+  if (check.handles({{"communicator", communicator}}).failed()) return check.status();
+  // The wait for a copy reports its failure.
+  if (communicator->peers) return GPT2_OK;
+  cuda(*context);
+  int result = nccl::kSuccess;
+  const int asked = communicator->library.comm_get_async_error(communicator->joined, &result);
+  return report_nccl(*context, *communicator, asked == nccl::kSuccess ? result : asked, __func__);
+}

@@ -1,0 +1,30 @@
+// The CUDA library's communicator: what carries its collectives, and the stream they run in.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nccl.h"
+#include "peers.h"
+
+struct gpt2_communicator {
+  // Carries everything if it is set; NCCL does otherwise.
+  std::unique_ptr<gpt2::Peers> peers;
+  gpt2::nccl::Library library{};
+  gpt2::nccl::Communicator *joined = nullptr;
+  cudaStream_t stream = nullptr;
+  // Mark where a collective begins, and where the last one has ended.
+  cudaEvent_t begin = nullptr, end = nullptr;
+  // Whether collectives were issued since the last join.
+  bool pending = false;
+  std::string description;
+
+  ~gpt2_communicator();
+};
+
+namespace gpt2 {
+
+// GPT2_OK, or NCCL's error, kept as the context's last one.
+int report_nccl(gpt2_context &, const gpt2_communicator &, int result, const char *function);
+
+}  // namespace gpt2

@@ -1,0 +1,160 @@
+// The collectives of peers.h: which copies they are, in which order streams run them, and how ranks signal each other.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "../runtime/cuda-context.h"
+#include "peers.h"
+
+namespace gpt2 {
+
+namespace {
+
+int64_t size_of(Number number) { return number == Number::kFloat64 ? 8 : number == Number::kFloat32 ? 4 : 2; }
+
+}  // namespace
+
+const Peers::Mapped *Peers::find(gpt2_context &context, const void *memory, int64_t bytes, const char *function,
+                                 int &status) const {
+  const char *start = static_cast<const char *>(memory);
+  for (const Mapped &shared : shared_) {
+    if (start >= shared.own && start + bytes <= shared.own + shared.bytes) return &shared;
+  }
+  status = fail(&context, GPT2_INVALID_ARGUMENT, function, "expected `out` in memory of gpt2_communicator_share");
+  return nullptr;
+}
+
+int Peers::exchange(gpt2_context &context, cudaStream_t stream, void *out, const void *in, int64_t bytes,
+                    int64_t stride, const char *function) {
+  int status = GPT2_OK;
+  const Mapped *shared = find(context, out, (ranks_ - 1) * stride + bytes, function, status);
+  if (!shared) return status;
+  const char *parts = static_cast<const char *>(in);
+  char *row = static_cast<char *>(out) + rank_ * stride;
+  for (int step = 0; step < ranks_; step++) {
+    const int to = rank_at(step);
+    copies_[step].push_back({shared->at[to] + (row - shared->own), parts + to * bytes, bytes});
+  }
+  return issue(context, stream, function);
+}
+
+int Peers::gather(gpt2_context &context, cudaStream_t stream, void *out, const void *in, int64_t bytes,
+                  const char *function) {
+  int status = GPT2_OK;
+  const Mapped *shared = find(context, out, ranks_ * bytes, function, status);
+  if (!shared) return status;
+  char *part = static_cast<char *>(out) + rank_ * bytes;
+  for (int step = part == in ? 1 : 0; step < ranks_; step++) {
+    copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->own), in, bytes});
+  }
+  return issue(context, stream, function);
+}
+
+int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int64_t count, Number number,
+                  const char *function) {
+  const int64_t size = size_of(number);
+  for (int64_t start = 0; start < count;) {
+    // A group whose sums fill the row runs what is pending first.
+    if (summed_bytes_ == sum_row_bytes) {
+      if (const int status = run(context, stream, function)) return status;
+    }
+    const int64_t piece = std::min(count - start, (sum_row_bytes - summed_bytes_) / size);
+    char *from = static_cast<char *>(values) + start * size;
+    for (int step = 1; step < ranks_; step++) {
+      copies_[step].push_back({sums_.at[rank_at(step)] + rank_ * sum_row_bytes + summed_bytes_, from, piece * size});
+    }
+    pending_sums_.push_back({from, sums_.own + summed_bytes_, piece, number});
+    // The next sum begins at an address that any kernel can read.
+    summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
+    start += piece;
+  }
+  return issue(context, stream, function);
+}
+
+// Writes every sign on behalf of the ranks that no longer do, again and again, because the streams may wait several
+// times. One second is enough for a step; if the streams still wait then, the process can still be ended.
+void Peers::abandon(cudaStream_t first, cudaStream_t second) const {
+  loopback_->abandon();
+  const std::vector<uint32_t> words(static_cast<size_t>(2 * ranks_), 1);
+  const size_t bytes = words.size() * sizeof(uint32_t);
+  for (int turn = 0; turn < 1000; turn++) {
+    if (cudaStreamQuery(first) != cudaErrorNotReady && cudaStreamQuery(second) != cudaErrorNotReady) break;
+    if (cudaMemcpyAsync(flags_.own, words.data(), bytes, cudaMemcpyHostToDevice, last_) != cudaSuccess) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+int Peers::end_group(gpt2_context &context, cudaStream_t stream, const char *function) {
+  is_group_ = false;
+  return run(context, stream, function);
+}
+
+int Peers::issue(gpt2_context &context, cudaStream_t stream, const char *function) {
+  return is_group_ ? GPT2_OK : run(context, stream, function);
+}
+
+// Another rank sets a word, and the rank that owns it clears it. Between two signs of one kind every rank gives one of
+// the other kind, so no word is set again before it was cleared. A word is sent after the copies before it, but a GPU
+// may reorder the remote writes that it receives. The wait flushes them if the GPU can; otherwise NVLink keeps their
+// order (choose_ordering).
+int Peers::meet(gpt2_context &context, cudaStream_t stream, Sign sign, const char *function) {
+  std::vector<CUstreamBatchMemOpParams> operations;
+  const auto word = [&](char *flags, int rank) {
+    return reinterpret_cast<CUdeviceptr>(reinterpret_cast<uint32_t *>(flags) + sign * ranks_ + rank);
+  };
+  const auto write = [&](CUdeviceptr address, uint32_t value) {
+    CUstreamBatchMemOpParams operation{};
+    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    operation.writeValue.address = address;
+    operation.writeValue.value = value;
+    operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+    operations.push_back(operation);
+  };
+  for (int step = 1; step < ranks_; step++) write(word(flags_.at[rank_at(step)], rank_), 1);
+  for (int step = 1; step < ranks_; step++) {
+    const CUdeviceptr own = word(flags_.own, rank_at(step));
+    CUstreamBatchMemOpParams operation{};
+    operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    operation.waitValue.address = own;
+    operation.waitValue.value = 1;
+    operation.waitValue.flags = wait_flags_;
+    operations.push_back(operation);
+    write(own, 0);
+  }
+  const auto count = static_cast<unsigned>(operations.size());
+  // Both APIs use the same error numbers.
+  GPT2_TRY(context, function, static_cast<cudaError_t>(batch_memory_operations_(stream, count, operations.data(), 0)));
+  return GPT2_OK;
+}
+
+int Peers::run(gpt2_context &context, cudaStream_t stream, const char *function) {
+  const auto copy = [&](int step, cudaStream_t in) {
+    for (const Copy &each : copies_[step]) {
+      const auto bytes = static_cast<size_t>(each.bytes);
+      GPT2_TRY(context, function, cudaMemcpyAsync(each.to, each.from, bytes, cudaMemcpyDeviceToDevice, in));
+    }
+    copies_[step].clear();
+    return int{GPT2_OK};
+  };
+  const bool has_own = !copies_[0].empty();
+  if (has_own) {
+    GPT2_TRY(context, function, cudaEventRecord(fork_, stream));
+    GPT2_TRY(context, function, cudaStreamWaitEvent(local_, fork_, 0));
+    if (const int status = copy(0, local_)) return status;
+    GPT2_TRY(context, function, cudaEventRecord(joined_, local_));
+  }
+  if (const int status = meet(context, stream, kReady, function)) return status;
+  for (int step = 1; step < ranks_; step++) {
+    if (const int status = copy(step, stream)) return status;
+  }
+  if (const int status = meet(context, stream, kDone, function)) return status;
+  if (has_own) GPT2_TRY(context, function, cudaStreamWaitEvent(stream, joined_, 0));
+  for (const PendingSum &sum : pending_sums_) {
+    launch_sum_of_ranks(stream, sum.values, sum.rows, sum_row_bytes, sum.count, sum.number, rank_, ranks_);
+  }
+  pending_sums_.clear();
+  summed_bytes_ = 0;
+  return GPT2_LAUNCHED(context, function);
+}
+
+}  // namespace gpt2

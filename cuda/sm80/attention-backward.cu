@@ -1,0 +1,24 @@
+// Attention backward for bf16 on tensor cores, sm_80 and later: two kernels, so that every sum has one owner
+// (../attention.cuh).
+#include "../common/tensor-cores.h"
+#include "attention-keys.cuh"
+#include "attention-queries.cuh"
+
+namespace gpt2 {
+
+void sm80::attention_backward(const CudaContext &context, bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out,
+                              const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
+  const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
+  with_head_size(sizes.HS, [&](auto HS) {
+    constexpr int shared = backward_shared_bytes<HS>;
+    auto *queries = backward::queries_kernel<HS>;
+    auto *keys = backward::keys_kernel<HS>;
+    cudaFuncSetAttribute(queries, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    cudaFuncSetAttribute(keys, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+    const auto grid = static_cast<unsigned>(ceil_divide(sizes.T, Shape<HS>::lines) * sizes.B * sizes.NH);
+    queries<<<grid, threads, shared, context.stream>>>(dqkv, D, dout, out, qkv, lse, sizes, scale);
+    keys<<<grid, threads, shared, context.stream>>>(dqkv, D, dout, qkv, lse, sizes, scale);
+  });
+}
+
+}  // namespace gpt2

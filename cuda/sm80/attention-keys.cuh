@@ -1,0 +1,150 @@
+// Attention backward, sm_80 and later: the kernel that owns a block of keys and computes dk and dv. Everything is
+// transposed: lines are keys, columns are queries.
+#pragma once
+
+#include "attention.cuh"
+
+namespace gpt2 {
+namespace sm80 {
+namespace backward {
+
+template <int HS>
+__global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *D, const bf16 *dout, const bf16 *qkv,
+                                                       const float *lse, AttentionSizes sizes, float scale) {
+  using S = Shape<HS>;
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto *k_memory = reinterpret_cast<bf16 *>(memory);
+  const uint32_t k_shared = shared_address(memory);
+  const uint32_t v_shared = k_shared + S::lines * S::line_bytes;
+  const uint32_t other_shared = v_shared + S::lines * S::line_bytes;
+  constexpr int buffer_bytes = 2 * S::others * S::line_bytes;  // q, then dout
+  __shared__ float lse_log2[2][S::others], other_D[2][S::others];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  // The first keys, which the most queries see, go first.
+  const HeadBlock own(sizes, S::lines);
+  const int first = own.block * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
+  const bf16 *k = q + sizes.C, *v = k + sizes.C;
+  const bf16 *gradient = dout + sizes.out_at(own.b, own.head);
+  const int T = sizes.T;
+  const int first_block = first / S::others, blocks = (T + S::others - 1) / S::others;
+  const float *lse_line = lse + own.statistics;
+  const float *D_line = D + own.statistics;
+
+  const auto copy_block = [&](int block) {
+    const uint32_t buffer = other_shared + block % 2 * buffer_bytes;
+    copy_lines<HS, S::others>(buffer, q, sizes.stride(), block * S::others, T);
+    copy_lines<HS, S::others>(buffer + buffer_bytes / 2, gradient, sizes.C, block * S::others, T);
+    if (threadIdx.x < S::others) {
+      const int row = block * S::others + threadIdx.x;
+      lse_log2[block % 2][threadIdx.x] = row < T ? lse_line[row] * log2e : INFINITY;
+      other_D[block % 2][threadIdx.x] = row < T ? D_line[row] : 0.0f;
+    }
+  };
+  copy_lines<HS, S::lines>(k_shared, k, sizes.stride(), first, T);
+  copy_lines<HS, S::lines>(v_shared, v, sizes.stride(), first, T);
+  copy_block(first_block);
+  commit_copies();
+
+  const float scale_log2 = scale * log2e;
+  const int warp_line = warp * 16 * S::groups;
+  float dkey[S::groups][HS / 8][4] = {}, dvalue[S::groups][HS / 8][4] = {};
+  for (int block = first_block; block < blocks; block++) {
+    if (block + 1 < blocks) copy_block(block + 1);
+    commit_copies();
+    wait_copies<1>();
+    __syncthreads();
+    const int query0 = block * S::others;
+    const uint32_t q_shared = other_shared + block % 2 * buffer_bytes, dout_shared = q_shared + buffer_bytes / 2;
+    if (query0 + S::others - 1 >= first + warp_line) {
+      float share[S::groups][S::others / 8][4] = {}, dscore[S::groups][S::others / 8][4] = {};
+#pragma unroll
+      for (int step = 0; step < S::steps; step++) {
+        uint32_t key[S::groups][4], value[S::groups][4];
+#pragma unroll
+        for (int g = 0; g < S::groups; g++) {
+          load_a<HS>(key[g], k_shared, warp_line + g * 16, step * 16);
+          load_a<HS>(value[g], v_shared, warp_line + g * 16, step * 16);
+        }
+#pragma unroll
+        for (int j = 0; j < S::others / 16; j++) {
+          uint32_t fragment[4];
+          load_b<HS>(fragment, q_shared, j * 16, step * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(share[g][j * 2], key[g], fragment[0], fragment[1]);
+            multiply_bf16(share[g][j * 2 + 1], key[g], fragment[2], fragment[3]);
+          }
+          load_b<HS>(fragment, dout_shared, j * 16, step * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(dscore[g][j * 2], value[g], fragment[0], fragment[1]);
+            multiply_bf16(dscore[g][j * 2 + 1], value[g], fragment[2], fragment[3]);
+          }
+        }
+      }
+      const bool masks = query0 < first + warp_line + 16 * S::groups;
+#pragma unroll
+      for (int j = 0; j < S::others / 8; j++) {
+        const int column = j * 8 + lane % 4 * 2;
+        const float2 other_lse = *reinterpret_cast<const float2 *>(&lse_log2[block % 2][column]);
+        const float2 sum = *reinterpret_cast<const float2 *>(&other_D[block % 2][column]);
+#pragma unroll
+        for (int g = 0; g < S::groups; g++) {
+          const int line = first + warp_line + g * 16 + lane / 4;
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            float p = exp2_approximate(fmaf(share[g][j][i], scale_log2, -(i % 2 ? other_lse.y : other_lse.x)));
+            if (masks && line + i / 2 * 8 > query0 + column + i % 2) p = 0;
+            share[g][j][i] = p;
+            dscore[g][j][i] = p * (dscore[g][j][i] - (i % 2 ? sum.y : sum.x));
+          }
+        }
+      }
+#pragma unroll
+      for (int step = 0; step < S::others / 16; step++) {
+        uint32_t a[S::groups][4], da[S::groups][4];
+#pragma unroll
+        for (int g = 0; g < S::groups; g++) {
+          as_operand(a[g], share[g][step * 2], share[g][step * 2 + 1]);
+          as_operand(da[g], dscore[g][step * 2], dscore[g][step * 2 + 1]);
+        }
+#pragma unroll
+        for (int j = 0; j < HS / 16; j++) {
+          uint32_t fragment[4];
+          load_b_transposed<HS>(fragment, dout_shared, step * 16, j * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(dvalue[g][j * 2], a[g], fragment[0], fragment[1]);
+            multiply_bf16(dvalue[g][j * 2 + 1], a[g], fragment[2], fragment[3]);
+          }
+          load_b_transposed<HS>(fragment, q_shared, step * 16, j * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(dkey[g][j * 2], da[g], fragment[0], fragment[1]);
+            multiply_bf16(dkey[g][j * 2 + 1], da[g], fragment[2], fragment[3]);
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int g = 0; g < S::groups; g++) {
+#pragma unroll
+    for (int j = 0; j < HS / 8; j++) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) dkey[g][j][i] *= scale;
+    }
+    const int line = first + warp_line + g * 16;
+    bf16 *lines = k_memory + (warp_line + g * 16) * S::stride;
+    bf16 *dk = dqkv + sizes.qkv_at(own.b, own.head) + sizes.C;
+    store_lines<HS>(dk, sizes.stride(), line, T, k_shared, lines, dkey[g]);
+    store_lines<HS>(dk + sizes.C, sizes.stride(), line, T, k_shared, lines, dvalue[g]);
+  }
+}
+
+}  // namespace backward
+}  // namespace sm80
+}  // namespace gpt2

@@ -1,0 +1,158 @@
+// Attention backward, sm_80 and later: the kernel that owns a block of queries and computes D and dq.
+#pragma once
+
+#include "attention.cuh"
+
+namespace gpt2 {
+namespace sm80 {
+namespace backward {
+
+template <int HS>
+__global__ void __launch_bounds__(threads)
+    queries_kernel(bf16 *dqkv, float *D, const bf16 *dout, const bf16 *out, const bf16 *qkv, const float *lse,
+                   AttentionSizes sizes, float scale) {
+  using S = Shape<HS>;
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto *q_memory = reinterpret_cast<bf16 *>(memory);
+  const uint32_t q_shared = shared_address(memory);
+  const uint32_t dout_shared = q_shared + S::lines * S::line_bytes;
+  const uint32_t kv_shared = dout_shared + S::lines * S::line_bytes;
+  constexpr int buffer_bytes = 2 * S::others * S::line_bytes;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const HeadBlock own(sizes, S::lines);
+  const int first = (own.blocks - 1 - own.block) * S::lines;
+  const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
+  const bf16 *k = q + sizes.C, *v = k + sizes.C;
+  const int T = sizes.T;
+  const int blocks = (min(first + S::lines, T) + S::others - 1) / S::others;
+
+  const auto copy_block = [&](int block) {
+    const uint32_t buffer = kv_shared + block % 2 * buffer_bytes;
+    copy_lines<HS, S::others>(buffer, k, sizes.stride(), block * S::others, T);
+    copy_lines<HS, S::others>(buffer + buffer_bytes / 2, v, sizes.stride(), block * S::others, T);
+  };
+  copy_lines<HS, S::lines>(q_shared, q, sizes.stride(), first, T);
+  copy_lines<HS, S::lines>(dout_shared, dout + sizes.out_at(own.b, own.head), sizes.C, first, T);
+  copy_block(0);
+  commit_copies();
+
+  const float scale_log2 = scale * log2e;
+  const int warp_line = warp * 16 * S::groups;
+  const float *lse_line = lse + own.statistics;
+  float *D_line = D + own.statistics;
+  float lse_log2[S::groups][2], own_D[S::groups][2];
+  // A quad of lanes takes the line that its fragments hold.
+#pragma unroll
+  for (int g = 0; g < S::groups; g++) {
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      const int row = first + warp_line + g * 16 + lane / 4 + half * 8;
+      float sum = 0;
+      if (row < T) {
+        const int64_t at = sizes.out_at(own.b, own.head) + static_cast<int64_t>(row) * sizes.C;
+#pragma unroll
+        for (int chunk = 0; chunk < HS / 8; chunk += 4) {
+          if (chunk + lane % 4 < HS / 8) {
+            float x[8], y[8];
+            load(x, dout + at + (chunk + lane % 4) * 8);
+            load(y, out + at + (chunk + lane % 4) * 8);
+#pragma unroll
+            for (int i = 0; i < 8; i++) sum += x[i] * y[i];
+          }
+        }
+      }
+      own_D[g][half] = quad_sum(sum);
+      lse_log2[g][half] = row < T ? lse_line[row] * log2e : INFINITY;
+      if (lane % 4 == 0 && row < T) D_line[row] = own_D[g][half];
+    }
+  }
+
+  uint32_t query[S::groups][S::steps][4], gradient[S::groups][S::steps][4];
+  float result[S::groups][HS / 8][4] = {};
+  for (int block = 0; block < blocks; block++) {
+    if (block + 1 < blocks) copy_block(block + 1);
+    commit_copies();
+    wait_copies<1>();
+    __syncthreads();
+    if (block == 0) {
+#pragma unroll
+      for (int g = 0; g < S::groups; g++) {
+#pragma unroll
+        for (int step = 0; step < S::steps; step++) {
+          load_a<HS>(query[g][step], q_shared, warp_line + g * 16, step * 16);
+          load_a<HS>(gradient[g][step], dout_shared, warp_line + g * 16, step * 16);
+        }
+      }
+    }
+    const int key0 = block * S::others;
+    const uint32_t k_shared = kv_shared + block % 2 * buffer_bytes, v_shared = k_shared + buffer_bytes / 2;
+    if (key0 <= first + warp_line + 16 * S::groups - 1) {
+      float score[S::groups][S::others / 8][4] = {}, dshare[S::groups][S::others / 8][4] = {};
+#pragma unroll
+      for (int step = 0; step < S::steps; step++) {
+#pragma unroll
+        for (int j = 0; j < S::others / 16; j++) {
+          uint32_t fragment[4];
+          load_b<HS>(fragment, k_shared, j * 16, step * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(score[g][j * 2], query[g][step], fragment[0], fragment[1]);
+            multiply_bf16(score[g][j * 2 + 1], query[g][step], fragment[2], fragment[3]);
+          }
+          load_b<HS>(fragment, v_shared, j * 16, step * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(dshare[g][j * 2], gradient[g][step], fragment[0], fragment[1]);
+            multiply_bf16(dshare[g][j * 2 + 1], gradient[g][step], fragment[2], fragment[3]);
+          }
+        }
+      }
+      const bool masks = key0 + S::others - 1 > first + warp_line;
+#pragma unroll
+      for (int g = 0; g < S::groups; g++) {
+        const int row = first + warp_line + g * 16 + lane / 4;
+#pragma unroll
+        for (int j = 0; j < S::others / 8; j++) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            float share = exp2_approximate(fmaf(score[g][j][i], scale_log2, -lse_log2[g][i / 2]));
+            if (masks && key0 + j * 8 + lane % 4 * 2 + i % 2 > row + i / 2 * 8) share = 0;
+            score[g][j][i] = share * (dshare[g][j][i] - own_D[g][i / 2]);
+          }
+        }
+      }
+#pragma unroll
+      for (int step = 0; step < S::others / 16; step++) {
+        uint32_t dscore[S::groups][4];
+#pragma unroll
+        for (int g = 0; g < S::groups; g++) as_operand(dscore[g], score[g][step * 2], score[g][step * 2 + 1]);
+#pragma unroll
+        for (int j = 0; j < HS / 16; j++) {
+          uint32_t fragment[4];
+          load_b_transposed<HS>(fragment, k_shared, step * 16, j * 16);
+#pragma unroll
+          for (int g = 0; g < S::groups; g++) {
+            multiply_bf16(result[g][j * 2], dscore[g], fragment[0], fragment[1]);
+            multiply_bf16(result[g][j * 2 + 1], dscore[g], fragment[2], fragment[3]);
+          }
+        }
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int g = 0; g < S::groups; g++) {
+#pragma unroll
+    for (int j = 0; j < HS / 8; j++) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) result[g][j][i] *= scale;
+    }
+    store_lines<HS>(dqkv + sizes.qkv_at(own.b, own.head), sizes.stride(), first + warp_line + g * 16, T, q_shared,
+                    q_memory + (warp_line + g * 16) * S::stride, result[g]);
+  }
+}
+
+}  // namespace backward
+}  // namespace sm80
+}  // namespace gpt2

@@ -1,0 +1,126 @@
+// The attention kernels for bf16 on tensor cores, sm_80 and later: tiles, fragments, head sizes (flash attention, Dao
+// 2023).
+//
+// A block of 4 warps owns 64 * groups lines (queries, or keys in the backward pass of keys and values), each warp 16 *
+// groups of them. It loops over blocks of the other side, which cp.async loads into two buffers. The accumulators of a
+// product, packed in pairs, are operand a of the next product, so scores, P and dS stay in registers. A warp has two
+// groups where registers allow it (HS up to 64): each fragment read from shared memory then serves 32 lines. One group
+// and twice the warps was 8% slower forward and 5% slower backward on an H100, at HS 64 and T 1024. Lines in shared
+// memory are padded by 16 bytes: an odd number of 16-byte chunks, so ldmatrix has no bank conflicts at any head size
+// that is a multiple of 16.
+#pragma once
+
+#include "../attention.cuh"
+#include "../common/mma.cuh"
+
+namespace gpt2 {
+namespace sm80 {
+
+constexpr int threads = 128;
+
+template <int HS>
+struct Shape {
+  static constexpr int groups = HS <= 64 ? 2 : 1;
+  static constexpr int lines = 64 * groups;             // a block's own queries or keys
+  static constexpr int keys = 64;                       // forward's blocks of keys
+  static constexpr int others = groups == 2 ? 32 : 64;  // backward's blocks of the other side
+  static constexpr int stride = HS + 8;                 // elements of a line in shared memory
+  static constexpr int steps = HS / 16;                 // of k, in products over a head
+  static constexpr int line_bytes = stride * 2;
+};
+
+// Copies LINES lines of HS elements; those from `end` on are zeros.
+template <int HS, int LINES>
+__device__ __forceinline__ void copy_lines(uint32_t shared, const bf16 *source, int64_t stride, int first, int end) {
+  constexpr int chunks = HS / 8;
+#pragma unroll
+  for (int i = threadIdx.x; i < LINES * chunks; i += threads) {
+    const int line = i / chunks, chunk = i % chunks;
+    const bool valid = first + line < end;
+    copy_async(shared + line * Shape<HS>::line_bytes + chunk * 16,
+               source + (valid ? first + line : 0) * stride + chunk * 8, valid);
+  }
+}
+
+// Fragment a: 16 lines by 16 elements from `column` on.
+template <int HS>
+__device__ __forceinline__ void load_a(uint32_t (&r)[4], uint32_t shared, int line, int column) {
+  const int lane = threadIdx.x % 32;
+  load_matrices(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
+}
+// Fragments b of 16 lines as n, by 16 elements as k.
+template <int HS>
+__device__ __forceinline__ void load_b(uint32_t (&r)[4], uint32_t shared, int line, int column) {
+  const int lane = threadIdx.x % 32;
+  load_matrices(r,
+                shared + (line + lane % 8 + lane / 16 * 8) * Shape<HS>::line_bytes + (column + lane / 8 % 2 * 8) * 2);
+}
+// Fragments b of 16 lines as k, by 16 elements as n.
+template <int HS>
+__device__ __forceinline__ void load_b_transposed(uint32_t (&r)[4], uint32_t shared, int line, int column) {
+  const int lane = threadIdx.x % 32;
+  load_matrices_transposed(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
+}
+
+// Result fragments 2k and 2k+1 as the a of a product over those 16 columns.
+__device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)[4], const float (&odd)[4]) {
+  a[0] = pack_bf16(even[0], even[1]);
+  a[1] = pack_bf16(even[2], even[3]);
+  a[2] = pack_bf16(odd[0], odd[1]);
+  a[3] = pack_bf16(odd[2], odd[3]);
+}
+
+// Writes a warp's 16 lines of results through its own lines of shared memory, as whole lines.
+template <int HS>
+__device__ __forceinline__ void store_lines(bf16 *destination, int64_t stride, int first, int end, uint32_t shared,
+                                            bf16 *memory, const float (&result)[HS / 8][4]) {
+  using S = Shape<HS>;
+  const int lane = threadIdx.x % 32;
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < HS / 8; j++) {
+    auto *at = memory + lane / 4 * S::stride + j * 8 + lane % 4 * 2;
+    *reinterpret_cast<uint32_t *>(at) = pack_bf16(result[j][0], result[j][1]);
+    *reinterpret_cast<uint32_t *>(at + 8 * S::stride) = pack_bf16(result[j][2], result[j][3]);
+  }
+  __syncwarp();
+  constexpr int chunks = HS / 8;
+#pragma unroll
+  for (int i = lane; i < 16 * chunks; i += 32) {
+    const int line = i / chunks, chunk = i % chunks;
+    if (first + line < end) {
+      *reinterpret_cast<uint4 *>(destination + (first + line) * stride + chunk * 8) =
+          *reinterpret_cast<const uint4 *>(memory + line * S::stride + chunk * 8);
+    }
+  }
+}
+
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+__device__ __forceinline__ float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
+}
+
+template <int HS>
+constexpr int forward_shared_bytes = (Shape<HS>::lines + 4 * Shape<HS>::keys) * Shape<HS>::line_bytes;
+template <int HS>
+constexpr int backward_shared_bytes = (2 * Shape<HS>::lines + 4 * Shape<HS>::others) * Shape<HS>::line_bytes;
+
+// Calls `body` with the head size as a constant; false if no kernel is made for it.
+template <class Body>
+bool with_head_size(int HS, Body body) {
+  switch (HS) {
+    case 32: return body(std::integral_constant<int, 32>{}), true;
+    case 64: return body(std::integral_constant<int, 64>{}), true;
+    case 80: return body(std::integral_constant<int, 80>{}), true;
+    case 96: return body(std::integral_constant<int, 96>{}), true;
+    case 128: return body(std::integral_constant<int, 128>{}), true;
+  }
+  return false;
+}
+
+}  // namespace sm80
+}  // namespace gpt2

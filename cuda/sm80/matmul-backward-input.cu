@@ -1,0 +1,15 @@
+// din = dout * weight, optionally times the derivative of GELU, sm_80 and later: dout K-major, the weight MN-major.
+#include "../common/tensor-cores.h"
+#include "product.cuh"
+
+namespace gpt2 {
+
+void sm80::matmul_backward_input(const CudaContext &context, Epilogue epilogue, const Product &product,
+                                 const Outputs<bf16, bf16> &outputs) {
+  if (epilogue == Epilogue::gelu_backward) {
+    return launch_product<true, false, Epilogue::gelu_backward>(context, product, outputs);
+  }
+  launch_product<true, false, Epilogue::bias>(context, product, outputs);
+}
+
+}  // namespace gpt2

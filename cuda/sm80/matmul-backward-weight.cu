@@ -1,0 +1,77 @@
+// dweight = dout^T * in and the column sums of dout, sm_80 and later: both operands MN-major.
+//
+// The result has few tiles and k is long: k is split over blocks, each block stores its sums in fp32 scratch, and a
+// second kernel adds them in order. The bias gradient needs no pass of its own: the blocks of the first column of tiles
+// also multiply dout by ones.
+#include "../common/partial-sums.cuh"
+#include "../common/tensor-cores.h"
+#include "product.cuh"
+
+namespace gpt2 {
+
+namespace {
+
+using namespace sm80;
+
+// Blocks that run at a time: two on an SM if their shared memory fits (and 1 KB of the system's for each), else one.
+int slots_of(const CudaContext &context) {
+  const bool two = context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);
+  return context.multiprocessors * (two ? 2 : 1);
+}
+
+// How many parts the weight gradient's k is cut into: the least time by a model of whole waves of blocks, plus the
+// traffic of the partial sums. In microseconds on an H100: 1.2 for a step of two blocks on an SM, as much as 6 steps
+// for a block's begin and end, 2 TB/s for partial sums.
+int splits_of(const CudaContext &context, int N, int C, int O) {
+  const int64_t tiles = ceil_divide(O, tile) * ceil_divide(C, tile);
+  const int64_t steps = ceil_divide(N, step_k);
+  const int slots = slots_of(context);
+  int best = 1;
+  double least = 0;
+  for (int splits = 1; splits <= 32 && splits <= steps; splits++) {
+    const double waves = static_cast<double>(ceil_divide(tiles * splits, slots));
+    const double work = waves * (static_cast<double>(ceil_divide(steps, splits)) + 6) * 1.2;
+    const double traffic = splits > 1 ? splits * static_cast<double>(O) * C * 8 / 2e6 : 0;
+    const double time = work + traffic;
+    if (splits == 1 || time < least * 0.98) {
+      least = time;
+      best = splits;
+    }
+  }
+  // No split may be left without a step.
+  return static_cast<int>(ceil_divide(steps, ceil_divide(steps, best)));
+}
+
+}  // namespace
+
+int64_t sm80::matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O) {
+  const int splits = splits_of(context, N, C, O);
+  Scratch scratch;
+  scratch.take<float>(static_cast<int64_t>(splits) * O);
+  if (splits > 1) scratch.take<float>(static_cast<int64_t>(splits) * O * C);
+  return scratch.bytes();
+}
+
+void sm80::matmul_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
+                                  bool accumulate, void *memory) {
+  const int splits = splits_of(context, product.K, product.N, product.M);
+  Scratch scratch(memory);
+  float *bias_partial = scratch.take<float>(static_cast<int64_t>(splits) * product.M);
+  float *sums = dbias ? bias_partial : nullptr;
+  with_gradient_type(context, [&](auto gradient) {
+    using G = decltype(gradient);
+    if (splits == 1) {
+      const Outputs<bf16, G> outputs{static_cast<G *>(dweight), nullptr, nullptr, nullptr, accumulate};
+      launch_product<false, false, Epilogue::gradient>(context, product, outputs, sums, 1);
+      return;
+    }
+    const int64_t count = static_cast<int64_t>(product.M) * product.N;
+    auto *partial = scratch.take<float>(splits * count);
+    const Outputs<bf16, float> outputs{partial, nullptr, nullptr, nullptr, false};
+    launch_product<false, false, Epilogue::gradient>(context, product, outputs, sums, splits);
+    launch_add_parts(context, static_cast<G *>(dweight), partial, splits, count, accumulate);
+  });
+  if (dbias) launch_add_parts(context, dbias, bias_partial, splits, product.M, accumulate);
+}
+
+}  // namespace gpt2

@@ -1,0 +1,226 @@
+// Products of bf16 on tensor cores, sm_80 and later, sums in fp32.
+//
+// A block of 4 warps computes a tile of 128 x 128 results in steps of 64 in k. Each warp holds 64 x 64 of them in
+// registers (128 accumulators a lane), so a fragment from shared memory serves four or eight multiplications. cp.async
+// loads operand tiles into a ring of three stages. Shared memory keeps the layout of global memory, K-major or
+// MN-major, in 16-byte chunks XORed with the line's index, so both the copies and ldmatrix (plain, or .trans for
+// MN-major: no operand is transposed in memory) have no bank conflicts. Two blocks share an SM where its shared memory
+// allows: the epilogue of one overlaps the products of the other. Tiles of 128 x 256 with 8 warps and one block per SM
+// were within 5% on an H100, slower where k is short and for weight gradients. benchmarks/h100-portable.md has the
+// measurements.
+#pragma once
+
+#include "../matmul.cuh"
+#include "tile.cuh"
+
+namespace gpt2 {
+namespace sm80 {
+
+constexpr int stages = 3;
+constexpr int tile_bytes = tile * step_k * 2;
+constexpr int stage_bytes = 2 * tile_bytes;
+constexpr int shared_bytes = stages * stage_bytes;
+
+// The epilogue's staging: 16 rows of a warp's 64 columns, padded against bank conflicts.
+constexpr int staging_stride = 72;
+
+struct Arguments {
+  const bf16 *a, *b;
+  int64_t lda, ldb;
+  int M, N, K;
+  int tiles_m, tiles_n;
+  int steps_a_split;  // steps of k that a split takes
+};
+
+// Which tile a block takes: groups of 8 tiles in m, all of n within a group, so that what runs at a time shares
+// operands.
+__device__ __forceinline__ void tile_of_block(const Arguments &arguments, int &m, int &n) {
+  constexpr int group = 8;
+  const int block = blockIdx.x;
+  const int in_group = group * arguments.tiles_n;
+  const int first = block / in_group * group;
+  const int height = min(arguments.tiles_m - first, group);
+  m = first + block % in_group % height;
+  n = block % in_group / height;
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+__global__ void __launch_bounds__(product_threads)
+    product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums) {
+  using TileA = Tile<A_K_MAJOR>;
+  using TileB = Tile<B_K_MAJOR>;
+  extern __shared__ __align__(128) unsigned char shared_memory[];
+  const uint32_t shared = shared_address(shared_memory);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int warp_m = warp / 2 * 64, warp_n = warp % 2 * 64;
+
+  int tile_m, tile_n;
+  tile_of_block(arguments, tile_m, tile_n);
+  const int m0 = tile_m * tile, n0 = tile_n * tile;
+  const int first_step = blockIdx.z * arguments.steps_a_split;
+  const int steps = min(arguments.steps_a_split, static_cast<int>((arguments.K + step_k - 1) / step_k) - first_step);
+
+  const int first_k = first_step * step_k;
+  typename TileA::Copier copier_a(arguments.a, arguments.lda, m0, arguments.M, first_k, arguments.K);
+  typename TileB::Copier copier_b(arguments.b, arguments.ldb, n0, arguments.N, first_k, arguments.K);
+  // The ring's stages that are being filled and read; `filled` counts the steps copied or under way.
+  uint32_t fill = shared, read = shared;
+  int filled = 0;
+  const auto next_stage = [&](uint32_t stage) {
+    return stage + stage_bytes == shared + shared_bytes ? shared : stage + stage_bytes;
+  };
+  const auto copy_a = [&] {
+    if (filled < steps) copier_a.copy(fill, first_k + filled * step_k);
+  };
+  const auto copy_b = [&] {
+    if (filled < steps) copier_b.copy(fill + tile_bytes, first_k + filled * step_k);
+    commit_copies();
+    filled++;
+    fill = next_stage(fill);
+  };
+
+  float result[4][8][4] = {};
+  // Sums of a over k, by a product with ones; every column of a fragment is the same.
+  constexpr bool has_sums = E == Epilogue::gradient;
+  [[maybe_unused]] float a_sums[has_sums ? 4 : 1][4] = {};
+  [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
+  constexpr uint32_t ones = 0x3f803f80;
+
+  // What the epilogue reads comes into L2 meanwhile: in lines of 128 bytes.
+  if (const auto *source = Extra<E, bf16, O, 4>::source(outputs)) {
+    constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
+    for (int i = threadIdx.x; i < tile * lines_a_row; i += product_threads) {
+      const int row = m0 + i / lines_a_row, first = n0 + i % lines_a_row * elements;
+      if (row < arguments.M && first < arguments.N) {
+        prefetch_to_l2(source + static_cast<int64_t>(row) * arguments.N + first);
+      }
+    }
+  }
+
+  uint32_t a[2][4][4], b[2][4][4];
+  const auto load_fragments = [&](int buffer, uint32_t stage, int k) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) TileA::load_a(a[buffer][i], stage, warp_m + i * 16, k);
+#pragma unroll
+    for (int i = 0; i < 4; i++) TileB::load_b(b[buffer][i], stage + tile_bytes, warp_n + i * 16, k);
+  };
+
+#pragma unroll
+  for (int step = 0; step < stages - 1; step++) {
+    copy_a();
+    copy_b();
+  }
+  wait_copies<stages - 2>();
+  __syncthreads();
+  load_fragments(0, read, 0);
+  for (int step = 0; step < steps; step++) {
+#pragma unroll
+    for (int k = 0; k < step_k; k += 16) {
+      const int buffer = k / 16 % 2;
+      if (k + 16 < step_k) {
+        load_fragments(buffer ^ 1, read, k + 16);
+      } else if (step + 1 < steps) {
+        // The next step's first fragments, before this step's last products: neither the barrier nor the load is waited
+        // for.
+        wait_copies<stages - 2>();
+        __syncthreads();
+        read = next_stage(read);
+        load_fragments(buffer ^ 1, read, 0);
+      }
+      // Into the buffer that the previous step has left.
+      if (k == 0) copy_a();
+      if (k == 16) copy_b();
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+          multiply_bf16(result[i][j], a[buffer][i], b[buffer][j / 2][j % 2 * 2], b[buffer][j / 2][j % 2 * 2 + 1]);
+        }
+      }
+      if constexpr (has_sums) {
+        if (adds_sums) {
+#pragma unroll
+          for (int i = 0; i < 4; i++) multiply_bf16(a_sums[i], a[buffer][i], ones, ones);
+        }
+      }
+    }
+  }
+  wait_copies<0>();
+  __syncthreads();
+
+  if constexpr (has_sums) {
+    if (adds_sums && lane % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+          const int m = m0 + warp_m + i * 16 + half * 8 + lane / 4;
+          if (m < arguments.M) sums[static_cast<int64_t>(blockIdx.z) * arguments.M + m] = a_sums[i][half * 2];
+        }
+      }
+    }
+  }
+
+  // Through shared memory, so that a row of 64 results is stored as one piece: a lane takes 4 neighbours of every other
+  // row.
+  auto *staging = reinterpret_cast<float *>(shared_memory) + warp * 16 * staging_stride;
+  const int column = n0 + warp_n + lane % 16 * 4;
+  float bias[4] = {};
+  if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
+    if (outputs.bias && column < arguments.N) load(bias, outputs.bias + column);
+  }
+  const int64_t split = static_cast<int64_t>(blockIdx.z) * arguments.M;
+  const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * 2 + lane / 16; };
+  const auto at = [&](int i, int turn) { return (split + row_of(i, turn)) * arguments.N + column; };
+  const auto exists = [&](int i, int turn) { return row_of(i, turn) < arguments.M && column < arguments.N; };
+  // What the epilogue reads is asked for a group of rows ahead, so that its latency is paid once.
+  Extra<E, bf16, O, 4> extra[2][8];
+  const auto read_extra = [&](int i) {
+#pragma unroll
+    for (int turn = 0; turn < 8; turn++) {
+      if (exists(i, turn)) extra[i % 2][turn].read(outputs, at(i, turn));
+    }
+  };
+  read_extra(0);
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    if (i + 1 < 4) read_extra(i + 1);
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      float *to = staging + lane / 4 * staging_stride + j * 8 + lane % 4 * 2;
+      *reinterpret_cast<float2 *>(to) = make_float2(result[i][j][0], result[i][j][1]);
+      *reinterpret_cast<float2 *>(to + 8 * staging_stride) = make_float2(result[i][j][2], result[i][j][3]);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int turn = 0; turn < 8; turn++) {
+      float values[4];
+      load(values, static_cast<const float *>(staging + (turn * 2 + lane / 16) * staging_stride + lane % 16 * 4));
+      if (exists(i, turn)) finish<E>(outputs, values, bias, extra[i % 2][turn], at(i, turn));
+    }
+  }
+}
+
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
+void launch_product(const CudaContext &context, const Product &product, const Outputs<bf16, O> &outputs,
+                    float *sums = nullptr, int splits = 1) {
+  const int64_t tiles_m = ceil_divide(product.M, tile), tiles_n = ceil_divide(product.N, tile);
+  const Arguments arguments{static_cast<const bf16 *>(product.a),
+                            static_cast<const bf16 *>(product.b),
+                            product.lda,
+                            product.ldb,
+                            product.M,
+                            product.N,
+                            product.K,
+                            static_cast<int>(tiles_m),
+                            static_cast<int>(tiles_n),
+                            static_cast<int>(ceil_divide(ceil_divide(product.K, step_k), splits))};
+  auto *kernel = product_kernel<A_K_MAJOR, B_K_MAJOR, E, O>;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const dim3 grid(static_cast<unsigned>(tiles_m * tiles_n), 1, static_cast<unsigned>(splits));
+  kernel<<<grid, product_threads, shared_bytes, context.stream>>>(arguments, outputs, sums);
+}
+
+}  // namespace sm80
+}  // namespace gpt2
