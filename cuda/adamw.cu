@@ -1,4 +1,4 @@
-// AdamW (Loshchilov and Hutter 2019) over a whole arena, and the rounding of master weights. Memory-bound: 28 bytes a
+// AdamW (Loshchilov and Hutter 2019) over an entire arena, and the rounding of master weights. Memory-bound: 28 bytes per
 // parameter with bf16 gradients and weights (g 2, m 8, v 8, master 8, weight 2).
 #include "common/device.cuh"
 #include "runtime/checks.h"
@@ -12,7 +12,7 @@ struct Scalars {
   float beta1, beta2, eps, weight_decay;
 };
 
-// W is the weights' type; where it is float the masters are the weights.
+// W is the type of the weights; if it is float, the masters are the weights.
 template <class W, class G, int V>
 __device__ __forceinline__ void update(W *weight, float *master, float *m, float *v, const G *gradient, int64_t at,
                                        const Scalars &scalars, float learning_rate, float correction1,

@@ -1,8 +1,7 @@
-// Causal attention of new positions over a cache of keys and values, for text that grows. A block takes one query of
-// one head: groups of lanes go over the cached positions, each with the online softmax of flash attention (Dao et al.
-// 2022) and 16 bytes of keys and values a lane; at the end the groups' parts are joined in order. For a single new
-// token, which is what the kernel is tuned for, the block itself puts the token's key and value into the cache; for
-// several an own kernel does so before.
+// Causal attention of new positions over a cache of keys and values, for growing text. A block computes one query of one head:
+// groups of lanes loop over the cached positions, each with the online softmax of flash attention (Dao et al. 2022) and 16
+// bytes of keys and values per lane; at the end the groups' parts are merged in order. The kernel is tuned for a single new
+// token, whose key and value the block itself writes to the cache; for several tokens a separate kernel writes them first.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -11,14 +10,14 @@ namespace gpt2 {
 namespace {
 
 constexpr int threads = 512;
-// Cached positions that a group has on their way at a time.
+// Cached positions that a group loads at a time.
 constexpr int unroll = 4;
 
 struct Sizes {
   int T, S, C, NH, HS;
 };
 
-// Head h of sequence b in the cache, and of a row of qkv.
+// The offset of head h of sequence b in the cache, and in a row of qkv.
 __device__ __forceinline__ int64_t cache_of(const Sizes &sizes, int b, int h) {
   return (static_cast<int64_t>(b) * sizes.NH + h) * sizes.S * sizes.HS;
 }
@@ -46,7 +45,7 @@ __global__ void __launch_bounds__(threads)
   if (fits(sizes, first)) append(keys, values, qkv, sizes, first, b, t, h);
 }
 
-// A lane's E neighbouring elements of a line of HS; those behind its end are 0.
+// Loads a lane's E adjacent elements of a line of HS; those past its end are 0.
 template <int E, bool VECTOR, class T>
 __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int begin, int HS) {
   if constexpr (VECTOR) {
@@ -57,7 +56,7 @@ __device__ __forceinline__ void load_share(float (&share)[E], const T *line, int
   }
 }
 
-// GROUP lanes take a position, E elements each.
+// GROUP lanes share a position, E elements each.
 template <int GROUP, int E, bool VECTOR, class T>
 __global__ void __launch_bounds__(threads)
     attend_kernel(T *out, T *keys, T *values, const T *qkv, const int32_t *positions, Sizes sizes, float scale) {
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(threads)
   const int HS = sizes.HS, group = threadIdx.x / GROUP;
   const T *k = keys + cache_of(sizes, b, h), *v = values + cache_of(sizes, b, h);
   release_next_kernel();
-  // Where a text stands is known before its new token's q, k and v are; were it not, only the wrong lines would come.
+  // This read of the positions only bounds prefetches, so it may precede the wait (docs/programmatic-launch.md).
   for (int at = group, end = min(positions[b] + t, sizes.S); at < end; at += groups) {
     if (threadIdx.x % GROUP == 0) prefetch_to_l2(k + static_cast<int64_t>(at) * HS);
     if (threadIdx.x % GROUP == 1) prefetch_to_l2(v + static_cast<int64_t>(at) * HS);
@@ -87,7 +86,7 @@ __global__ void __launch_bounds__(threads)
   const int begin = threadIdx.x % GROUP * E, count = first + t + 1;
   float q[E], sum = 0, maximum = -INFINITY, part[E] = {};
   load_share<E, VECTOR>(q, qkv + row_of(sizes, b, t, h), begin, HS);
-  // All groups take as many turns: their lanes meet in the shuffles.
+  // All groups take the same number of turns, because their lanes meet in the shuffles.
   for (int turn = 0; turn < count; turn += groups * unroll) {
     float key[unroll][E], value[unroll][E], score[unroll];
 #pragma unroll
@@ -108,7 +107,7 @@ __global__ void __launch_bounds__(threads)
       score[u] = turn + u * groups + group < count ? product * scale : -INFINITY;
       top = fmaxf(top, score[u]);
     }
-    // A group that has seen no position yet: nothing to shrink.
+    // A group without any position so far has nothing to rescale.
     const float shrink = top == -INFINITY ? 1.0f : expf(maximum - top);
     maximum = top;
     sum *= shrink;
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(threads)
     }
   }
 
-  // The groups of a warp, then the warps.
+  // Merges the groups of each warp, then the warps.
 #pragma unroll
   for (int offset = GROUP; offset < 32; offset *= 2) {
     const float other = __shfl_xor_sync(0xffffffffu, maximum, offset), top = fmaxf(maximum, other);

@@ -1,9 +1,9 @@
-// What the attention kernels share: where q, k and v of a head lie, and the scale of the scores.
+// Attention: the notation, and where the q, k and v of a head lie.
 //
 // Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout v^T - D);
-// dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward takes two kernels, one that owns
-// queries and makes D and dq, one that owns keys and makes dk and dv: S is computed twice, but every sum has one owner, so
-// there are no atomics, no fp32 buffer for dq, and blocks enough at any batch size.
+// dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels, one that owns
+// queries and computes D and dq, one that owns keys and computes dk and dv: S is computed twice, but every sum has one owner,
+// so there are no atomics, no fp32 buffer for dq, and enough blocks at any batch size.
 #pragma once
 
 #include "common/device.cuh"
@@ -13,19 +13,19 @@ namespace gpt2 {
 struct AttentionSizes {
   int B, T, C, NH, HS;
 
-  // Elements from a position's qkv to the next's, and from q to k to v.
+  // Elements from one position's qkv to the next position's; q, k and v are C elements apart.
   __host__ __device__ int64_t stride() const { return 3 * static_cast<int64_t>(C); }
-  // Of a head's q at position 0, and of its part of a [B,T,C] tensor.
+  // The offsets of a head's q at position 0, and of its part of a [B,T,C] tensor.
   __device__ int64_t qkv_at(int b, int head) const { return b * static_cast<int64_t>(T) * stride() + head * HS; }
   __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
 };
 
-// A grid has one dimension: the blocks of a head are neighbours, so that they share its keys and values in L2, and there may
-// be more heads than a grid's second dimension holds.
+// The part of a head that a block computes. The grid has one dimension: the blocks of a head are adjacent, so that they share
+// its keys and values in L2, and there may be more heads than a grid's second dimension holds.
 struct HeadBlock {
-  int block, blocks;  // of the head, each `lines` long
+  int block, blocks;  // this block's index and the number of blocks in the head, each `lines` long
   int b, head;
-  int64_t statistics;  // where the head's [T] of lse and D begin
+  int64_t statistics;  // where the head's [T] of lse and of D begin
 
   __device__ HeadBlock(const AttentionSizes &sizes, int lines) {
     blocks = (sizes.T + lines - 1) / lines;
@@ -36,7 +36,5 @@ struct HeadBlock {
     statistics = static_cast<int64_t>(index) * sizes.T;
   }
 };
-
-constexpr float log2e = 1.4426950408889634f;
 
 }  // namespace gpt2

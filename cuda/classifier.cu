@@ -1,5 +1,5 @@
-// The last linear layer with its loss: by the kernels of this GPU's generation if they have it (bf16), else by its
-// parts.
+// The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16), else as a
+// sequence of other ops.
 #include <algorithm>
 
 #include "common/device.cuh"
@@ -10,7 +10,7 @@ namespace gpt2 {
 
 namespace {
 
-bool has_own(const CudaContext &context, int C, int Vp) {
+bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
@@ -34,7 +34,7 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
                     const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                     bool accumulate) {
   CudaContext &own = cuda(context);
-  if (!has_own(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight)) {
+  if (!has_kernel(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight)) {
     return classifier_in_parts(context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
                                accumulate);
   }
@@ -46,9 +46,9 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
 
 int64_t ops::classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool has_gradient) {
   const CudaContext &own = cuda(context);
-  // Memory that is not aligned goes by parts in any case.
-  const int64_t in_parts = has_gradient ? ops::matmul_scratch(context, N, C, Vp, true) : 0;
-  if (!has_own(own, C, Vp)) return in_parts;
+  // Misaligned memory always takes the sequence of ops.
+  const int64_t in_parts = has_gradient ? matmul_scratch(context, N, C, Vp, true) : 0;
+  if (!has_kernel(own, C, Vp)) return in_parts;
   return std::max(in_parts, own.kernels->classifier_scratch(own, N, C, Vp, has_gradient));
 }
 

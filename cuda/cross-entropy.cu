@@ -1,7 +1,7 @@
-// Softmax and cross-entropy of a row of logits by one block: one sweep keeps a running maximum and sum (Milakov and
-// Gimelshein 2018), a second writes the gradient. The row stays in shared memory between them where it fits (100 KB in
-// bf16 at GPT-2's vocabulary, two rows on an H100's SM), so device memory sees each logit read once and written once. From
-// L2 the second sweep came as a third pass over memory: the rows under way are as large as L2.
+// Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and Gimelshein 2018), a
+// second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's vocabulary, two rows on an H100's
+// SM), it stays there between the sweeps, so device memory is read and written once per logit. Without this the second sweep
+// was a third pass over memory, not over L2: the rows of the running blocks are as large as L2.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -10,9 +10,8 @@ namespace gpt2 {
 namespace {
 
 constexpr int threads = 1024;
-constexpr float log2e = 1.4426950408889634f;
 
-// A maximum and the sum of exp(x - maximum) over what was seen.
+// The maximum and the sum of exp(x - maximum) so far.
 struct Running {
   float maximum, sum;
 };
@@ -36,13 +35,13 @@ __device__ __forceinline__ Running merge_block(Running own) {
   return all;
 }
 
-// Takes in V more logits.
+// Adds V more logits.
 template <int V>
 __device__ __forceinline__ void take(Running &own, const float (&values)[V]) {
   float maximum = own.maximum;
 #pragma unroll
   for (int j = 0; j < V; j++) maximum = fmaxf(maximum, values[j]);
-  // Before it has seen any number a maximum of -inf would give exp(-inf + inf).
+  // Before the first finite logit the maximum is -inf, which would give exp(-inf + inf).
   const float base = maximum == -INFINITY ? 0.0f : maximum * log2e;
   float sum = own.sum * exp2_approximate(fmaf(own.maximum, log2e, -base));
 #pragma unroll
@@ -58,7 +57,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T
   const T *x = logits + row * padded;
   extern __shared__ __align__(16) unsigned char memory[];
   [[maybe_unused]] auto *kept = reinterpret_cast<Pack<T, V> *>(memory);
-  // Packs of real columns only; the few columns after them are taken one by one.
+  // Packs of columns within the vocabulary; the few columns after them are read one by one.
   const int packs = vocabulary / V;
   Running own{-INFINITY, 0.0f};
 #pragma unroll 4
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T
   const Running all = merge_block(own);
   const int target = targets[row];
   const bool exists = target >= 0 && target < vocabulary;
-  // The target's logit is read before any thread may overwrite it.
+  // The target's logit is read before any thread can overwrite it.
   const float wanted = exists ? to_float(x[target]) : NAN;
   if (threadIdx.x == 0) losses[row] = logf(all.sum) + all.maximum - wanted;
   if (!dlogits) return;
@@ -87,7 +86,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T
   const float base = all.maximum * log2e;
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
-    // A thread finds what it has put there itself.
+    // Each thread reads only what it has written itself.
     float values[V];
     if constexpr (KEEPS) {
 #pragma unroll

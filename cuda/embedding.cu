@@ -1,11 +1,6 @@
-// Token and position embedding. Backward adds the rows of dout that share a token, without atomics: positions are sorted
-// by token (a stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token
-// that reaches over windows leaves partial sums, which are added in order by a last kernel.
-#include <string>
-#include <type_traits>
-
+// Token and position embedding, forward: of a batch, and of new positions of a growing text. embedding-backward.cu has the
+// gradients.
 #include "common/device.cuh"
-#include "runtime/checks.h"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -13,7 +8,6 @@ namespace gpt2 {
 namespace {
 
 constexpr int threads = 256;
-constexpr int warps = threads / 32;
 
 template <class T>
 __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t *tokens, const T *wte, const T *wpe,
@@ -40,7 +34,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
   }
 }
 
-// A block takes a row.
+// A block per row.
 template <class T>
 __global__ void __launch_bounds__(threads)
     forward_at_kernel(T *out, const int32_t *tokens, const int32_t *positions, const T *wte, const T *wpe, int T_, int S,
@@ -56,203 +50,6 @@ __global__ void __launch_bounds__(threads)
     out[static_cast<int64_t>(blockIdx.x) * C + c] = from_float<T>(sum);
   }
 }
-
-// A thread adds V neighbouring columns of a position over the sequences.
-template <int V, class T, class G>
-__global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dout, int B, int64_t plane,
-                                                           bool accumulate) {
-  const int64_t i = (static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x) * V;
-  if (i >= plane) return;
-  float sum[V] = {};
-  if (accumulate) load(sum, static_cast<const G *>(dwpe + i));
-#pragma unroll 8
-  for (int b = 0; b < B; b++) {
-    float values[V];
-    load(values, dout + b * plane + i);
-#pragma unroll
-    for (int j = 0; j < V; j++) sum[j] += values[j];
-  }
-  store(dwpe + i, sum);
-}
-
-// ---- sorting positions by token ----
-
-constexpr int digits = 256;
-constexpr int most_tokens = digits * digits;  // what two passes tell apart
-constexpr int tile = 2048;  // positions of a block; each warp ranks 256 of them in order
-constexpr int rounds = tile / threads;
-
-// Where positions come from in the first pass: 0, 1, 2, …
-struct Keys {
-  const int32_t *tokens;
-  const int32_t *order;  // NULL in the first pass
-  int count, vocabulary, shift;
-
-  // Tokens that do not exist go to the end and are added nowhere, unless V is all of 65,536 and each token of a file exists.
-  __device__ int token(int position) const {
-    const int token = tokens[position];
-    return token >= 0 && token < vocabulary ? token : 0xffff;
-  }
-  __device__ int position(int i) const { return order ? order[i] : i; }
-  __device__ int digit(int i) const { return token(position(i)) >> shift & (digits - 1); }
-};
-
-// A thread's digits in the block's order: warp by warp, round by round, lane by lane. `seen` counts each warp's digits;
-// rank is how many equal digits the warp had before.
-__device__ __forceinline__ void rank_digits(const Keys &keys, int (&seen)[warps][digits], int (&digit)[rounds],
-                                            int (&rank)[rounds]) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  for (int i = threadIdx.x; i < warps * digits; i += threads) seen[i / digits][i % digits] = 0;
-  __syncthreads();
-#pragma unroll
-  for (int round = 0; round < rounds; round++) {
-    const int i = blockIdx.x * tile + warp * (tile / warps) + round * 32 + lane;
-    digit[round] = i < keys.count ? keys.digit(i) : -1;
-    const unsigned peers = __match_any_sync(0xffffffffu, digit[round]);
-    const int before = __popc(peers & ((1u << lane) - 1));
-    rank[round] = digit[round] >= 0 ? seen[warp][digit[round]] + before : 0;
-    __syncwarp();
-    if (digit[round] >= 0 && before == 0) seen[warp][digit[round]] += __popc(peers);
-    __syncwarp();
-  }
-  __syncthreads();
-}
-
-// counts[digit, tile]
-__global__ void __launch_bounds__(threads) count_kernel(int32_t *counts, Keys keys) {
-  __shared__ int seen[warps][digits];
-  int digit[rounds], rank[rounds];
-  rank_digits(keys, seen, digit, rank);
-  int total = 0;
-  for (int warp = 0; warp < warps; warp++) total += seen[warp][threadIdx.x];
-  counts[threadIdx.x * gridDim.x + blockIdx.x] = total;
-}
-
-// Counts become starts, by one block.
-__global__ void __launch_bounds__(1024) start_kernel(int32_t *counts, int count) {
-  __shared__ int sums[32];
-  int before = 0;
-  for (int base = 0; base < count; base += 1024) {
-    const int i = base + threadIdx.x;
-    const int own = i < count ? counts[i] : 0;
-    int scan = own;
-#pragma unroll
-    for (int offset = 1; offset < 32; offset *= 2) {
-      const int other = __shfl_up_sync(0xffffffffu, scan, offset);
-      if (threadIdx.x % 32 >= offset) scan += other;
-    }
-    if (threadIdx.x % 32 == 31) sums[threadIdx.x / 32] = scan;
-    __syncthreads();
-    int all = 0, earlier = 0;
-    for (int warp = 0; warp < 32; warp++) {
-      if (warp < threadIdx.x / 32) earlier += sums[warp];
-      all += sums[warp];
-    }
-    if (i < count) counts[i] = before + earlier + scan - own;
-    before += all;
-    __syncthreads();
-  }
-}
-
-__global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const int32_t *starts, Keys keys) {
-  __shared__ int seen[warps][digits];
-  int digit[rounds], rank[rounds];
-  rank_digits(keys, seen, digit, rank);
-  int start = starts[threadIdx.x * gridDim.x + blockIdx.x];
-  for (int warp = 0; warp < warps; warp++) {
-    const int own = seen[warp][threadIdx.x];
-    seen[warp][threadIdx.x] = start;
-    start += own;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int round = 0; round < rounds; round++) {
-    const int warp = threadIdx.x / 32;
-    const int i = blockIdx.x * tile + warp * (tile / warps) + round * 32 + threadIdx.x % 32;
-    if (i < keys.count) sorted[seen[warp][digit[round]] + rank[round]] = keys.position(i);
-  }
-}
-
-// ---- adding rows that share a token ----
-
-constexpr int window = 32;
-
-// A warp's window of sorted positions, for 32 columns a lane holds one of. Runs that lie inside the window are complete;
-// the first, if it began before, and the last, if it goes on, become partial sums [windows, 2, C].
-template <class T, class G>
-__global__ void __launch_bounds__(threads) window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted,
-                                                         Keys keys, int C, int windows) {
-  const int lane = threadIdx.x % 32;
-  const int own = blockIdx.x * warps + threadIdx.x / 32;
-  const int column = blockIdx.y * 32 + lane;
-  if (own >= windows) return;
-  const int first = own * window, last = min(first + window, keys.count);
-  const int mine = first + lane < last ? sorted[first + lane] : 0;
-  const int token_of_mine = first + lane < last ? keys.token(mine) : -1;
-  const int before = first > 0 ? keys.token(sorted[first - 1]) : -1;
-  const int after = last < keys.count ? keys.token(sorted[last]) : -1;
-  float sum = 0;
-  for (int i = 0; i < last - first; i++) {
-    const int64_t position = __shfl_sync(0xffffffffu, mine, i);
-    const int token = __shfl_sync(0xffffffffu, token_of_mine, i);
-    const int next = i + 1 < last - first ? __shfl_sync(0xffffffffu, token_of_mine, i + 1) : -1;
-    if (column < C) sum += to_float(dout[position * C + column]);
-    if (next == token) continue;
-    // The run ends here, or at the window's edge.
-    const bool began_before = token == before && __shfl_sync(0xffffffffu, token_of_mine, 0) == token;
-    const bool goes_on = i + 1 == last - first && token == after;
-    if (column < C && token < keys.vocabulary) {
-      if (began_before || goes_on) {
-        partial[(static_cast<int64_t>(own) * 2 + (began_before ? 0 : 1)) * C + column] = sum;
-      } else {
-        G *row = dwte + static_cast<int64_t>(token) * C + column;
-        *row = from_float<G>(to_float(*row) + sum);
-      }
-    }
-    sum = 0;
-  }
-}
-
-// Runs over several windows: the window where one begins adds the partial sums of those that follow.
-template <class G>
-__global__ void __launch_bounds__(threads) join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys,
-                                                       int C, int windows) {
-  const int own = blockIdx.x;
-  const int last = min((own + 1) * window, keys.count) - 1;
-  if (last + 1 >= keys.count) return;
-  const int token = keys.token(sorted[last]);
-  if (token >= keys.vocabulary || keys.token(sorted[last + 1]) != token) return;
-  const int first = own * window;
-  const bool began_before = first > 0 && keys.token(sorted[first]) == token && keys.token(sorted[first - 1]) == token;
-  if (began_before) return;
-  // Windows after this one that begin with the token.
-  __shared__ int end;
-  if (threadIdx.x == 0) {
-    int next = own + 1;
-    while (next < windows && keys.token(sorted[next * window]) == token) next++;
-    end = next;
-  }
-  __syncthreads();
-  for (int column = threadIdx.x; column < C; column += threads) {
-    float sum = partial[(static_cast<int64_t>(own) * 2 + 1) * C + column];
-#pragma unroll 8
-    for (int next = own + 1; next < end; next++) sum += partial[static_cast<int64_t>(next) * 2 * C + column];
-    G *row = dwte + static_cast<int64_t>(token) * C + column;
-    *row = from_float<G>(to_float(*row) + sum);
-  }
-}
-
-struct Buffers {
-  int32_t *counts, *half_sorted, *sorted;
-  float *partial;
-
-  Buffers(Scratch &scratch, int64_t N, int C) {
-    counts = scratch.take<int32_t>(ceil_divide(N, tile) * digits);
-    half_sorted = scratch.take<int32_t>(N);
-    sorted = scratch.take<int32_t>(N);
-    partial = scratch.take<float>(ceil_divide(N, window) * 2 * C);
-  }
-};
 
 }  // namespace
 
@@ -279,61 +76,6 @@ int ops::embedding_at_forward(gpt2_context &context, void *out, const int32_t *t
                        positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
   });
   return GPT2_LAUNCHED(context, "gpt2_embedding_at_forward");
-}
-
-int64_t ops::embedding_scratch(const gpt2_context &, int B, int T, int C, int) {
-  Scratch scratch;
-  Buffers buffers(scratch, static_cast<int64_t>(B) * T, C);
-  return scratch.bytes();
-}
-
-int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const void *dout, const int32_t *tokens,
-                            int B, int T, int C, int V, bool accumulate) {
-  if (V > most_tokens) {
-    return fail(&context, GPT2_UNSUPPORTED, "gpt2_embedding_backward",
-                "V = " + std::to_string(V) + " is over the " + std::to_string(most_tokens) + " tokens that are sorted");
-  }
-  CudaContext &own = cuda(context);
-  const int N = B * T;
-  Scratch scratch(own.workspace);
-  const Buffers buffers(scratch, N, C);
-  const auto tiles = static_cast<unsigned>(ceil_divide(N, tile));
-  Keys keys{tokens, nullptr, N, V, 0};
-  const auto pass = [&](int32_t *sorted) {
-    count_kernel<<<tiles, threads, 0, own.stream>>>(buffers.counts, keys);
-    start_kernel<<<1, 1024, 0, own.stream>>>(buffers.counts, static_cast<int>(tiles) * digits);
-    scatter_kernel<<<tiles, threads, 0, own.stream>>>(sorted, buffers.counts, keys);
-  };
-  pass(buffers.half_sorted);
-  keys.order = buffers.half_sorted;
-  keys.shift = 8;
-  pass(buffers.sorted);
-  const int windows = static_cast<int>(ceil_divide(N, window));
-  with_element_type(own, [&](auto element) {
-    with_gradient_type(own, [&](auto gradient) {
-      using E = decltype(element);
-      using G = decltype(gradient);
-      auto *dy = static_cast<const E *>(dout);
-      const int64_t plane = static_cast<int64_t>(T) * C;
-      const auto positions = [&](auto vector) {
-        constexpr int V = decltype(vector)::value;
-        position_kernel<V><<<static_cast<unsigned>(ceil_divide(plane, threads * V)), threads, 0, own.stream>>>(
-            static_cast<G *>(dwpe), dy, B, plane, accumulate);
-      };
-      constexpr int V = 4;  // few columns a thread: there are only T x C of them
-      if (plane % V == 0 && on_16_bytes(dwpe, dout)) {
-        positions(std::integral_constant<int, V>{});
-      } else {
-        positions(std::integral_constant<int, 1>{});
-      }
-      const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), static_cast<unsigned>(ceil_divide(C, 32)));
-      window_kernel<<<grid, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, dy, buffers.sorted, keys,
-                                                      C, windows);
-      join_kernel<<<windows, threads, 0, own.stream>>>(static_cast<G *>(dwte), buffers.partial, buffers.sorted, keys, C,
-                                                       windows);
-    });
-  });
-  return GPT2_LAUNCHED(context, "gpt2_embedding_backward");
 }
 
 }  // namespace gpt2

@@ -1,5 +1,6 @@
-// Gradient norm and clip factor. A fixed grid, each thread a fixed set of elements: a thread's squares (some hundreds for 124M
-// parameters, 6,000 for 1.5B) are summed in fp32, threads and blocks in double, so the result depends on the gradients alone.
+// The norm of the gradients and the clip factor. The grid and each thread's elements are fixed, so the result depends only on the
+// gradients: a thread's squares (some hundreds for 124M parameters, 6,000 for 1.5B) are summed in fp32, threads and blocks in
+// double.
 #include "ranks/collectives.h"
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
@@ -29,8 +30,8 @@ __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, co
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-// The same of the sums over `parts` rows of values [parts,count], which take the first row's place: each taken in fp32 in the
-// order of rows, and rounded before it is squared, as whoever reads it finds it.
+// The same for the sums over `parts` rows of values [parts,count], which replace the first row. Each sum is taken in fp32 in the
+// order of rows, and rounded before it is squared, so that the norm is that of the stored values.
 template <class T>
 __global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(double *total, const doubl
   if (threadIdx.x == 0) *total = sum;
 }
 
-// The squares of the matrices in partial [blocks].
+// partial [blocks] = the sums of the squares of the matrices.
 void launch_square_sum(CudaContext &own, double *partial, const void *matrices, int64_t count) {
   with_gradient_type(own, [&](auto element) {
     using T = decltype(element);
@@ -118,7 +119,7 @@ int ops::global_norm_of_ranks(gpt2_context &context, float *step, void *matrices
     });
   }
   square_sum_kernel<<<blocks, threads, 0, own.stream>>>(partial + blocks, vectors, vector_count);
-  // The matrices' sum takes the place of its last part, before the vectors' parts.
+  // The sum of the matrices replaces its last part, directly before the parts of the vectors.
   double *total = partial + blocks - 1;
   sum_kernel<<<1, threads, 0, own.stream>>>(total, partial, blocks);
   if (const int status = sum_over_ranks(context, total, communicator, function)) return status;

@@ -1,19 +1,18 @@
-// Layer normalisation. A warp takes a row and holds it in registers: one read and one write of the row in forward (two-pass
-// variance); in backward three reads and one write. Backward's grid is as large as the GPU, each warp walks over rows, and
-// its lanes keep the sums of dweight and dbias for their columns; blocks leave partial sums that a second kernel adds in order.
+// Layernorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass variance); backward has
+// three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each warp loops over rows, and its
+// lanes keep the sums of dweight and dbias for their columns; blocks store partial sums that a second kernel adds in order.
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
+#include "layernorm-any.cuh"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
 
 namespace {
 
-constexpr int threads = 256;
-constexpr int warps = threads / 32;
-constexpr float eps = 1e-5f;
+using namespace layernorm_any;
 
-// Columns of a lane: PACKS packs of V neighbours, 32 lanes apart. Where C is not that long the last ones are left out.
+// A lane holds PACKS packs of V adjacent columns, 32 packs apart. Packs past C are skipped.
 template <class T, int V, int PACKS>
 __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, float *rstd, const T *in,
                                                           const T *weight, const T *bias, int N, int C) {
@@ -44,7 +43,7 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
       for (int j = 0; j < V; j++) squares += (x[p][j] - m) * (x[p][j] - m);
     }
   }
-  const float r = rsqrtf(warp_sum(squares) / C + eps);
+  const float r = rsqrtf(warp_sum(squares) / C + layernorm_eps);
 #pragma unroll
   for (int p = 0; p < PACKS; p++) {
     const int column = (p * 32 + lane) * V;
@@ -63,13 +62,13 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
   }
 }
 
-// Of ROWS rows of dout, in and dresidual for each warp.
+// For ROWS rows of dout, in and dresidual for each warp.
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 
-// Two blocks on an SM where a lane's sums leave room for it. Rows come by cp.async, each lane's 16-byte packs into places of its
-// own: what is on its way takes no registers, and no thread waits for another. ROWS is 2, the row that is worked on and the
-// next, or 1 where shared memory holds no more.
+// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each lane's 16-byte
+// packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS is 2, the current row
+// and the next, or 1 where shared memory does not fit two.
 template <class T, int V, int PACKS, int ROWS>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
@@ -144,10 +143,10 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
   wait_copies<0>();
   __syncthreads();
-  // The block's warps, one after the other, add theirs in shared memory; lanes lie side by side there, so that none waits for
-  // another's bank.
+  // The block's warps add their sums in shared memory one after the other. Lanes are adjacent there, so there are no bank
+  // conflicts.
   auto *sums = reinterpret_cast<float *>(memory);
-  constexpr int lines = PACKS * V;  // of 32 lanes, for dweight, and as many for dbias
+  constexpr int lines = PACKS * V;  // of 32 lanes for dweight, and as many for dbias
   for (int turn = 0; turn < warps; turn++) {
     if (warp == turn) {
 #pragma unroll
@@ -166,92 +165,11 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
 }
 
-// For rows of any length: re-reads instead of holding the row.
-template <class T>
-__global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mean, float *rstd, const T *in,
-                                                              const T *weight, const T *bias, int N, int C) {
-  const int lane = threadIdx.x % 32;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
-  if (row >= N) return;
-  const T *x = in + row * C;
-  float sum = 0, squares = 0;
-  for (int c = lane; c < C; c += 32) sum += to_float(x[c]);
-  const float m = warp_sum(sum) / C;
-  for (int c = lane; c < C; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
-  const float r = rsqrtf(warp_sum(squares) / C + eps);
-  for (int c = lane; c < C; c += 32) {
-    out[row * C + c] = from_float<T>((to_float(x[c]) - m) * r * to_float(weight[c]) + to_float(bias[c]));
-  }
-  if (lane == 0) {
-    mean[row] = m;
-    rstd[row] = r;
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(threads) backward_any_kernel(T *din, const T *dout, const T *dresidual, const T *in,
-                                                               const T *weight, const float *mean, const float *rstd,
-                                                               int N, int C) {
-  const int lane = threadIdx.x % 32;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
-  if (row >= N) return;
-  const int64_t base = row * C;
-  const float m = mean[row], r = rstd[row];
-  float sum = 0, product = 0;
-  for (int c = lane; c < C; c += 32) {
-    const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
-    sum += dnorm;
-    product += dnorm * (to_float(in[base + c]) - m) * r;
-  }
-  sum = warp_sum(sum) / C;
-  product = warp_sum(product) / C;
-  for (int c = lane; c < C; c += 32) {
-    const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
-    const float norm = (to_float(in[base + c]) - m) * r;
-    const float residual = dresidual ? to_float(dresidual[base + c]) : 0.0f;
-    din[base + c] = from_float<T>(residual + r * (dnorm - sum - norm * product));
-  }
-}
-
-// Partial sums for dweight and dbias: a block takes 32 columns and every gridDim.y-th group of rows.
-template <class T>
-__global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial, const T *dout, const T *in,
-                                                                 const float *mean, const float *rstd, int N, int C) {
-  __shared__ float sums[2][warps][32];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int column = blockIdx.x * 32 + lane;
-  float dweight = 0, dbias = 0;
-  if (column < C) {
-    for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps) {
-      const float d = to_float(dout[row * C + column]);
-      dweight += d * (to_float(in[row * C + column]) - mean[row]) * rstd[row];
-      dbias += d;
-    }
-  }
-  sums[0][warp][lane] = dweight;
-  sums[1][warp][lane] = dbias;
-  __syncthreads();
-  if (warp >= 2 || column >= C) return;
-  float total = 0;
-  for (int i = 0; i < warps; i++) total += sums[warp][i][lane];
-  partial[(static_cast<int64_t>(blockIdx.y) * 2 + warp) * C + column] = total;
-}
-
-// Parts that backward's sums are taken in: as many as blocks run at a time, or a few rows for each warp where there are
-// too few rows for that.
+// The number of partial sums in backward: as many as blocks run at a time, or fewer, so that each warp has a few rows.
 int parts_of(const CudaContext &context, int N, int C) {
   const int64_t most = static_cast<int64_t>(context.multiprocessors) * (C <= 768 ? 2 : 1);
   const int64_t needed = ceil_divide(N, warps * 4);
   return static_cast<int>(needed < most ? needed : most);
-}
-
-// What `body` says, called with the number of packs that a lane needs for C columns, as a constant; false if no kernel holds
-// such rows.
-template <int... PACKS, class Body>
-bool with_packs(int needed, std::integer_sequence<int, PACKS...>, Body body) {
-  bool found = false, done = false;
-  ((!found && needed <= PACKS ? (found = true, done = body(std::integral_constant<int, PACKS>{})) : false), ...);
-  return done;
 }
 
 // d12, d24, d36 and d48 need 3, 4, 5 and 7 packs of 8 bf16.
@@ -277,7 +195,7 @@ int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float 
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
     const bool done = C % V == 0 && on_16_bytes(y, x, w, b) &&
-                      with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+                      with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
                         launch_overlapping(own, forward_kernel<T, V, packs>, blocks, threads, 0, y, mean, rstd, x, w, b,
                                            N, C);
                         return true;
@@ -300,7 +218,7 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
     auto *dy = static_cast<const T *>(dout), *residual = static_cast<const T *>(dresidual);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight);
     const bool done = C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
-                      with_packs(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+                      with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
                         const auto launch = [&](auto *kernel, int shared) {
                           if (shared > own.shared_limit) return false;
                           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
@@ -312,7 +230,7 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
                                launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
                       });
     if (!done) {
-      // The parameters first: din may take dout's place.
+      // The parameters come first, because din may be dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
       parameters_any_kernel<<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
       backward_any_kernel<<<static_cast<unsigned>(ceil_divide(N, warps)), threads, 0, own.stream>>>(

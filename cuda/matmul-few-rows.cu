@@ -1,7 +1,7 @@
-// The forward product for so few rows (a token of each of a few sequences) that reading the weight is all the work: a
-// warp takes a line of the weight, or its part of a long one, holds it in registers and multiplies it with every row;
-// one row can be normalised first, by each block for itself. Its part of the weight is asked for before the kernel waits
-// for the one before it, so that memory keeps busy from one op of a token to the next.
+// The forward product of so few rows (one token for each of a few sequences) that reading the weight takes all the time. A warp
+// takes a line of the weight, or a part of a long line, holds it in registers and multiplies it with every row. A single row
+// can be normalised first; each block does so for itself. Warps prefetch their part of the weight before the kernel waits for
+// the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
 #include "matmul.cuh"
@@ -12,21 +12,20 @@ namespace {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-constexpr float eps = 1e-5f;
-// More columns than these have warps are taken in turns: each block normalises the row once.
+// These blocks loop over the columns beyond their warps, so that each block normalises the row only once.
 constexpr int blocks_of_multiprocessor = 6;
 
-// Longest row that is normalised.
+// The longest row that is normalised.
 constexpr int most_normalised = 8 * threads;
 
-// Packs of V neighbours that a lane holds, 32 lanes apart: as few as the warps of a block can share a line in. Of bf16
-// lines 3 hold 768 or, with 4 warps, 3072; 4 hold 1024, 1600 in two, 4096 and 6400 in four and eight.
+// Packs of V adjacent elements that a lane holds, 32 packs apart. The warps of a block may share a line. In bf16, 3 packs hold lines
+// of 768 or, with 4 warps, 3072; 4 packs hold 1024, with two warps 1600, with four 4096, with eight 6400.
 template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
 template <class T>
 constexpr int most_packs = sizeof(T) == 2 ? 4 : 7;
 
-// NORMALISED is how many elements of the row each thread normalises, 0 if it is taken as it is.
+// NORMALISED is the number of elements of the row that each thread normalises, 0 without normalisation.
 template <Epilogue E, int ROWS, int PACKS, int NORMALISED, class T>
 __global__ void __launch_bounds__(threads)
     few_rows_kernel(Outputs<T, T> outputs, const T *in, const T *weight, const T *norm_weight, const T *norm_bias,
@@ -37,7 +36,7 @@ __global__ void __launch_bounds__(threads)
   __shared__ float parts[warps][ROWS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
   const int share = K / split / V * V, begin = part * share, end = part == split - 1 ? K : begin + share;
-  const int columns = warps / split;  // of a block at a time
+  const int columns = warps / split;  // per block and turn
   const int first = blockIdx.x * columns + warp / split, step = gridDim.x * columns;
   const auto prefetch = [&](int column) {
     constexpr int per_line = 128 / sizeof(T);
@@ -65,7 +64,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int i = 0; i < NORMALISED; i++)
       squares += i * threads + threadIdx.x < K ? (x[i] - mean) * (x[i] - mean) : 0.0f;
-    const float rstd = rsqrtf(block_sum<threads>(squares) / K + eps);
+    const float rstd = rsqrtf(block_sum<threads>(squares) / K + layernorm_eps);
 #pragma unroll
     for (int i = 0; i < NORMALISED; i++) {
       normal[i * threads + threadIdx.x] = fmaf((x[i] - mean) * rstd, w[i], b[i]);
@@ -73,7 +72,7 @@ __global__ void __launch_bounds__(threads)
     __syncthreads();
   }
 
-  // All warps of a block take as many turns: those that share a line meet.
+  // All warps of a block take the same number of turns, because those that share a line synchronise.
   for (int column = first; column - warp / split < N; column += step) {
     const T *line = weight + static_cast<int64_t>(column < N ? column : 0) * K;
     Vector w[PACKS];
@@ -82,7 +81,7 @@ __global__ void __launch_bounds__(threads)
       if (place(p) < end) w[p] = *reinterpret_cast<const Vector *>(line + place(p));
     }
     prefetch(column + step);
-    // Lane m finishes row m; what that needs is on its way with the rest.
+    // Lane m finishes row m; its inputs are loaded together with the rest.
     const bool finishes = part == 0 && lane < M && column < N;
     const int64_t to = static_cast<int64_t>(lane) * N + column;
     float bias[1] = {0};
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(threads)
     float own[1] = {0};
 #pragma unroll
     for (int m = 0; m < ROWS; m++) {
-      // Rows that are not there are the last one again: no branch keeps loads from going together.
+      // Rows past M repeat the last one: without a branch the loads can be issued together.
       const T *row = in + static_cast<int64_t>(min(m, M - 1)) * K;
       float sum = 0;
 #pragma unroll
@@ -125,19 +124,17 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-template <Epilogue E, int ROWS, int NORMALISED, class T, int... PACKS>
+template <Epilogue E, int ROWS, int NORMALISED, class T>
 void launch(const CudaContext &context, const Product &product, const Outputs<T, T> &outputs, const T *norm_weight,
-            const T *norm_bias, int needed, int split, std::integer_sequence<int, PACKS...>) {
-  const auto start = [&](auto *kernel) {
-    const int64_t needed_blocks = ceil_divide(static_cast<int64_t>(product.N) * split, warps);
-    const int64_t most_blocks = static_cast<int64_t>(context.multiprocessors) * blocks_of_multiprocessor;
-    launch_overlapping(context, kernel, std::min(needed_blocks, most_blocks), threads, 0, outputs,
-                       static_cast<const T *>(product.a), static_cast<const T *>(product.b), norm_weight, norm_bias,
-                       product.M, product.N, product.K, split);
+            const T *norm_bias, int needed, int split) {
+  const int64_t needed_blocks = ceil_divide(static_cast<int64_t>(product.N) * split, warps);
+  const int64_t most_blocks = static_cast<int64_t>(context.multiprocessors) * blocks_of_multiprocessor;
+  with_count(needed, Packs<T>{}, [&](auto packs) {
+    launch_overlapping(context, few_rows_kernel<E, ROWS, packs, NORMALISED, T>, std::min(needed_blocks, most_blocks), threads,
+                       0, outputs, static_cast<const T *>(product.a), static_cast<const T *>(product.b), norm_weight,
+                       norm_bias, product.M, product.N, product.K, split);
     return true;
-  };
-  bool done = false;
-  ((done = done || (needed <= PACKS && start(few_rows_kernel<E, ROWS, PACKS, NORMALISED, T>))), ...);
+  });
 }
 
 }  // namespace
@@ -149,7 +146,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   if (product.M > most_few_rows || product.K % V != 0 || !on_16_bytes(product.a, product.b)) {
     return false;
   }
-  // The last share is the longest.
+  // The last part is the longest.
   const auto packs_of = [&](int split) {
     const int share = product.K / split / V * V;
     return static_cast<int>(ceil_divide(product.K - (split - 1) * share, 32 * V));
@@ -163,15 +160,15 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
     if constexpr (E != Epilogue::residual) {
       if (norm_weight) {
         const auto normed = [&](auto each) {
-          launch<E, 1, each, T>(context, product, outputs, norm_weight, norm_bias, needed, split, Packs<T>{});
+          launch<E, 1, each, T>(context, product, outputs, norm_weight, norm_bias, needed, split);
         };
         if (product.K <= 4 * threads) return normed(std::integral_constant<int, 4>{});
         return normed(std::integral_constant<int, 8>{});
       }
     }
     if (product.M == 1)
-      return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
-    launch<E, most_few_rows, 0, T>(context, product, outputs, nullptr, nullptr, needed, split, Packs<T>{});
+      return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
+    launch<E, most_few_rows, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
   };
   if (epilogue == Epilogue::bias) of(std::integral_constant<Epilogue, Epilogue::bias>{});
   if (epilogue == Epilogue::gelu) of(std::integral_constant<Epilogue, Epilogue::gelu>{});

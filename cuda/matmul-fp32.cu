@@ -1,8 +1,8 @@
-// Products of any size and alignment, sums in fp32: of fp32 exactly, of fp32 as tf32 on tensor cores, and of bf16 where the
-// tensor-core kernel does not take them (lines that are no whole 16-byte vectors).
+// Products of any size and alignment, sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 where the tensor-core
+// kernels do not support it (lines that are not a multiple of 16 bytes).
 //
 // A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into registers
-// while the present one is computed from shared memory, where both lie as [k][m] and [k][n]. Exact: each thread has 8 x 8
+// while the current one is computed from shared memory, where they are [k][m] and [k][n]. Exact: each thread has 8 x 8
 // results. tf32: each of 8 warps has 64 x 32 of them.
 #include "common/mma.cuh"
 #include "matmul.cuh"
@@ -14,10 +14,10 @@ namespace {
 constexpr int tile = 128;
 constexpr int step_k = 16;
 constexpr int threads = 256;
-// Lines of 136 floats: 8 banks from one k to the next, so that tf32 fragments are read without conflicts.
+// Lines of 136 floats: each k is 8 banks after the previous one, so that tf32 fragments are read without conflicts.
 constexpr int line = tile + 8;
 
-// A thread's share of an operand's tile: 8 elements, in two groups of 4 neighbours in memory.
+// A thread's part of an operand's tile: 8 elements, in two groups of 4 that are adjacent in memory.
 template <class T, bool K_MAJOR>
 struct Loader {
   const T *source;
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(threads)
   Loader<T, A_K_MAJOR> loader_a{a, arguments.lda, m0, arguments.M, arguments.K, arguments.vectors, {}};
   Loader<T, B_K_MAJOR> loader_b{b, arguments.ldb, n0, arguments.N, arguments.K, arguments.vectors, {}};
 
-  // 64 results a thread. Exact: rows thread_m + 0..3 and + 64..67, columns likewise. tf32: fragments of 16 x 8.
+  // 64 results per thread. Exact: rows thread_m + 0..3 and + 64..67, columns likewise. tf32: fragments of 16 x 8.
   float result[16][4] = {};
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int thread_m = threadIdx.x / 16 * 4, thread_n = threadIdx.x % 16 * 4;

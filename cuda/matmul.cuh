@@ -1,7 +1,7 @@
-// What the matmul's kernels share: the product as they see it, and what happens to it before it is stored.
+// The matmul kernels' product, its epilogues, and the kernels that other files call.
 //
-// Every direction is result[m,n] = sum over k of a[m,k] * b[n,k]. An operand whose neighbours in memory are neighbours in k
-// is K-major, else MN-major:
+// Every direction is result[m,n] = sum over k of a[m,k] * b[n,k]. An operand whose elements are adjacent in memory
+// along k is K-major, else MN-major:
 //   forward          m = row of in,   n = output,  k = channel: a = in (K-major),   b = weight (K-major)
 //   backward_input   m = row of dout, n = channel, k = output:  a = dout (K-major), b = weight (MN-major)
 //   backward_weight  m = output,      n = channel, k = row:     a = dout, b = in (both MN-major)
@@ -17,11 +17,11 @@ enum class Epilogue {
   residual,       // out = result + bias + residual
   gelu_backward,  // out = result * gelu'(pre)
   gradient,       // out (=|+=) result
-  exponentials,   // out = exp(result - reference of the row); the classifier's (sm90/classifier.cu)
-  scaled          // out = result * scale of the row; likewise
+  exponentials,   // out = exp(result - reference of the row), for the classifier (sm90/classifier.cu)
+  scaled          // out = result * scale of the row, for the classifier
 };
 
-// Tensors of the epilogue, all [M,N] but the bias [N]. O is what `out` holds.
+// Tensors of the epilogue, all [M,N] except the bias [N]. O is the element type of `out`.
 template <class T, class O>
 struct Outputs {
   O *out;
@@ -31,13 +31,13 @@ struct Outputs {
   bool accumulate;
 };
 
-// The COUNT neighbouring elements that an epilogue reads besides the result: the residual, the GELU's input, the old gradient.
+// The COUNT adjacent elements that an epilogue reads in addition: of the residual, GELU's input or the old gradient.
 template <Epilogue E, class T, class O, int COUNT>
 struct Extra {
   using Element = std::conditional_t<E == Epilogue::gradient, O, T>;
   Pack<Element, COUNT> pack;
 
-  // The tensor they are in, or NULL.
+  // Their tensor, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
     if constexpr (E == Epilogue::residual) return outputs.residual;
     if constexpr (E == Epilogue::gelu_backward) return outputs.pre;
@@ -49,7 +49,7 @@ struct Extra {
   }
 };
 
-// Applies the epilogue to COUNT neighbouring columns of a row and stores them.
+// Applies the epilogue to COUNT adjacent columns of a row and stores them.
 template <Epilogue E, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
                                        const Extra<E, T, O, COUNT> &extra, int64_t at) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
   store(outputs.out + at, result);
 }
 
-// A product, for the kernels of matmul-bf16.cu (tensor cores) and matmul-fp32.cu (any size, fp32 and tf32).
+// A product, for the tensor-core kernels (sm80, sm90) and matmul-fp32.cu (any size, fp32 and tf32).
 struct Product {
   const void *a, *b;
   bool a_is_k_major, b_is_k_major;
@@ -78,11 +78,22 @@ struct Product {
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
 
+// Where the index-th tile of a product lies. Tiles go in groups of 8 in m, all of n within a group, so that tiles that are
+// computed concurrently share operands in L2.
+__device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, int &m, int &n) {
+  constexpr int group = 8;
+  const int in_group = group * tiles_n;
+  const int first = index / in_group * group;
+  const int height = min(tiles_m - first, group);
+  m = first + index % in_group % height;
+  n = index % in_group / height;
+}
+
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
-// Forward (bias, gelu or residual) of at most so many rows, matmul-few-rows.cu. With a norm_weight, the one row is normalised
-// first. False: not for this product, which is then left undone.
+// Forward (bias, gelu or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight, M is 1 and the row is
+// normalised first. False if it does not support this product; then nothing is launched.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &, const T *norm_weight = nullptr,

@@ -1,10 +1,11 @@
-// What kernels of several ops share: element types, 16-byte vectors, sums over a warp and a block, GELU.
+// Helpers of the CUDA kernels: element types, 16-byte vectors, sums over a warp and a block, GELU, launches.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "../runtime/cuda-context.h"
 
@@ -26,13 +27,13 @@ __device__ __forceinline__ bf16 from_float<bf16>(float value) {
   return __float2bfloat16_rn(value);
 }
 
-// `COUNT` neighbouring elements, read and written as one access.
+// COUNT adjacent elements, read and written in one access.
 template <class T, int COUNT>
 struct alignas(sizeof(T) * COUNT) Pack {
   T values[COUNT];
 };
 
-// As many as fit 16 bytes.
+// The number of elements that fit 16 bytes.
 template <class T>
 constexpr int vector_size = 16 / sizeof(T);
 
@@ -58,7 +59,18 @@ __device__ __forceinline__ T warp_sum(T value) {
   return value;
 }
 
-// The sum over a block of THREADS, in warp order, in every thread. May be called again and again.
+// The sum over the lanes up to and including this one.
+template <class T>
+__device__ __forceinline__ T sum_up_to_lane(T value) {
+#pragma unroll
+  for (int offset = 1; offset < 32; offset *= 2) {
+    const T lower = __shfl_up_sync(0xffffffffu, value, offset);
+    if (threadIdx.x % 32 >= offset) value += lower;
+  }
+  return value;
+}
+
+// The sum over a block of THREADS, added in the order of warps, in every thread. May be called repeatedly.
 template <int THREADS, class T>
 __device__ __forceinline__ T block_sum(T value) {
   __shared__ T partial[THREADS / 32];
@@ -72,6 +84,9 @@ __device__ __forceinline__ T block_sum(T value) {
   return total;
 }
 
+constexpr float log2e = 1.4426950408889634f;
+constexpr float layernorm_eps = 1e-5f;
+
 // 2^x in one instruction: relative error 2^-22; results below 2^-126 are 0.
 __device__ __forceinline__ float exp2_approximate(float x) {
   float y;
@@ -79,7 +94,8 @@ __device__ __forceinline__ float exp2_approximate(float x) {
   return y;
 }
 
-// tanh: exact for fp32; in bf16 one instruction with an error of 2^-11, an eighth of what the rounding after it adds.
+// tanh. For fp32 that of the CUDA library; for bf16 one instruction, whose error of 2^-11 is an eighth of the error of the
+// rounding after it.
 template <class T>
 __device__ __forceinline__ float tanh_for(float x) {
   if constexpr (sizeof(T) == 4) return tanhf(x);
@@ -88,7 +104,7 @@ __device__ __forceinline__ float tanh_for(float x) {
   return y;
 }
 
-// tanh's argument is x (gelu_scale + gelu_cubic x^2).
+// The argument of tanh is x (gelu_scale + gelu_cubic x^2).
 constexpr float gelu_scale = 0.7978845608028654f;  // sqrt(2/pi)
 constexpr float gelu_cubic = 0.044715f * gelu_scale;
 
@@ -106,30 +122,28 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
-// Kernels that launch_overlapping starts call this before they touch memory, but for hints (prefetch_to_l2) and what only
-// bounds them: what went before is then done and visible.
-// Their blocks are on the SMs by then, as far as there is room, with their barriers and tables set up; and so may the
-// next kernel's be while this one runs.
+// Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A kernel of
+// launch_overlapping calls it before it accesses memory; docs/programmatic-launch.md has the rules.
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// The same for a kernel that first asks for memory it will read whatever the kernels before it do: the next one's blocks may
-// come at once, so that several kernels' memory is on its way while one computes.
+// Lets the next kernel be launched before this one has waited: for kernels that prefetch before they wait
+// (docs/programmatic-launch.md).
 __device__ __forceinline__ void release_next_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Asks for the 128 bytes at an address to be brought to L2. Reads nothing: what is written there later is seen.
+// Prefetches the 128 bytes at an address into L2. A hint that reads nothing: later writes to the address are seen.
 __device__ __forceinline__ void prefetch_to_l2(const void *address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-// Launches a kernel that begins with wait_for_previous_kernel().
+// Launches a kernel that calls wait_for_previous_kernel(), early where that is allowed (docs/programmatic-launch.md).
 template <class... Parameters, class... Arguments>
 void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...), int64_t blocks, int threads,
                         int shared, Arguments... arguments) {
@@ -148,19 +162,27 @@ void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-// Calls `body` with a value of the context's element type: float, or bf16.
+// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns its result; false if none is.
+template <int... COUNTS, class Body>
+bool with_count(int needed, std::integer_sequence<int, COUNTS...>, Body body) {
+  bool found = false, done = false;
+  ((!found && needed <= COUNTS ? (found = true, done = body(std::integral_constant<int, COUNTS>{})) : false), ...);
+  return done;
+}
+
+// Calls `body` with a value of the context's element type: float or bf16.
 template <class Body>
 auto with_element_type(const CudaContext &context, Body body) {
   return context.dtype == GPT2_BF16 ? body(bf16{}) : body(float{});
 }
 
-// And of its weight gradients' type.
+// Calls `body` with a value of the type of the context's weight gradients.
 template <class Body>
 auto with_gradient_type(const CudaContext &context, Body body) {
   return context.dtype == GPT2_BF16 && !context.accumulates ? body(bf16{}) : body(float{});
 }
 
-// Whether every address is on 16 bytes, so that vectors may be used.
+// Whether every address is a multiple of 16, so that vectors may be used.
 template <class... Pointers>
 bool on_16_bytes(Pointers... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);

@@ -1,5 +1,5 @@
-// Tensor-core instructions of sm_80 and later, and the asynchronous copies that feed them. Layouts are those of the PTX
-// ISA: lane l of a warp holds, of a 16x8 result, rows l/4 and l/4+8, columns 2(l%4) and the next.
+// Tensor-core instructions of sm_80 and later, and the asynchronous copies that load their operands. Layouts are those of the PTX
+// ISA: of a 16x8 result, lane l of a warp holds rows l/4 and l/4+8, columns 2(l%4) and the next.
 #pragma once
 
 #include "device.cuh"
@@ -10,18 +10,18 @@ __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// 16 bytes from global to shared memory, past L1; zeros if not `valid` (the source is not read then).
+// Copies 16 bytes from global to shared memory, bypassing L1; writes zeros if not `valid` (the source is not read then).
 __device__ __forceinline__ void copy_async(uint32_t destination, const void *source, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid ? 16 : 0));
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;"); }
-// Waits until at most PENDING of this thread's groups are under way.
+// Waits until at most PENDING of this thread's groups of copies are incomplete.
 template <int PENDING>
 __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
 }
 
-// Four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 give the rows of matrix i.
+// Loads four 8x8 matrices of 16-bit elements; lanes 8i..8i+7 hold the addresses of the rows of matrix i.
 __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -55,11 +55,21 @@ __device__ __forceinline__ uint32_t to_tf32(float value) {
   return bits;
 }
 
-// Two floats as neighbouring bf16, the first in the lower half.
+// Two floats as adjacent bf16, the first in the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
+}
+
+// Over the four lanes that hold a row of a result.
+__device__ __forceinline__ float quad_sum(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+__device__ __forceinline__ float quad_max(float value) {
+  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
+  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
 }
 
 __device__ __forceinline__ float2 unpack_bf16(uint32_t pair) {

@@ -1,5 +1,4 @@
-// A kernel that does nothing: opening a context asks the driver whether it can load it, and so any other of this
-// library.
+// An empty kernel. Opening a context asks the driver whether it can load this one, and so any kernel of the library.
 namespace gpt2 {
 
 namespace {

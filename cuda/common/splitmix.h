@@ -1,4 +1,4 @@
-// Numbers by their place in a stream, so that none has to be drawn before another.
+// Random numbers by their index in a stream, so that each can be computed without those before it.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace gpt2 {
 
-// The number at `place` (from 0) of SplitMix64 (Steele et al. 2014) seeded with 0.
-GPT2_ANYWHERE inline uint64_t splitmix64(uint64_t place) {
-  uint64_t mixed = (place + 1) * 0x9e3779b97f4a7c15u;
+// Number `index` (from 0) of SplitMix64 (Steele et al. 2014) seeded with 0.
+GPT2_ANYWHERE inline uint64_t splitmix64(uint64_t index) {
+  uint64_t mixed = (index + 1) * 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
   mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
   return mixed ^ (mixed >> 31);
 }
 
-// r of gpt2_sample.
+// The random number r of gpt2_sample.
 GPT2_ANYWHERE inline uint64_t chance_of(int32_t seed, int32_t position) {
   return splitmix64(static_cast<uint64_t>(static_cast<uint32_t>(seed)) << 32 | static_cast<uint32_t>(position));
 }

@@ -1,4 +1,4 @@
-// The tables of tensor-core kernels, and which one a GPU takes.
+// The tables of tensor-core kernels, and the choice of one for a GPU.
 #include "tensor-cores.h"
 
 #include <cstdlib>
@@ -41,7 +41,7 @@ const TensorCoreKernels sm90_kernels{
 }  // namespace
 
 const TensorCoreKernels *choose_kernels(const cudaDeviceProp &gpu, std::string &why) {
-  // The best first.
+  // The fastest first.
   std::vector<const TensorCoreKernels *> tables;
 #ifdef GPT2_SM90
   if (gpu.major == 9 && gpu.minor == 0) tables.push_back(&sm90_kernels);

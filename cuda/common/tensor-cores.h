@@ -1,5 +1,5 @@
-// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS
-// forces one). All take bf16; what they do not take (takes_* says) goes to the kernels for any size and dtype.
+// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS forces one).
+// All are for bf16; sizes that they do not support (takes_*) go to the kernels for any size and dtype.
 #pragma once
 
 #include "../attention.cuh"
@@ -12,25 +12,25 @@ struct TensorCoreKernels {
 
   void (*matmul_forward)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
   void (*matmul_backward_input)(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
-  // Also dbias (=|+=) the sums of a over k, unless it is NULL.
+  // Also dbias (=|+=) the sums of a over k, if dbias is not NULL.
   void (*matmul_backward_weight)(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                                  void *scratch);
   int64_t (*matmul_backward_weight_scratch)(const CudaContext &, int N, int C, int O);
 
   bool (*takes_head_size)(const CudaContext &, int HS);
   void (*attention_forward)(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
-  // scratch: 2 [B,NH,T], T filled up to a multiple of 128.
+  // scratch: 2 [B,NH,T], with T rounded up to a multiple of 128.
   void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
 
-  // gpt2_classifier without a pass over the logits; NULL: by the ops it consists of. C and Vp are multiples of 8.
+  // gpt2_classifier without a pass over the logits, or NULL: then it is a sequence of other ops. C and Vp are multiples of 8.
   void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                      const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                      bool accumulate, void *scratch);
   int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 };
 
-// From sm_80 on: mma.sync and cp.async.
+// sm80/, the table named "portable": mma.sync and cp.async, for compute capability 8.0 and later.
 namespace sm80 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
@@ -45,7 +45,7 @@ void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const b
 
 }  // namespace sm80
 
-// From sm90/: wgmma and TMA, compute capability 9.0 alone. Head sizes other than 64 go to the portable kernels.
+// sm90/: wgmma and TMA, for compute capability 9.0 only. Head sizes other than 64 go to sm80's kernels.
 namespace sm90 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);

@@ -1,4 +1,4 @@
-// MT19937 and the fills that make initial weights equal to PyTorch's. Host code, shared by both libraries.
+// MT19937 and the normal fill, which make initial weights equal to PyTorch's. Host code of both libraries.
 #include <cmath>
 #include <new>
 
@@ -29,7 +29,7 @@ struct gpt2_generator {
     return y ^ (y >> 18);
   }
 
-  // PyTorch's uniform float: the low 24 bits.
+  // A uniform float as PyTorch draws it: the low 24 bits.
   float uniform() { return static_cast<float>(draw() & 0xffffff) * (1.0f / 16777216); }
 
  private:
@@ -51,8 +51,8 @@ namespace {
 
 constexpr int group = 16;
 
-// Box and Muller (1958) on 16 uniforms: the first 8 give radii, the others angles. The angle is made in double and then
-// rounded, as PyTorch does.
+// The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed in double
+// and then rounded, as PyTorch does.
 void box_muller(float *values, float mean, float standard_deviation) {
   for (int j = 0; j < group / 2; j++) {
     const float radius = std::sqrt(-2.0f * std::log(1.0f - values[j]));
@@ -74,12 +74,12 @@ int gpt2_generator_destroy(gpt2_generator *generator) {
 int gpt2_generator_normal(gpt2_generator *generator, float *normals, int64_t count, float mean,
                           float standard_deviation) {
   if (!generator || !normals || count < group) return GPT2_INVALID_ARGUMENT;
-  const int64_t whole = count / group * group;
+  const int64_t grouped = count / group * group;
   for (int64_t i = 0; i < count; i++) normals[i] = generator->uniform();
-  // Drawing is serial; the transform takes several times as long and is not.
+  // Drawing is serial. The transform takes several times as long, and runs in parallel.
 #pragma omp parallel for
-  for (int64_t i = 0; i < whole; i += group) box_muller(normals + i, mean, standard_deviation);
-  if (whole < count) {
+  for (int64_t i = 0; i < grouped; i += group) box_muller(normals + i, mean, standard_deviation);
+  if (grouped < count) {
     float *tail = normals + count - group;
     for (int i = 0; i < group; i++) tail[i] = generator->uniform();
     box_muller(tail, mean, standard_deviation);

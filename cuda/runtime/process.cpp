@@ -1,4 +1,4 @@
-// The end of a process whose threads may be held in a driver for ever.
+// Ends a process whose threads may never return from a driver.
 #include <unistd.h>
 
 #include <chrono>
@@ -12,7 +12,7 @@ int gpt2_end_later(const void *text, int64_t bytes, int32_t milliseconds, int32_
   std::thread([line = std::string(static_cast<const char *>(text), static_cast<size_t>(bytes)) + "\n", milliseconds,
                exit_code] {
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
-    // Nothing is left to do about a line that cannot be written.
+    // A failed write cannot be reported.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
     _exit(exit_code);
   }).detach();

@@ -95,15 +95,6 @@ __device__ __forceinline__ void store_lines(bf16 *destination, int64_t stride, i
   }
 }
 
-__device__ __forceinline__ float quad_sum(float value) {
-  value += __shfl_xor_sync(0xffffffffu, value, 1);
-  return value + __shfl_xor_sync(0xffffffffu, value, 2);
-}
-__device__ __forceinline__ float quad_max(float value) {
-  value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 1));
-  return fmaxf(value, __shfl_xor_sync(0xffffffffu, value, 2));
-}
-
 template <int HS>
 constexpr int forward_shared_bytes = (Shape<HS>::lines + 4 * Shape<HS>::keys) * Shape<HS>::line_bytes;
 template <int HS>

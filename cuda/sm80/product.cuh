@@ -32,18 +32,6 @@ struct Arguments {
   int steps_a_split;  // steps of k that a split takes
 };
 
-// Which tile a block takes: groups of 8 tiles in m, all of n within a group, so that what runs at a time shares
-// operands.
-__device__ __forceinline__ void tile_of_block(const Arguments &arguments, int &m, int &n) {
-  constexpr int group = 8;
-  const int block = blockIdx.x;
-  const int in_group = group * arguments.tiles_n;
-  const int first = block / in_group * group;
-  const int height = min(arguments.tiles_m - first, group);
-  m = first + block % in_group % height;
-  n = block % in_group / height;
-}
-
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
 __global__ void __launch_bounds__(product_threads)
     product_kernel(Arguments arguments, Outputs<bf16, O> outputs, float *sums) {
@@ -55,7 +43,7 @@ __global__ void __launch_bounds__(product_threads)
   const int warp_m = warp / 2 * 64, warp_n = warp % 2 * 64;
 
   int tile_m, tile_n;
-  tile_of_block(arguments, tile_m, tile_n);
+  place_of(blockIdx.x, arguments.tiles_m, arguments.tiles_n, tile_m, tile_n);
   const int m0 = tile_m * tile, n0 = tile_n * tile;
   const int first_step = blockIdx.z * arguments.steps_a_split;
   const int steps = min(arguments.steps_a_split, static_cast<int>((arguments.K + step_k - 1) / step_k) - first_step);

@@ -31,7 +31,7 @@ struct Tile {
     uint32_t shared_offset;
     int line, column, k_end;
     unsigned valid_turns;
-    bool whole;
+    bool is_full;
 
     __device__ Copier(const bf16 *operand, int64_t ld, int mn0, int mn_end, int k0, int k_end)
         : operand(operand), k_end(k_end) {
@@ -50,15 +50,15 @@ struct Tile {
         step_stride = step_k * ld;
         valid_turns = mn0 + column < mn_end ? ~0u : 0u;
       }
-      whole = mn0 + tile <= mn_end;
+      is_full = mn0 + tile <= mn_end;
     }
 
     // Copies the next step's tile, whose first k is `k0`.
     __device__ __forceinline__ void copy(uint32_t shared, int k0) {
       const bf16 *from = source;
       source += step_stride;
-      // Nearly every tile is whole; its copies need no checks.
-      if (whole && k0 + step_k <= k_end) {
+      // Nearly all tiles are full; their copies need no checks.
+      if (is_full && k0 + step_k <= k_end) {
 #pragma unroll
         for (int turn = 0; turn < turns; turn++) {
           copy_async(shared + shared_offset + turn * lines_a_turn * line_bytes, from, true);

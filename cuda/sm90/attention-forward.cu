@@ -118,8 +118,7 @@ __global__ void __launch_bounds__(threads, 1)
         float most = largest[half];
 #pragma unroll
         for (int i = half * 2; i < 64; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
-        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        most = quad_max(most);
         const float offset = most * scale_log2;
         const float factor = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
         largest[half] = most;
@@ -169,8 +168,7 @@ __global__ void __launch_bounds__(threads, 1)
     float inverse[2];
 #pragma unroll
     for (int half = 0; half < 2; half++) {
-      sum[half] += __shfl_xor_sync(0xffffffffu, sum[half], 1);
-      sum[half] += __shfl_xor_sync(0xffffffffu, sum[half], 2);
+      sum[half] = quad_sum(sum[half]);
       inverse[half] = 1.0f / sum[half];
       const int own = row + half * 8;
       if (lane % 4 == 0 && own < T) {

@@ -9,7 +9,7 @@ namespace gpt2 {
 namespace sm90 {
 namespace backward {
 
-using Whole = std::integral_constant<int, block_lines>;
+using Full = std::integral_constant<int, block_lines>;
 using Half = std::integral_constant<int, block_lines / 2>;
 
 // Everything is transposed: lines are keys, columns are queries.
@@ -144,11 +144,11 @@ __global__ void __launch_bounds__(threads, 1)
     };
     // On the diagonal the last 64 keys are seen by no more than the last 64 queries.
     if (consumer == 0) {
-      take(Whole{}, std::true_type{}, tile_first);
+      take(Full{}, std::true_type{}, tile_first);
     } else {
       take(Half{}, std::true_type{}, tile_first);
     }
-    for (int query = tile_first + block_lines; query < T; query += block_lines) take(Whole{}, std::false_type{}, query);
+    for (int query = tile_first + block_lines; query < T; query += block_lines) take(Full{}, std::false_type{}, query);
     if (lane == 0) {
       barrier_arrive(layout.own_empty + own_at.stage * 8);
       wait_stores_read<0>();

@@ -141,7 +141,7 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
     ProductOutputs scaled;
     scaled.rows = memory.scale;
     const Product backward{logits, weight, true, false, N, C, Vp, Vp, C};
-    launch_plain<true, false, Epilogue::scaled>(context, backward, scaled, din, whole(backward));
+    launch_plain<true, false, Epilogue::scaled>(context, backward, scaled, din, unsplit(backward));
   }
   if (dweight) {
     const Product backward{logits, memory.scaled, false, false, Vp, C, N, Vp, C};

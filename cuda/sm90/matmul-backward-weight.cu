@@ -70,7 +70,7 @@ class Planner {
 };
 
 struct Plan {
-  bool whole;  // all of it, straight into a gradient of bf16: by TMA, and if it accumulates as a residual
+  bool stores_bf16;  // no tile is split and the gradient is bf16: TMA stores it, and adds the old one as a residual
   sm90::Split split;
   int64_t tiles;  // in parts
   int64_t sums;   // rows of partial column sums
@@ -82,8 +82,8 @@ Plan plan_of(const CudaContext &context, int N, int C, int O, bool has_bias) {
       sm90::resident_clusters(context, sm90::plain_kernel<false, false, Epilogue::gradient>, Ring::shared_bytes);
   const int64_t tiles_n = ceil_divide(C, sm90::plain_tile_n), tiles = ceil_divide(O, 2 * sm90::tile_m) * tiles_n;
   const sm90::Split split = Planner(tiles, ceil_divide(N, sm90::step_k), clusters).choose();
-  const bool whole = split.parts() == 1 && !context.accumulates && !has_bias;
-  return {whole, split, split.parts() > 1 ? tiles - split.rounds * clusters : 0, tiles_n * split.parts()};
+  const bool stores_bf16 = split.parts() == 1 && !context.accumulates && !has_bias;
+  return {stores_bf16, split, split.parts() > 1 ? tiles - split.rounds * clusters : 0, tiles_n * split.parts()};
 }
 
 // gradient (=|+=) sum over parts of a tile of 256 x 256; a block takes 4 rows, a thread 4 neighbours.
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(256)
   const int tile = blockIdx.x / blocks_a_tile;
   const int row = blockIdx.x % blocks_a_tile * 4 + threadIdx.x / 64, column = threadIdx.x % 64 * 4;
   int m, n;
-  sm90::place_of(arguments, arguments.split.rounds * arguments.clusters + tile, m, n);
+  place_of(arguments.split.rounds * arguments.clusters + tile, arguments.tiles_m, arguments.tiles_n, m, n);
   const int to_row = m * 2 * sm90::tile_m + row, to_column = n * sm90::plain_tile_n + column;
   if (to_row >= arguments.M || to_column >= arguments.N) return;
   const float *from = parts + static_cast<int64_t>(tile) * sm90::part_floats + row * sm90::plain_tile_n + column;
@@ -138,12 +138,12 @@ void sm90::matmul_backward_weight(const CudaContext &context, const Product &pro
   Scratch scratch(memory);
   float *sums = scratch.take<float>(plan.sums * product.M);
   ProductOutputs outputs;
-  if (plan.whole) {
+  if (plan.stores_bf16) {
     auto *result = static_cast<bf16 *>(dweight);
     if (accumulate) {
       launch_interleaved<false, false, Epilogue::residual>(context, product, outputs, result, result);
     } else {
-      launch_plain<false, false, Epilogue::bias>(context, product, outputs, result, sm90::whole(product));
+      launch_plain<false, false, Epilogue::bias>(context, product, outputs, result, unsplit(product));
     }
     return;
   }

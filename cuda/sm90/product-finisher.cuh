@@ -186,8 +186,7 @@ struct Finisher {
     if constexpr (E == Epilogue::exponentials && s == slices - 1) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
-        row_sum[half] += __shfl_xor_sync(0xffffffffu, row_sum[half], 1);
-        row_sum[half] += __shfl_xor_sync(0xffffffffu, row_sum[half], 2);
+        row_sum[half] = quad_sum(row_sum[half]);
         const int row = row_of(half);
         if (lane % 4 == 0 && row < arguments.M) {
           outputs.row_sums[static_cast<int64_t>(tile_n) * arguments.M + row] = row_sum[half];

@@ -156,7 +156,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 void launch_interleaved(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                         const bf16 *out, const bf16 *other) {
-  Split split = whole(product);
+  Split split = unsplit(product);
   if (split.narrow_steps < least_steps) split.narrow_steps = least_steps;
   launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E>,
                                                            InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes,

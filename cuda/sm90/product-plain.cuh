@@ -236,9 +236,9 @@ void launch_plain_of_any_width(const CudaContext &context, const Product &produc
     return ceil_divide(tiles, clusters) * (tile_n + 16);
   };
   if (time_of(narrow_tile_n) < time_of(plain_tile_n)) {
-    launch_plain<A_K_MAJOR, B_K_MAJOR, E, narrow_tile_n>(context, product, outputs, out, whole(product));
+    launch_plain<A_K_MAJOR, B_K_MAJOR, E, narrow_tile_n>(context, product, outputs, out, unsplit(product));
   } else {
-    launch_plain<A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, out, whole(product));
+    launch_plain<A_K_MAJOR, B_K_MAJOR, E>(context, product, outputs, out, unsplit(product));
   }
 }
 

@@ -19,37 +19,14 @@
 //   product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy epilogues
 #pragma once
 
-#include "../attention.cuh"
-#include "../matmul.cuh"
 #include "hopper.cuh"
+#include "product-schedule.cuh"
 #include "wgmma.cuh"
 
 namespace gpt2 {
 namespace sm90 {
 
-constexpr int tile_m = 128;  // of a block; a cluster has two of them
-constexpr int step_k = 64;
 constexpr int product_threads = 384;
-
-// How tiles and k are dealt to clusters. All clusters together should be busy to the end, and those that run at the
-// same time should be at the same k, so that they find each other's operands in L2.
-//
-// `rounds` tiles of each cluster are done whole. Of the tiles left over, fewer than there are clusters, k is cut into
-// parts that are summed apart: `wide` parts of `wide_steps` steps go to a cluster of their own for every tile, and the
-// clusters left over then take what is left of k, in `narrow` parts of `narrow_steps`, tile after tile. With one part
-// (narrow is 1) these are whole as well.
-struct Split {
-  int rounds, wide, wide_steps, narrow, narrow_steps;
-  __host__ __device__ int parts() const { return wide + narrow; }
-};
-
-struct ProductArguments {
-  int M, N, steps;
-  int tiles_m, tiles_n;  // of clusters: 256 rows x the tile's columns
-  int clusters;
-  bool streams;  // the result is far larger than L2
-  Split split;
-};
 
 // What comes or goes by TMA. Where a tile's columns are not a multiple of 64 the last ones have maps of their own, so
 // that nothing of the next tile is loaded or stored.
@@ -72,58 +49,6 @@ struct ProductOutputs {
   float *row_sums = nullptr;         // exponentials: [tiles_n,M]
   bool stores = true;                // exponentials: whether they are wanted, or their sums alone
 };
-
-struct Unit {
-  int m, n;  // of the tile of the cluster
-  int first_step, steps;
-  int part;  // or -1: whole
-  int tile;  // among those in parts
-};
-
-// Tiles go in groups of 8 in m, all of n within a group, so that what runs at a time shares operands.
-__device__ __forceinline__ void place_of(const ProductArguments &arguments, int tile, int &m, int &n) {
-  constexpr int group = 8;
-  const int in_group = group * arguments.tiles_n;
-  const int first = tile / in_group * group;
-  const int height = min(arguments.tiles_m - first, group);
-  m = first + tile % in_group % height;
-  n = tile % in_group / height;
-}
-
-// The index-th unit of work of a cluster, or false.
-__device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int cluster, int index, Unit &unit) {
-  const Split &split = arguments.split;
-  const int whole = split.rounds * arguments.clusters;
-  const int tiles = arguments.tiles_m * arguments.tiles_n - whole;
-  unit.part = -1;
-  unit.first_step = 0;
-  unit.steps = arguments.steps;
-  if (index < split.rounds) {
-    place_of(arguments, cluster + index * arguments.clusters, unit.m, unit.n);
-    return true;
-  }
-  index -= split.rounds;
-  const int wide_clusters = split.wide * tiles;
-  if (cluster < wide_clusters) {
-    if (index > 0) return false;
-    unit.tile = cluster % tiles;
-    unit.part = cluster / tiles;
-    unit.first_step = unit.part * split.wide_steps;
-    unit.steps = min(split.wide_steps, arguments.steps - unit.first_step);
-  } else {
-    const int i = cluster - wide_clusters + index * (arguments.clusters - wide_clusters);
-    if (i >= tiles * split.narrow) return false;
-    unit.tile = i % tiles;
-    if (split.parts() > 1) {
-      const int narrow = i / tiles;
-      unit.part = split.wide + narrow;
-      unit.first_step = split.wide * split.wide_steps + narrow * split.narrow_steps;
-      unit.steps = min(split.narrow_steps, arguments.steps - unit.first_step);
-    }
-  }
-  place_of(arguments, whole + unit.tile, unit.m, unit.n);
-  return true;
-}
 
 // Staging for results: each consumer warp has buffers of 16 rows x 64 columns.
 constexpr int buffer_bytes = 16 * 128;
@@ -251,9 +176,6 @@ struct ProductRing {
   }
 };
 
-// All of k in one part.
-inline Split whole(const Product &product) { return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k))}; }
-
 // Clusters of a kernel that run at a time.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
@@ -301,7 +223,7 @@ ProductArguments launch_product(const CudaContext &context, Kernel kernel, int s
     maps.out_tail = result_map(out, tail);
   }
   // A single part may be longer than k: zeros.
-  const int needed = whole(product).narrow_steps;
+  const int needed = unsplit(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
   const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);
   const ProductArguments arguments{product.M, product.N, steps, tiles_m, tiles_n, clusters, streams, split};

@@ -1,0 +1,226 @@
+// Causal attention of any head size up to 256, in fp32, tf32 and bf16: fp32 sums, tiles of 32 queries by 32 keys in shared memory,
+// in the flash form (attention.cuh).
+#pragma once
+
+#include "attention.cuh"
+
+namespace gpt2 {
+namespace attention_any {
+
+constexpr int threads = 256;
+constexpr int tile = 32;
+constexpr int most_head_size = 256;
+
+// A tile of lines in shared memory, padded by one float against bank conflicts.
+__device__ __forceinline__ int line_of(int HS) { return HS + 1; }
+
+template <class T>
+__device__ __forceinline__ void copy_tile(float *shared, const T *source, int64_t stride, int first, int end, int HS) {
+  for (int i = threadIdx.x; i < tile * HS; i += threads) {
+    const int line = i / HS, c = i % HS;
+    shared[line * line_of(HS) + c] = first + line < end ? to_float(source[(first + line) * stride + c]) : 0.0f;
+  }
+}
+
+// The 2 x 2 products of lines that a thread owns: lines row and row + 16 of a with lines column and column + 16 of b.
+struct Cell {
+  int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
+  float values[2][2] = {};
+
+  __device__ void add_products(const float *a, const float *b, int HS) {
+    const int line = line_of(HS);
+    for (int c = 0; c < HS; c++) {
+      const float a0 = a[row * line + c], a1 = a[(row + 16) * line + c];
+      const float b0 = b[column * line + c], b1 = b[(column + 16) * line + c];
+      values[0][0] += a0 * b0;
+      values[0][1] += a0 * b1;
+      values[1][0] += a1 * b0;
+      values[1][1] += a1 * b1;
+    }
+  }
+};
+
+// A thread's part of a tile of results: columns `begin`, begin + 8, ... of one line.
+template <int COLUMNS>
+struct Line {
+  int line = static_cast<int>(threadIdx.x) / 8, begin = static_cast<int>(threadIdx.x) % 8;
+  float values[COLUMNS] = {};
+
+  // += sum over i of weight[i] * lines[i], with weight[i] at weights[i * stride].
+  __device__ void add_weighted(const float *weights, int stride, const float *lines, int HS) {
+    for (int i = 0; i < tile; i++) {
+      const float weight = weights[i * stride];
+#pragma unroll
+      for (int c = 0; c < COLUMNS; c++) {
+        if (begin + c * 8 < HS) values[c] += weight * lines[i * line_of(HS) + begin + c * 8];
+      }
+    }
+  }
+  template <class T>
+  __device__ void write(T *destination, int64_t stride, int first, int end, int HS, float scale) const {
+    if (first + line >= end) return;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) {
+      if (begin + c * 8 < HS) destination[(first + line) * stride + begin + c * 8] = from_float<T>(values[c] * scale);
+    }
+  }
+};
+
+__device__ __forceinline__ float sum_of_8(float value) {
+#pragma unroll
+  for (int offset = 4; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
+  return value;
+}
+
+template <class T, int COLUMNS>
+__global__ void __launch_bounds__(threads)
+    forward_any_kernel(T *out, float *lse, const T *qkv, AttentionSizes sizes, float scale) {
+  extern __shared__ float memory[];
+  __shared__ float score[tile][tile + 1];
+  const int HS = sizes.HS, t = sizes.T;
+  float *q_tile = memory, *k_tile = q_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
+  const HeadBlock own(sizes, tile);
+  const int first = own.block * tile;
+  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
+  copy_tile(q_tile, q, sizes.stride(), first, t, HS);
+  Line<COLUMNS> result;
+  const int row = first + result.line;
+  float maximum = -INFINITY, sum = 0;
+  for (int key0 = 0; key0 < min(first + tile, t); key0 += tile) {
+    __syncthreads();
+    copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
+    copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
+    __syncthreads();
+    Cell cell;
+    cell.add_products(q_tile, k_tile, HS);
+    for (int i = 0; i < 4; i++) {
+      score[cell.row + i / 2 * 16][cell.column + i % 2 * 16] = cell.values[i / 2][i % 2] * scale;
+    }
+    __syncthreads();
+    // The 8 threads of a line share its 32 scores.
+    float mine[tile / 8], top = maximum;
+#pragma unroll
+    for (int i = 0; i < tile / 8; i++) {
+      const int key = result.begin + i * 8;
+      mine[i] = key0 + key <= row ? score[result.line][key] : -INFINITY;
+      top = fmaxf(top, mine[i]);
+    }
+#pragma unroll
+    for (int offset = 4; offset > 0; offset /= 2) top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, offset));
+    const float shrink = expf(maximum - top);
+    maximum = top;
+    float total = 0;
+#pragma unroll
+    for (int i = 0; i < tile / 8; i++) {
+      mine[i] = expf(mine[i] - top);
+      total += mine[i];
+      score[result.line][result.begin + i * 8] = mine[i];
+    }
+    sum = sum * shrink + sum_of_8(total);
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < COLUMNS; c++) result.values[c] *= shrink;
+    result.add_weighted(score[result.line], 1, v_tile, HS);
+  }
+  result.write(out + sizes.out_at(own.b, own.head), sizes.C, first, t, HS, 1.0f / sum);
+  if (result.begin == 0 && row < t) lse[own.statistics + row] = maximum + logf(sum);
+}
+
+// P and dS of a tile, from Q K^T and dout V^T; zero where a key is later than the query.
+__device__ __forceinline__ void shares_of_tile(float (*share)[tile + 1], float (*dscore)[tile + 1], const Cell &scores,
+                                               const Cell &dshares, const float *lse, const float *D, int query0,
+                                               int key0, int T, float scale) {
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const int row = scores.row + i / 2 * 16, column = scores.column + i % 2 * 16;
+    const int query = query0 + row;
+    float p = 0, ds = 0;
+    if (query < T && key0 + column <= query) {
+      p = expf(scores.values[i / 2][i % 2] * scale - lse[query]);
+      ds = p * (dshares.values[i / 2][i % 2] - D[query]);
+    }
+    share[row][column] = p;
+    dscore[row][column] = ds;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    products_kernel(float *D, const T *dout, const T *out, AttentionSizes sizes) {
+  const int lane = threadIdx.x % 32;
+  const int64_t line = static_cast<int64_t>(blockIdx.x) * (threads / 32) + threadIdx.x / 32;
+  if (line >= static_cast<int64_t>(sizes.B) * sizes.NH * sizes.T) return;
+  const int t = static_cast<int>(line % sizes.T);
+  const int head = static_cast<int>(line / sizes.T % sizes.NH), b = static_cast<int>(line / sizes.T / sizes.NH);
+  const int64_t at = sizes.out_at(b, head) + static_cast<int64_t>(t) * sizes.C;
+  float sum = 0;
+  for (int c = lane; c < sizes.HS; c += 32) sum += to_float(dout[at + c]) * to_float(out[at + c]);
+  sum = warp_sum(sum);
+  if (lane == 0) D[line] = sum;
+}
+
+template <class T, int COLUMNS>
+__global__ void __launch_bounds__(threads)
+    backward_queries_any_kernel(T *dqkv, const float *D, const T *dout, const T *qkv, const float *lse,
+                                AttentionSizes sizes, float scale) {
+  extern __shared__ float memory[];
+  __shared__ float share[tile][tile + 1], dscore[tile][tile + 1];
+  const int HS = sizes.HS, t = sizes.T;
+  float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
+  float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
+  const HeadBlock own(sizes, tile);
+  const int first = own.block * tile;
+  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
+  copy_tile(q_tile, q, sizes.stride(), first, t, HS);
+  copy_tile(dout_tile, dout + sizes.out_at(own.b, own.head), sizes.C, first, t, HS);
+  Line<COLUMNS> result;
+  for (int key0 = 0; key0 < min(first + tile, t); key0 += tile) {
+    __syncthreads();
+    copy_tile(k_tile, k, sizes.stride(), key0, t, HS);
+    copy_tile(v_tile, v, sizes.stride(), key0, t, HS);
+    __syncthreads();
+    Cell scores, dshares;
+    scores.add_products(q_tile, k_tile, HS);
+    dshares.add_products(dout_tile, v_tile, HS);
+    shares_of_tile(share, dscore, scores, dshares, lse + own.statistics, D + own.statistics, first, key0, t, scale);
+    __syncthreads();
+    result.add_weighted(dscore[result.line], 1, k_tile, HS);
+  }
+  result.write(dqkv + sizes.qkv_at(own.b, own.head), sizes.stride(), first, t, HS, scale);
+}
+
+template <class T, int COLUMNS>
+__global__ void __launch_bounds__(threads)
+    backward_keys_any_kernel(T *dqkv, const float *D, const T *dout, const T *qkv, const float *lse,
+                             AttentionSizes sizes, float scale) {
+  extern __shared__ float memory[];
+  __shared__ float share[tile][tile + 1], dscore[tile][tile + 1];
+  const int HS = sizes.HS, t = sizes.T;
+  float *q_tile = memory, *dout_tile = q_tile + tile * line_of(HS);
+  float *k_tile = dout_tile + tile * line_of(HS), *v_tile = k_tile + tile * line_of(HS);
+  const HeadBlock own(sizes, tile);
+  const int first = own.block * tile;
+  const T *q = qkv + sizes.qkv_at(own.b, own.head), *k = q + sizes.C, *v = k + sizes.C;
+  copy_tile(k_tile, k, sizes.stride(), first, t, HS);
+  copy_tile(v_tile, v, sizes.stride(), first, t, HS);
+  Line<COLUMNS> dkey, dvalue;
+  for (int query0 = first; query0 < t; query0 += tile) {
+    __syncthreads();
+    copy_tile(q_tile, q, sizes.stride(), query0, t, HS);
+    copy_tile(dout_tile, dout + sizes.out_at(own.b, own.head), sizes.C, query0, t, HS);
+    __syncthreads();
+    Cell scores, dshares;
+    scores.add_products(q_tile, k_tile, HS);
+    dshares.add_products(dout_tile, v_tile, HS);
+    shares_of_tile(share, dscore, scores, dshares, lse + own.statistics, D + own.statistics, query0, first, t, scale);
+    __syncthreads();
+    dvalue.add_weighted(&share[0][dvalue.line], tile + 1, dout_tile, HS);
+    dkey.add_weighted(&dscore[0][dkey.line], tile + 1, q_tile, HS);
+  }
+  T *dk = dqkv + sizes.qkv_at(own.b, own.head) + sizes.C;
+  dkey.write(dk, sizes.stride(), first, t, HS, scale);
+  dvalue.write(dk + sizes.C, sizes.stride(), first, t, HS, 1.0f);
+}
+
+}  // namespace attention_any
+}  // namespace gpt2

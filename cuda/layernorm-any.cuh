@@ -1,0 +1,83 @@
+// Layernorm of rows of any length and alignment: kernels that read a row again instead of holding it in registers.
+#pragma once
+
+#include "common/device.cuh"
+
+namespace gpt2 {
+namespace layernorm_any {
+
+constexpr int threads = 256;
+constexpr int warps = threads / 32;
+
+template <class T>
+__global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mean, float *rstd, const T *in,
+                                                              const T *weight, const T *bias, int N, int C) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  const T *x = in + row * C;
+  float sum = 0, squares = 0;
+  for (int c = lane; c < C; c += 32) sum += to_float(x[c]);
+  const float m = warp_sum(sum) / C;
+  for (int c = lane; c < C; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
+  const float r = rsqrtf(warp_sum(squares) / C + layernorm_eps);
+  for (int c = lane; c < C; c += 32) {
+    out[row * C + c] = from_float<T>((to_float(x[c]) - m) * r * to_float(weight[c]) + to_float(bias[c]));
+  }
+  if (lane == 0) {
+    mean[row] = m;
+    rstd[row] = r;
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) backward_any_kernel(T *din, const T *dout, const T *dresidual, const T *in,
+                                                               const T *weight, const float *mean, const float *rstd,
+                                                               int N, int C) {
+  const int lane = threadIdx.x % 32;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
+  if (row >= N) return;
+  const int64_t base = row * C;
+  const float m = mean[row], r = rstd[row];
+  float sum = 0, product = 0;
+  for (int c = lane; c < C; c += 32) {
+    const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
+    sum += dnorm;
+    product += dnorm * (to_float(in[base + c]) - m) * r;
+  }
+  sum = warp_sum(sum) / C;
+  product = warp_sum(product) / C;
+  for (int c = lane; c < C; c += 32) {
+    const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
+    const float norm = (to_float(in[base + c]) - m) * r;
+    const float residual = dresidual ? to_float(dresidual[base + c]) : 0.0f;
+    din[base + c] = from_float<T>(residual + r * (dnorm - sum - norm * product));
+  }
+}
+
+// Partial sums of dweight and dbias: a block takes 32 columns and every gridDim.y-th group of rows.
+template <class T>
+__global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial, const T *dout, const T *in,
+                                                                 const float *mean, const float *rstd, int N, int C) {
+  __shared__ float sums[2][warps][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int column = blockIdx.x * 32 + lane;
+  float dweight = 0, dbias = 0;
+  if (column < C) {
+    for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps) {
+      const float d = to_float(dout[row * C + column]);
+      dweight += d * (to_float(in[row * C + column]) - mean[row]) * rstd[row];
+      dbias += d;
+    }
+  }
+  sums[0][warp][lane] = dweight;
+  sums[1][warp][lane] = dbias;
+  __syncthreads();
+  if (warp >= 2 || column >= C) return;
+  float total = 0;
+  for (int i = 0; i < warps; i++) total += sums[warp][i][lane];
+  partial[(static_cast<int64_t>(blockIdx.y) * 2 + warp) * C + column] = total;
+}
+
+}  // namespace layernorm_any
+}  // namespace gpt2

@@ -1,0 +1,145 @@
+// Sampling: the data that its kernels pass on in scratch, and the helpers that sample.cu and sample-selection.cu share.
+#pragma once
+
+#include "common/device.cuh"
+
+namespace gpt2 {
+namespace sampling {
+
+constexpr int threads = 256;
+constexpr int warps = threads / 32;
+constexpr int each = 4;  // elements of a thread
+constexpr int chunk = threads * each;
+constexpr int digits = 256;
+constexpr int levels = 4;  // bytes of a weight
+using Sum = unsigned long long;
+
+// The sums over weights of the same byte: how many there are, and what they add up to.
+struct Histogram {
+  Sum counts[digits], weights[digits];
+};
+
+// How far the search for the least weight that is kept has come.
+struct Search {
+  uint64_t found;     // its bytes so far
+  Sum count, weight;  // over the weights beyond these bytes
+  Sum target;         // what the kept weights must at least count or add up to
+  bool is_count;
+};
+
+// Which weights are kept: those over `weight`, and the first `ties` of those that equal it. `total` is the kept ones'
+// sum.
+struct Cut {
+  uint32_t weight;
+  Sum ties, total;
+};
+
+// What lies in scratch for each sequence.
+struct Memory {
+  uint32_t *weights;  // [V]
+  Sum *largest;       // [chunks] rank of the largest logit, then its index counted from the end; all ones: not finite
+  Sum *over, *ties;   // [chunks] sum of the weights over the cut's, count of those that equal it
+  Histogram *histograms;  // [2 * levels], of top-k and of top-p
+  Search *searches;       // [2 * levels]
+};
+
+struct Sizes {
+  int S, V, Vp, chunks;
+};
+
+struct Choice {
+  float temperature;
+  int top_k;
+  float top_p;
+  __host__ __device__ bool cuts_count() const { return top_k > 0; }
+  __host__ __device__ bool cuts_weight() const { return top_p < 1; }
+  // Histograms that are made.
+  __host__ __device__ int steps() const { return levels * (cuts_count() + cuts_weight()); }
+};
+
+// Of all sequences; a sequence's is a view of it.
+struct Scratches {
+  Memory first;
+  Sizes sizes;
+  __device__ Memory of(int b) const {
+    const int64_t c = static_cast<int64_t>(b) * sizes.chunks, s = static_cast<int64_t>(b) * 2 * levels;
+    return {first.weights + static_cast<int64_t>(b) * sizes.V,
+            first.largest + c,
+            first.over + c,
+            first.ties + c,
+            first.histograms + s,
+            first.searches + s};
+  }
+};
+
+constexpr Sum not_finite = ~Sum{0};
+
+
+__device__ __forceinline__ Sum block_max(Sum value) {
+  __shared__ Sum partial[warps];
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value = max(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
+  __syncthreads();
+#pragma unroll
+  for (int warp = 0; warp < warps; warp++) value = max(value, partial[warp]);
+  return value;
+}
+
+// Whether a sequence takes part: its text is not full.
+__device__ __forceinline__ bool is_open(const int32_t *positions, int b, int S) {
+  return positions[b] >= 0 && positions[b] < S;
+}
+
+// The rank of a sequence's largest logit.
+__device__ __forceinline__ Sum largest_of(const Memory &memory, int chunks) {
+  Sum rank = 0;
+  for (int c = threadIdx.x; c < chunks; c += threads) rank = max(rank, memory.largest[c]);
+  return block_max(rank);
+}
+
+__device__ inline Cut cut_of(const Search &search) {
+  const auto weight = static_cast<uint32_t>(search.found);
+  const Sum measure = search.is_count ? 1 : max(weight, 1u);
+  const Sum missing = search.target - (search.is_count ? search.count : search.weight);
+  const Sum ties = (missing + measure - 1) / measure;
+  return {weight, ties, search.weight + ties * weight};
+}
+
+// One byte on: by a warp, whose lanes have 8 digits each, the largest in lane 0. Every lane returns it.
+__device__ inline Search advanced(Search search, const Histogram &histogram) {
+  const int lane = threadIdx.x % 32, top = digits - 1 - lane * 8;
+  Sum counts[8], weights[8], count = 0, weight = 0;
+#pragma unroll
+  for (int j = 0; j < 8; j++) {
+    count += counts[j] = histogram.counts[top - j];
+    weight += weights[j] = histogram.weights[top - j];
+  }
+  const Sum count_to = search.count + sum_up_to_lane(count), weight_to = search.weight + sum_up_to_lane(weight);
+  const unsigned reached = __ballot_sync(0xffffffffu, (search.is_count ? count_to : weight_to) >= search.target);
+  // All together reach the target: the last lane does if no other.
+  const int lane_of_it = reached ? __ffs(static_cast<int>(reached)) - 1 : 31;
+  search.count = count_to - count;
+  search.weight = weight_to - weight;
+  int digit = top;
+#pragma unroll
+  for (int j = 0; j < 7; j++) {
+    if (digit == top - j && (search.is_count ? search.count + counts[j] : search.weight + weights[j]) < search.target) {
+      search.count += counts[j];
+      search.weight += weights[j];
+      digit--;
+    }
+  }
+  search.found = search.found << 8 | static_cast<uint64_t>(digit);
+  search.found = __shfl_sync(0xffffffffu, search.found, lane_of_it);
+  search.count = __shfl_sync(0xffffffffu, search.count, lane_of_it);
+  search.weight = __shfl_sync(0xffffffffu, search.weight, lane_of_it);
+  return search;
+}
+
+// sample-selection.cu: finds the least weight that top-k and top-p keep, and each chunk's part of the kept weights. `blocks` is
+// the chunks of all sequences.
+void launch_selection(const CudaContext &, const Scratches &, const int32_t *positions, const Choice &, int64_t blocks);
+
+}  // namespace sampling
+}  // namespace gpt2

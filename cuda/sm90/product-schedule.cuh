@@ -1,0 +1,78 @@
+// The schedule of the product kernels: how tiles and steps of k are assigned to clusters.
+#pragma once
+
+#include "../matmul.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+
+constexpr int tile_m = 128;  // of a block; a cluster has two of them
+constexpr int step_k = 64;
+
+// How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run concurrently
+// should be at the same k, so that they find each other's operands in L2.
+//
+// Each cluster first computes `rounds` tiles unsplit: over all of k. The remaining tiles are fewer than twice the clusters; their
+// k is split into parts that are summed separately. For every tile, `wide` parts of `wide_steps` steps each get a cluster of
+// their own; the remaining clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile after tile. With one part
+// (narrow is 1) these tiles are unsplit too.
+struct Split {
+  int rounds, wide, wide_steps, narrow, narrow_steps;
+  __host__ __device__ int parts() const { return wide + narrow; }
+};
+
+struct ProductArguments {
+  int M, N, steps;
+  int tiles_m, tiles_n;  // tiles of clusters: 256 rows x TILE_N columns
+  int clusters;
+  bool streams;  // whether the result is far larger than L2
+  Split split;
+};
+
+struct Unit {
+  int m, n;  // of the tile of the cluster
+  int first_step, steps;
+  int part;  // -1: the tile is unsplit
+  int tile;  // index among the split tiles
+};
+
+// Sets `unit` to the index-th unit of work of a cluster; false if it has no more.
+__device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int cluster, int index, Unit &unit) {
+  const Split &split = arguments.split;
+  const int unsplit = split.rounds * arguments.clusters;
+  const int tiles = arguments.tiles_m * arguments.tiles_n - unsplit;
+  unit.part = -1;
+  unit.first_step = 0;
+  unit.steps = arguments.steps;
+  if (index < split.rounds) {
+    place_of(cluster + index * arguments.clusters, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
+    return true;
+  }
+  index -= split.rounds;
+  const int wide_clusters = split.wide * tiles;
+  if (cluster < wide_clusters) {
+    if (index > 0) return false;
+    unit.tile = cluster % tiles;
+    unit.part = cluster / tiles;
+    unit.first_step = unit.part * split.wide_steps;
+    unit.steps = min(split.wide_steps, arguments.steps - unit.first_step);
+  } else {
+    const int i = cluster - wide_clusters + index * (arguments.clusters - wide_clusters);
+    if (i >= tiles * split.narrow) return false;
+    unit.tile = i % tiles;
+    if (split.parts() > 1) {
+      const int narrow = i / tiles;
+      unit.part = split.wide + narrow;
+      unit.first_step = split.wide * split.wide_steps + narrow * split.narrow_steps;
+      unit.steps = min(split.narrow_steps, arguments.steps - unit.first_step);
+    }
+  }
+  place_of(unsplit + unit.tile, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
+  return true;
+}
+
+// Every tile over all of k.
+inline Split unsplit(const Product &product) { return {0, 0, 0, 1, static_cast<int>(ceil_divide(product.K, step_k))}; }
+
+}  // namespace sm90
+}  // namespace gpt2
