@@ -1,5 +1,5 @@
-// Causal attention of any head size up to 256, in fp32, tf32 and bf16: fp32 sums, tiles of 32 queries by 32 keys in shared memory,
-// in the flash form (attention.cuh).
+// Causal attention of any head size up to 256, in fp32, tf32 and bf16: fp32 sums, tiles of 32 queries by 32 keys in
+// shared memory, in the flash form (attention.cuh).
 #pragma once
 
 #include "attention.cuh"

@@ -1,7 +1,8 @@
-// Causal attention of new positions over a cache of keys and values, for growing text. A block computes one query of one head:
-// groups of lanes loop over the cached positions, each with the online softmax of flash attention (Dao et al. 2022) and 16
-// bytes of keys and values per lane; at the end the groups' parts are merged in order. The kernel is tuned for a single new
-// token, whose key and value the block itself writes to the cache; for several tokens a separate kernel writes them first.
+// Causal attention of new positions over a cache of keys and values, for growing text. A block computes one query of
+// one head: groups of lanes loop over the cached positions, each with the online softmax of flash attention (Dao et al.
+// 2022) and 16 bytes of keys and values per lane; at the end the groups' parts are merged in order. The kernel is tuned
+// for a single new token, whose key and value the block itself writes to the cache; for several tokens a separate
+// kernel writes them first.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 

@@ -1,5 +1,5 @@
-// Causal attention: chooses the tensor-core kernels where they support dtype and head size, else those for any head size
-// (attention-any.cuh).
+// Causal attention: chooses the tensor-core kernels where they support dtype and head size, else those for any head
+// size (attention-any.cuh).
 #include "attention-any.cuh"
 #include "common/tensor-cores.h"
 #include "runtime/checks.h"
@@ -28,8 +28,7 @@ int check_head_size(gpt2_context &context, const char *function, int HS, int sha
 
 }  // namespace
 
-int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C,
-                           int NH) {
+int ops::attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH) {
   CudaContext &own = cuda(context);
   const AttentionSizes sizes{B, T, C, NH, C / NH};
   if (own.dtype == GPT2_BF16 && own.kernels->takes_head_size(own, sizes.HS) && on_16_bytes(out, qkv)) {

@@ -1,9 +1,9 @@
 // Attention: the notation, and where the q, k and v of a head lie.
 //
-// Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout v^T - D);
-// dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels, one that owns
-// queries and computes D and dq, one that owns keys and computes dk and dv: S is computed twice, but every sum has one owner,
-// so there are no atomics, no fp32 buffer for dq, and enough blocks at any batch size.
+// Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout
+// v^T - D); dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels, one
+// that owns queries and computes D and dq, one that owns keys and computes dk and dv: S is computed twice, but every
+// sum has one owner, so there are no atomics, no fp32 buffer for dq, and enough blocks at any batch size.
 #pragma once
 
 #include "common/device.cuh"
@@ -20,8 +20,8 @@ struct AttentionSizes {
   __device__ int64_t out_at(int b, int head) const { return b * static_cast<int64_t>(T) * C + head * HS; }
 };
 
-// The part of a head that a block computes. The grid has one dimension: the blocks of a head are adjacent, so that they share
-// its keys and values in L2, and there may be more heads than a grid's second dimension holds.
+// The part of a head that a block computes. The grid has one dimension: the blocks of a head are adjacent, so that they
+// share its keys and values in L2, and there may be more heads than a grid's second dimension holds.
 struct HeadBlock {
   int block, blocks;  // this block's index and the number of blocks in the head, each `lines` long
   int b, head;

@@ -1,7 +1,8 @@
-// Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and Gimelshein 2018), a
-// second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's vocabulary, two rows on an H100's
-// SM), it stays there between the sweeps, so device memory is read and written once per logit. Without this the second sweep
-// was a third pass over memory, not over L2: the rows of the running blocks are as large as L2.
+// Softmax and cross-entropy, a block per row of logits: one sweep keeps a running maximum and sum (Milakov and
+// Gimelshein 2018), a second writes the gradient. Where the row fits shared memory (100 KB in bf16 at GPT-2's
+// vocabulary, two rows on an H100's SM), it stays there between the sweeps, so device memory is read and written once
+// per logit. Without this the second sweep was a third pass over memory, not over L2: the rows of the running blocks
+// are as large as L2.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -26,7 +27,8 @@ __device__ __forceinline__ Running merge_block(Running own) {
   __shared__ Running partial[threads / 32];
 #pragma unroll
   for (int offset = 16; offset > 0; offset /= 2) {
-    own = merge(own, {__shfl_xor_sync(0xffffffffu, own.maximum, offset), __shfl_xor_sync(0xffffffffu, own.sum, offset)});
+    own =
+        merge(own, {__shfl_xor_sync(0xffffffffu, own.maximum, offset), __shfl_xor_sync(0xffffffffu, own.sum, offset)});
   }
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = own;
   __syncthreads();
@@ -50,9 +52,9 @@ __device__ __forceinline__ void take(Running &own, const float (&values)[V]) {
 }
 
 template <class T, int V, bool KEEPS>
-__global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T *dlogits, const T *logits,
-                                                                const int32_t *targets, int vocabulary, int padded,
-                                                                float dloss) {
+__global__ void __launch_bounds__(threads)
+    cross_entropy_kernel(float *losses, T *dlogits, const T *logits, const int32_t *targets, int vocabulary, int padded,
+                         float dloss) {
   const int64_t row = blockIdx.x;
   const T *x = logits + row * padded;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -110,8 +112,8 @@ __global__ void __launch_bounds__(threads) cross_entropy_kernel(float *losses, T
 
 constexpr int sum_threads = 1024;
 
-__global__ void __launch_bounds__(sum_threads) loss_sum_kernel(float *step, const float *losses, int count, float scale,
-                                                               bool accumulate) {
+__global__ void __launch_bounds__(sum_threads)
+    loss_sum_kernel(float *step, const float *losses, int count, float scale, bool accumulate) {
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += sum_threads) sum += losses[i];
   sum = block_sum<sum_threads>(sum);

@@ -1,6 +1,6 @@
-// Embedding backward. It adds the rows of dout that share a token, without atomics: positions are sorted by token (a stable
-// radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token that spans several
-// windows leaves partial sums, which a last kernel adds in order.
+// Embedding backward. It adds the rows of dout that share a token, without atomics: positions are sorted by token (a
+// stable radix sort, two passes of 8 bits), then each warp adds a fixed window of the sorted positions. A token that
+// spans several windows leaves partial sums, which a last kernel adds in order.
 #include <string>
 #include <type_traits>
 
@@ -17,8 +17,8 @@ constexpr int warps = threads / 32;
 
 // A thread adds V adjacent columns of a position over the sequences.
 template <int V, class T, class G>
-__global__ void __launch_bounds__(threads) position_kernel(G *dwpe, const T *dout, int B, int64_t plane,
-                                                           bool accumulate) {
+__global__ void __launch_bounds__(threads)
+    position_kernel(G *dwpe, const T *dout, int B, int64_t plane, bool accumulate) {
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x) * V;
   if (i >= plane) return;
   float sum[V] = {};
@@ -55,8 +55,8 @@ struct Keys {
   __device__ int digit(int i) const { return token(position(i)) >> shift & (digits - 1); }
 };
 
-// Ranks a thread's digits in the block's order: warp by warp, round by round, lane by lane. `seen` counts each warp's digits;
-// rank is the number of equal digits earlier in the warp.
+// Ranks a thread's digits in the block's order: warp by warp, round by round, lane by lane. `seen` counts each warp's
+// digits; rank is the number of equal digits earlier in the warp.
 __device__ __forceinline__ void rank_digits(const Keys &keys, int (&seen)[warps][digits], int (&digit)[rounds],
                                             int (&rank)[rounds]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -130,11 +130,11 @@ __global__ void __launch_bounds__(threads) scatter_kernel(int32_t *sorted, const
 
 constexpr int window = 32;
 
-// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token inside the window are complete; the
-// first, if it began earlier, and the last, if it continues, become partial sums [windows, 2, C].
+// A warp adds a window of sorted positions, one of 32 columns per lane. Runs of a token inside the window are complete;
+// the first, if it began earlier, and the last, if it continues, become partial sums [windows, 2, C].
 template <class T, class G>
-__global__ void __launch_bounds__(threads) window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted,
-                                                         Keys keys, int C, int windows) {
+__global__ void __launch_bounds__(threads)
+    window_kernel(G *dwte, float *partial, const T *dout, const int32_t *sorted, Keys keys, int C, int windows) {
   const int lane = threadIdx.x % 32;
   const int own = blockIdx.x * warps + threadIdx.x / 32;
   const int column = blockIdx.y * 32 + lane;
@@ -168,8 +168,8 @@ __global__ void __launch_bounds__(threads) window_kernel(G *dwte, float *partial
 
 // Completes runs over several windows: the window where a run begins adds the partial sums of those that follow.
 template <class G>
-__global__ void __launch_bounds__(threads) join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys,
-                                                       int C, int windows) {
+__global__ void __launch_bounds__(threads)
+    join_kernel(G *dwte, const float *partial, const int32_t *sorted, Keys keys, int C, int windows) {
   const int own = blockIdx.x;
   const int last = min((own + 1) * window, keys.count) - 1;
   if (last + 1 >= keys.count) return;

@@ -1,5 +1,5 @@
-// Token and position embedding, forward: of a batch, and of new positions of a growing text. embedding-backward.cu has the
-// gradients.
+// Token and position embedding, forward: of a batch, and of new positions of a growing text. embedding-backward.cu has
+// the gradients.
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -36,9 +36,8 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
 
 // A block per row.
 template <class T>
-__global__ void __launch_bounds__(threads)
-    forward_at_kernel(T *out, const int32_t *tokens, const int32_t *positions, const T *wte, const T *wpe, int T_, int S,
-                      int C, int V_) {
+__global__ void __launch_bounds__(threads) forward_at_kernel(T *out, const int32_t *tokens, const int32_t *positions,
+                                                             const T *wte, const T *wpe, int T_, int S, int C, int V_) {
   wait_for_previous_kernel();
   const int b = blockIdx.x / T_, first = positions[b], at = first + blockIdx.x % T_;
   const bool fits = first >= 0 && first <= S - T_;
@@ -46,7 +45,8 @@ __global__ void __launch_bounds__(threads)
   const bool exists = token >= 0 && token < V_;
   for (int c = threadIdx.x; c < C; c += threads) {
     const float sum =
-        exists ? to_float(wte[static_cast<int64_t>(token) * C + c]) + to_float(wpe[static_cast<int64_t>(at) * C + c]) : NAN;
+        exists ? to_float(wte[static_cast<int64_t>(token) * C + c]) + to_float(wpe[static_cast<int64_t>(at) * C + c])
+               : NAN;
     out[static_cast<int64_t>(blockIdx.x) * C + c] = from_float<T>(sum);
   }
 }
@@ -72,8 +72,8 @@ int ops::embedding_at_forward(gpt2_context &context, void *out, const int32_t *t
   CudaContext &own = cuda(context);
   with_element_type(own, [&](auto element) {
     using E = decltype(element);
-    launch_overlapping(own, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out), tokens,
-                       positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
+    launch_overlapping(own, forward_at_kernel<E>, static_cast<int64_t>(B) * T, threads, 0, static_cast<E *>(out),
+                       tokens, positions, static_cast<const E *>(wte), static_cast<const E *>(wpe), T, S, C, V);
   });
   return GPT2_LAUNCHED(context, "gpt2_embedding_at_forward");
 }

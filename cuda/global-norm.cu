@@ -1,8 +1,8 @@
-// The norm of the gradients and the clip factor. The grid and each thread's elements are fixed, so the result depends only on the
-// gradients: a thread's squares (some hundreds for 124M parameters, 6,000 for 1.5B) are summed in fp32, threads and blocks in
-// double.
-#include "ranks/collectives.h"
+// The norm of the gradients and the clip factor. The grid and each thread's elements are fixed, so the result depends
+// only on the gradients: a thread's squares (some hundreds for 124M parameters, 6,000 for 1.5B) are summed in fp32,
+// threads and blocks in double.
 #include "common/device.cuh"
+#include "ranks/collectives.h"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -30,8 +30,8 @@ __global__ void __launch_bounds__(threads) square_sum_kernel(double *partial, co
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
 }
 
-// The same for the sums over `parts` rows of values [parts,count], which replace the first row. Each sum is taken in fp32 in the
-// order of rows, and rounded before it is squared, so that the norm is that of the stored values.
+// The same for the sums over `parts` rows of values [parts,count], which replace the first row. Each sum is taken in
+// fp32 in the order of rows, and rounded before it is squared, so that the norm is that of the stored values.
 template <class T>
 __global__ void __launch_bounds__(threads) part_sum_kernel(double *partial, T *values, int64_t count, int parts) {
   constexpr int V = vector_size<T>;

@@ -10,8 +10,8 @@ constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
 template <class T>
-__global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mean, float *rstd, const T *in,
-                                                              const T *weight, const T *bias, int N, int C) {
+__global__ void __launch_bounds__(threads)
+    forward_any_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C) {
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
@@ -31,9 +31,9 @@ __global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mea
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads) backward_any_kernel(T *din, const T *dout, const T *dresidual, const T *in,
-                                                               const T *weight, const float *mean, const float *rstd,
-                                                               int N, int C) {
+__global__ void __launch_bounds__(threads)
+    backward_any_kernel(T *din, const T *dout, const T *dresidual, const T *in, const T *weight, const float *mean,
+                        const float *rstd, int N, int C) {
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;

@@ -1,6 +1,7 @@
-// Layernorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass variance); backward has
-// three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each warp loops over rows, and its
-// lanes keep the sums of dweight and dbias for their columns; blocks store partial sums that a second kernel adds in order.
+// Layernorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass variance);
+// backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each warp loops
+// over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums that a
+// second kernel adds in order.
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
 #include "layernorm-any.cuh"
@@ -14,8 +15,8 @@ using namespace layernorm_any;
 
 // A lane holds PACKS packs of V adjacent columns, 32 packs apart. Packs past C are skipped.
 template <class T, int V, int PACKS>
-__global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, float *rstd, const T *in,
-                                                          const T *weight, const T *bias, int N, int C) {
+__global__ void __launch_bounds__(threads)
+    forward_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
@@ -66,9 +67,9 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, f
 template <int PACKS, int ROWS>
 constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 
-// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each lane's 16-byte
-// packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS is 2, the current row
-// and the next, or 1 where shared memory does not fit two.
+// Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each
+// lane's 16-byte packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS
+// is 2, the current row and the next, or 1 where shared memory does not fit two.
 template <class T, int V, int PACKS, int ROWS>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
@@ -143,8 +144,8 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   }
   wait_copies<0>();
   __syncthreads();
-  // The block's warps add their sums in shared memory one after the other. Lanes are adjacent there, so there are no bank
-  // conflicts.
+  // The block's warps add their sums in shared memory one after the other. Lanes are adjacent there, so there are no
+  // bank conflicts.
   auto *sums = reinterpret_cast<float *>(memory);
   constexpr int lines = PACKS * V;  // of 32 lanes for dweight, and as many for dbias
   for (int turn = 0; turn < warps; turn++) {
@@ -194,12 +195,12 @@ int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float 
     constexpr int V = vector_size<T>;
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
-    const bool done = C % V == 0 && on_16_bytes(y, x, w, b) &&
-                      with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        launch_overlapping(own, forward_kernel<T, V, packs>, blocks, threads, 0, y, mean, rstd, x, w, b,
-                                           N, C);
-                        return true;
-                      });
+    const bool done =
+        C % V == 0 && on_16_bytes(y, x, w, b) &&
+        with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+          launch_overlapping(own, forward_kernel<T, V, packs>, blocks, threads, 0, y, mean, rstd, x, w, b, N, C);
+          return true;
+        });
     if (!done) forward_any_kernel<<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
   });
   return GPT2_LAUNCHED(context, "gpt2_layernorm_forward");
@@ -217,18 +218,18 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
     auto *dx = static_cast<T *>(din);
     auto *dy = static_cast<const T *>(dout), *residual = static_cast<const T *>(dresidual);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight);
-    const bool done = C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
-                      with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-                        const auto launch = [&](auto *kernel, int shared) {
-                          if (shared > own.shared_limit) return false;
-                          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-                          launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd,
-                                             N, C);
-                          return true;
-                        };
-                        return launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>) ||
-                               launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
-                      });
+    const bool done =
+        C % V == 0 && on_16_bytes(dx, dy, residual, x, w) &&
+        with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+          const auto launch = [&](auto *kernel, int shared) {
+            if (shared > own.shared_limit) return false;
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
+            launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C);
+            return true;
+          };
+          return launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>) ||
+                 launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
+        });
     if (!done) {
       // The parameters come first, because din may be dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));

@@ -1,7 +1,7 @@
-// The forward product of so few rows (one token for each of a few sequences) that reading the weight takes all the time. A warp
-// takes a line of the weight, or a part of a long line, holds it in registers and multiplies it with every row. A single row
-// can be normalised first; each block does so for itself. Warps prefetch their part of the weight before the kernel waits for
-// the previous one, so that memory stays busy from one op of a token to the next.
+// The forward product of so few rows (one token for each of a few sequences) that reading the weight takes all the
+// time. A warp takes a line of the weight, or a part of a long line, holds it in registers and multiplies it with every
+// row. A single row can be normalised first; each block does so for itself. Warps prefetch their part of the weight
+// before the kernel waits for the previous one, so that memory stays busy from one op of a token to the next.
 #include <algorithm>
 
 #include "matmul.cuh"
@@ -18,8 +18,9 @@ constexpr int blocks_of_multiprocessor = 6;
 // The longest row that is normalised.
 constexpr int most_normalised = 8 * threads;
 
-// Packs of V adjacent elements that a lane holds, 32 packs apart. The warps of a block may share a line. In bf16, 3 packs hold lines
-// of 768 or, with 4 warps, 3072; 4 packs hold 1024, with two warps 1600, with four 4096, with eight 6400.
+// Packs of V adjacent elements that a lane holds, 32 packs apart. The warps of a block may share a line. In bf16, 3
+// packs hold lines of 768 or, with 4 warps, 3072; 4 packs hold 1024, with two warps 1600, with four 4096, with eight
+// 6400.
 template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 3, 4>, std::integer_sequence<int, 3, 4, 7>>;
 template <class T>
@@ -130,9 +131,9 @@ void launch(const CudaContext &context, const Product &product, const Outputs<T,
   const int64_t needed_blocks = ceil_divide(static_cast<int64_t>(product.N) * split, warps);
   const int64_t most_blocks = static_cast<int64_t>(context.multiprocessors) * blocks_of_multiprocessor;
   with_count(needed, Packs<T>{}, [&](auto packs) {
-    launch_overlapping(context, few_rows_kernel<E, ROWS, packs, NORMALISED, T>, std::min(needed_blocks, most_blocks), threads,
-                       0, outputs, static_cast<const T *>(product.a), static_cast<const T *>(product.b), norm_weight,
-                       norm_bias, product.M, product.N, product.K, split);
+    launch_overlapping(context, few_rows_kernel<E, ROWS, packs, NORMALISED, T>, std::min(needed_blocks, most_blocks),
+                       threads, 0, outputs, static_cast<const T *>(product.a), static_cast<const T *>(product.b),
+                       norm_weight, norm_bias, product.M, product.N, product.K, split);
     return true;
   });
 }
@@ -166,8 +167,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
         return normed(std::integral_constant<int, 8>{});
       }
     }
-    if (product.M == 1)
-      return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
+    if (product.M == 1) return launch<E, 1, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
     launch<E, most_few_rows, 0, T>(context, product, outputs, nullptr, nullptr, needed, split);
   };
   if (epilogue == Epilogue::bias) of(std::integral_constant<Epilogue, Epilogue::bias>{});

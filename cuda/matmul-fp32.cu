@@ -1,9 +1,9 @@
-// Products of any size and alignment, sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 where the tensor-core
-// kernels do not support it (lines that are not a multiple of 16 bytes).
+// Products of any size and alignment, sums in fp32: fp32 exactly, fp32 as tf32 on tensor cores, and bf16 where the
+// tensor-core kernels do not support it (lines that are not a multiple of 16 bytes).
 //
-// A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into registers
-// while the current one is computed from shared memory, where they are [k][m] and [k][n]. Exact: each thread has 8 x 8
-// results. tf32: each of 8 warps has 64 x 32 of them.
+// A block of 256 threads computes 128 x 128 results in steps of 16 in k. The next step's operands are read into
+// registers while the current one is computed from shared memory, where they are [k][m] and [k][n]. Exact: each thread
+// has 8 x 8 results. tf32: each of 8 warps has 64 x 32 of them.
 #include "common/mma.cuh"
 #include "matmul.cuh"
 
@@ -116,8 +116,8 @@ __global__ void __launch_bounds__(threads)
         for (int i = 0; i < 4; i++) {
 #pragma unroll
           for (int part = 0; part < 4; part++) {
-            fa[i][part] = to_tf32(
-                shared_a[buffer][k + lane % 4 + part / 2 * 4][warp_m + i * 16 + lane / 4 + part % 2 * 8]);
+            fa[i][part] =
+                to_tf32(shared_a[buffer][k + lane % 4 + part / 2 * 4][warp_m + i * 16 + lane / 4 + part % 2 * 8]);
           }
         }
 #pragma unroll
@@ -186,8 +186,7 @@ void launch(const CudaContext &context, const Product &product, const Outputs<T,
                   static_cast<unsigned>(ceil_divide(product.M, tile)));
   if constexpr (sizeof(T) == 4) {
     if (context.dtype == GPT2_TF32) {
-      product_kernel<true, A_K_MAJOR, B_K_MAJOR, E>
-          <<<grid, threads, 0, context.stream>>>(a, b, arguments, outputs);
+      product_kernel<true, A_K_MAJOR, B_K_MAJOR, E><<<grid, threads, 0, context.stream>>>(a, b, arguments, outputs);
       return;
     }
   }

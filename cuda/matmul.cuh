@@ -78,8 +78,8 @@ struct Product {
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
 
-// Where the index-th tile of a product lies. Tiles go in groups of 8 in m, all of n within a group, so that tiles that are
-// computed concurrently share operands in L2.
+// Where the index-th tile of a product lies. Tiles go in groups of 8 in m, all of n within a group, so that tiles that
+// are computed concurrently share operands in L2.
 __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, int &m, int &n) {
   constexpr int group = 8;
   const int in_group = group * tiles_n;
@@ -92,11 +92,11 @@ __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, in
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
-// Forward (bias, gelu or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight, M is 1 and the row is
-// normalised first. False if it does not support this product; then nothing is launched.
+// Forward (bias, gelu or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight, M is 1 and
+// the row is normalised first. False if it does not support this product; then nothing is launched.
 constexpr int most_few_rows = 8;
 template <class T>
-bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &, const T *norm_weight = nullptr,
-                      const T *norm_bias = nullptr);
+bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,
+                      const T *norm_weight = nullptr, const T *norm_bias = nullptr);
 
 }  // namespace gpt2

@@ -1,8 +1,8 @@
-// Chooses the next token of each sequence; see gpt2_sample. Likelihoods become whole numbers (weights), so that the cuts of
+// Chooses the next token of each sequence; see gpt2_sample. Likelihoods become integers (weights), so that the cuts of
 // top-k and top-p and the choice itself are the same in whatever order blocks and warps add them.
 //
-// A sequence's logits are divided into chunks, one block for each, because 50,257 of them keep one SM busy for longer than all
-// of d12's matmuls. The kernels find the largest logit, then the weights, then what top-k and top-p keep
+// A sequence's logits are divided into chunks, one block for each, because 50,257 of them keep one SM busy for longer
+// than all of d12's matmuls. The kernels find the largest logit, then the weights, then what top-k and top-p keep
 // (sample-selection.cu); last, one block per sequence finds the chunk and the token in it. In each kernel every block
 // completes the result of the previous kernel for itself.
 #include "common/splitmix.h"
@@ -15,7 +15,7 @@ namespace {
 
 using namespace sampling;
 
-// Larger numbers for larger values, whatever their signs; of a finite value never all ones.
+// A number that orders values of either sign; never all ones for a finite value.
 __device__ __forceinline__ Sum rank_of(float value, int index) {
   if (!isfinite(value)) return not_finite;
   const uint32_t bits = __float_as_uint(value + 0.0f);
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(threads)
   }
   rank = block_max(rank);
   if (threadIdx.x == 0) memory.largest[c] = rank;
-  // For the kernels behind: histograms begin empty.
+  // Clears the histograms for the next kernels.
   constexpr int words = sizeof(Histogram) / sizeof(Sum);
   auto *empty = reinterpret_cast<Sum *>(memory.histograms);
   for (int i = c * threads + threadIdx.x; i < choice.steps() * words; i += scratch.sizes.chunks * threads) empty[i] = 0;
@@ -71,13 +71,13 @@ __global__ void __launch_bounds__(threads)
   }
   sum = block_sum<threads>(sum);
   if (threadIdx.x == 0) {
-    // Without a cut all are over it.
+    // Without a cut every weight counts as over it.
     memory.over[c] = sum;
     memory.ties[c] = 0;
   }
 }
 
-// The sum over the threads before the own one, and over all.
+// The sum over the threads before this one; `all` is the sum over all.
 __device__ Sum sum_before_thread(Sum value, Sum &all) {
   __shared__ Sum partial[warps];
   const int warp = threadIdx.x / 32;
@@ -95,7 +95,7 @@ __device__ Sum sum_before_thread(Sum value, Sum &all) {
   return before;
 }
 
-// By one block for each sequence: the first index at which the running sum of the kept weights is over `place`.
+// A block per sequence finds the first index at which the running sum of the kept weights is over `place`.
 __global__ void __launch_bounds__(threads)
     choose_kernel(int32_t *tokens, int32_t *positions, Scratches scratch, const int32_t *seeds, Choice choice) {
   __shared__ Cut cut;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(threads)
   const auto [S, V, Vp, chunks] = scratch.sizes;
   const int b = blockIdx.x, position = positions[b];
   if (!is_open(positions, b, S)) return;
-  // All have read the position before it changes.
+  // All threads must have read the position before it changes.
   __syncthreads();
   if (threadIdx.x == 0) positions[b] = position + 1;
   int32_t *token = tokens + static_cast<int64_t>(b) * (S + 1) + position + 1;
@@ -125,10 +125,10 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
-  // Chunks in turns of as many as there are threads: one turn up to 262,144 tokens.
+  // Each iteration takes as many chunks as there are threads: 262,144 tokens.
   Sum place = 0, running = 0, ties = cut.ties;
   for (int turn = 0; turn < 2; turn++) {
-    // First all together, for the total; then to where the place is.
+    // The first turn sums all chunks, for the total; the second finds the chunk of the place.
     if (turn == 1) place = __umul64hi(chance_of(seeds[b], position), running);
     running = 0;
     ties = cut.ties;
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(threads)
   }
   __syncthreads();
 
-  // A thread takes neighbours, so that their order is that of the threads.
+  // A thread takes adjacent elements, so that their order is that of the threads.
   uint32_t weights[each];
   Sum equal = 0;
   const int begin = found_chunk * chunk + threadIdx.x * each;
@@ -207,7 +207,7 @@ int ops::sample(gpt2_context &context, int32_t *tokens, int32_t *positions, cons
   const int chunks = chunks_of(V);
   const int64_t blocks = static_cast<int64_t>(B) * chunks;
   const Scratches scratch{take(memory, B, V), {S, V, Vp, chunks}};
-  // At temperature 0 nothing is cut, and of no more tokens than top_k neither.
+  // Nothing is cut at temperature 0, nor by a top_k of V or more.
   const Choice choice{temperature, temperature > 0 && top_k < V ? top_k : 0, temperature > 0 ? top_p : 1.0f};
   with_element_type(own, [&](auto element) {
     using T = decltype(element);

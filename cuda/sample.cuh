@@ -1,4 +1,5 @@
-// Sampling: the data that its kernels pass on in scratch, and the helpers that sample.cu and sample-selection.cu share.
+// Sampling: the data that its kernels pass to each other in scratch, and the helpers of sample.cu and
+// sample-selection.cu.
 #pragma once
 
 #include "common/device.cuh"
@@ -8,37 +9,36 @@ namespace sampling {
 
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
-constexpr int each = 4;  // elements of a thread
+constexpr int each = 4;  // elements per thread
 constexpr int chunk = threads * each;
 constexpr int digits = 256;
 constexpr int levels = 4;  // bytes of a weight
 using Sum = unsigned long long;
 
-// The sums over weights of the same byte: how many there are, and what they add up to.
+// For each value of a byte, the number and the sum of the weights that have it.
 struct Histogram {
   Sum counts[digits], weights[digits];
 };
 
-// How far the search for the least weight that is kept has come.
+// The state of the search for the least weight that is kept.
 struct Search {
   uint64_t found;     // its bytes so far
-  Sum count, weight;  // over the weights beyond these bytes
-  Sum target;         // what the kept weights must at least count or add up to
+  Sum count, weight;  // number and sum of the weights above these bytes
+  Sum target;         // what the number or the sum of the kept weights must reach
   bool is_count;
 };
 
-// Which weights are kept: those over `weight`, and the first `ties` of those that equal it. `total` is the kept ones'
-// sum.
+// Which weights are kept: those over `weight`, and the first `ties` of those that equal it. `total` is their sum.
 struct Cut {
   uint32_t weight;
   Sum ties, total;
 };
 
-// What lies in scratch for each sequence.
+// The scratch of a sequence.
 struct Memory {
   uint32_t *weights;  // [V]
-  Sum *largest;       // [chunks] rank of the largest logit, then its index counted from the end; all ones: not finite
-  Sum *over, *ties;   // [chunks] sum of the weights over the cut's, count of those that equal it
+  Sum *largest;       // [chunks] the largest logit's rank and its index counted from the end; all ones if not finite
+  Sum *over, *ties;   // [chunks] the sum of the weights over the cut's, the number of those that equal it
   Histogram *histograms;  // [2 * levels], of top-k and of top-p
   Search *searches;       // [2 * levels]
 };
@@ -53,11 +53,11 @@ struct Choice {
   float top_p;
   __host__ __device__ bool cuts_count() const { return top_k > 0; }
   __host__ __device__ bool cuts_weight() const { return top_p < 1; }
-  // Histograms that are made.
+  // The number of histograms.
   __host__ __device__ int steps() const { return levels * (cuts_count() + cuts_weight()); }
 };
 
-// Of all sequences; a sequence's is a view of it.
+// The scratch of all sequences.
 struct Scratches {
   Memory first;
   Sizes sizes;
@@ -74,7 +74,6 @@ struct Scratches {
 
 constexpr Sum not_finite = ~Sum{0};
 
-
 __device__ __forceinline__ Sum block_max(Sum value) {
   __shared__ Sum partial[warps];
 #pragma unroll
@@ -86,7 +85,7 @@ __device__ __forceinline__ Sum block_max(Sum value) {
   return value;
 }
 
-// Whether a sequence takes part: its text is not full.
+// Whether a sequence gets a token: its text is not full.
 __device__ __forceinline__ bool is_open(const int32_t *positions, int b, int S) {
   return positions[b] >= 0 && positions[b] < S;
 }
@@ -106,7 +105,8 @@ __device__ inline Cut cut_of(const Search &search) {
   return {weight, ties, search.weight + ties * weight};
 }
 
-// One byte on: by a warp, whose lanes have 8 digits each, the largest in lane 0. Every lane returns it.
+// The search after one more byte. A warp calls it: each lane has 8 digits, lane 0 the largest. All lanes return the
+// result.
 __device__ inline Search advanced(Search search, const Histogram &histogram) {
   const int lane = threadIdx.x % 32, top = digits - 1 - lane * 8;
   Sum counts[8], weights[8], count = 0, weight = 0;
@@ -117,7 +117,7 @@ __device__ inline Search advanced(Search search, const Histogram &histogram) {
   }
   const Sum count_to = search.count + sum_up_to_lane(count), weight_to = search.weight + sum_up_to_lane(weight);
   const unsigned reached = __ballot_sync(0xffffffffu, (search.is_count ? count_to : weight_to) >= search.target);
-  // All together reach the target: the last lane does if no other.
+  // The sum over all lanes reaches the target, so the last lane does if no earlier one.
   const int lane_of_it = reached ? __ffs(static_cast<int>(reached)) - 1 : 31;
   search.count = count_to - count;
   search.weight = weight_to - weight;
@@ -137,8 +137,8 @@ __device__ inline Search advanced(Search search, const Histogram &histogram) {
   return search;
 }
 
-// sample-selection.cu: finds the least weight that top-k and top-p keep, and each chunk's part of the kept weights. `blocks` is
-// the chunks of all sequences.
+// Finds the least weight that top-k and top-p keep, and each chunk's part of the kept weights (sample-selection.cu).
+// `blocks` is the number of chunks of all sequences.
 void launch_selection(const CudaContext &, const Scratches &, const int32_t *positions, const Choice &, int64_t blocks);
 
 }  // namespace sampling

@@ -94,8 +94,8 @@ __device__ __forceinline__ float exp2_approximate(float x) {
   return y;
 }
 
-// tanh. For fp32 that of the CUDA library; for bf16 one instruction, whose error of 2^-11 is an eighth of the error of the
-// rounding after it.
+// tanh. For fp32 that of the CUDA library; for bf16 one instruction, whose error of 2^-11 is an eighth of the error of
+// the rounding after it.
 template <class T>
 __device__ __forceinline__ float tanh_for(float x) {
   if constexpr (sizeof(T) == 4) return tanhf(x);
@@ -122,8 +122,8 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
-// Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A kernel of
-// launch_overlapping calls it before it accesses memory; docs/programmatic-launch.md has the rules.
+// Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A
+// kernel of launch_overlapping calls it before it accesses memory; docs/programmatic-launch.md has the rules.
 __device__ __forceinline__ void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\ngriddepcontrol.launch_dependents;" ::: "memory");
@@ -162,7 +162,8 @@ void launch_overlapping(const CudaContext &context, void (*kernel)(Parameters...
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
 }
 
-// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns its result; false if none is.
+// Calls `body` with the first of COUNTS that is at least `needed`, as a constant, and returns its result; false if none
+// is.
 template <int... COUNTS, class Body>
 bool with_count(int needed, std::integer_sequence<int, COUNTS...>, Body body) {
   bool found = false, done = false;

@@ -1,5 +1,5 @@
-// Tensor-core instructions of sm_80 and later, and the asynchronous copies that load their operands. Layouts are those of the PTX
-// ISA: of a 16x8 result, lane l of a warp holds rows l/4 and l/4+8, columns 2(l%4) and the next.
+// Tensor-core instructions of sm_80 and later, and the asynchronous copies that load their operands. Layouts are those
+// of the PTX ISA: of a 16x8 result, lane l of a warp holds rows l/4 and l/4+8, columns 2(l%4) and the next.
 #pragma once
 
 #include "device.cuh"
@@ -10,7 +10,8 @@ __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies 16 bytes from global to shared memory, bypassing L1; writes zeros if not `valid` (the source is not read then).
+// Copies 16 bytes from global to shared memory, bypassing L1; writes zeros if not `valid` (the source is not read
+// then).
 __device__ __forceinline__ void copy_async(uint32_t destination, const void *source, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid ? 16 : 0));
 }

@@ -1,10 +1,10 @@
 // The tables of tensor-core kernels, and the choice of one for a GPU.
-#include "tensor-cores.h"
-
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "tensor-cores.h"
 
 namespace gpt2 {
 

@@ -1,5 +1,5 @@
-// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS forces one).
-// All are for bf16; sizes that they do not support (takes_*) go to the kernels for any size and dtype.
+// The kernels that exist once per generation of tensor cores, as a table chosen when a context opens (GPT2_KERNELS
+// forces one). All are for bf16; sizes that they do not support (takes_*) go to the kernels for any size and dtype.
 #pragma once
 
 #include "../attention.cuh"
@@ -23,7 +23,8 @@ struct TensorCoreKernels {
   void (*attention_backward)(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
 
-  // gpt2_classifier without a pass over the logits, or NULL: then it is a sequence of other ops. C and Vp are multiples of 8.
+  // gpt2_classifier without a pass over the logits, or NULL: then it is a sequence of other ops. C and Vp are multiples
+  // of 8.
   void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
                      const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                      bool accumulate, void *scratch);

@@ -1,4 +1,4 @@
-// Causal attention of new positions over a cache of keys and values, for text that grows; each thread takes whole heads
+// Causal attention of new positions over a cache of keys and values, for growing text; each thread takes entire heads
 // of a sequence.
 #include <omp.h>
 
@@ -44,7 +44,7 @@ void attend(float *__restrict out, float *__restrict scores, const float *q, con
 
 }  // namespace
 
-// A line of scores for each thread.
+// A line of scores per thread.
 int64_t attention_cached_scratch(int threads, int S) { return static_cast<int64_t>(threads) * S; }
 
 void attention_cached_forward(Task task, float *out, float *keys, float *values, const float *qkv,

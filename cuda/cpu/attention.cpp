@@ -1,6 +1,7 @@
-// Causal attention, one query at a time; each thread takes whole heads of a sequence, so that the gradients of keys and
-// values are summed in the order of the queries. Keys and values are turned once per head ([HS][T]), which makes every
-// inner loop run over consecutive memory. No T x T matrix: backward rebuilds the probabilities from the log-sum-exp.
+// Causal attention, one query at a time; each thread takes entire heads of a sequence, so that the gradients of keys
+// and values are summed in the order of the queries. Keys and values are transposed once per head ([HS][T]), so that
+// every inner loop runs over contiguous memory. There is no T x T matrix: backward recomputes the probabilities from
+// the log-sum-exp.
 #include <omp.h>
 
 #include <algorithm>
@@ -30,8 +31,8 @@ void transpose(float *out, const float *in, size_t stride, int T, int HS) {
 }
 
 // products[u] = scale * sum over i of row[i] * columns[i][u], for u < count.
-void products_with(float *__restrict products, const float *__restrict row, const float *__restrict columns, float scale,
-                   int count, int T, int HS) {
+void products_with(float *__restrict products, const float *__restrict row, const float *__restrict columns,
+                   float scale, int count, int T, int HS) {
   for (int u = 0; u < count; u++) products[u] = 0;
   for (int i = 0; i < HS; i++) {
     const float value = row[i] * scale;
@@ -40,7 +41,7 @@ void products_with(float *__restrict products, const float *__restrict row, cons
   }
 }
 
-// sum[i] += factor * values[i]. That the two do not overlap is what lets it be vectorised.
+// sum[i] += factor * values[i]. The two do not overlap, so the compiler can vectorise it.
 void add_scaled(float *__restrict sum, float factor, const float *__restrict values, int count) {
   for (int i = 0; i < count; i++) sum[i] += factor * values[i];
 }
@@ -83,8 +84,8 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
 
 // With p the probabilities of a query, dp[u] = dout . v[u] and D = sum of p * dp = dout . out:
 //   ds = p * (dp - D);  dq = scale * ds K;  dk[u] += scale * ds[u] q;  dv[u] += p[u] dout.
-void attention_backward(Task task, float *dqkv, const float *dout, const float *out, const float *qkv,
-                        const float *lse, int B, int T, int C, int NH) {
+void attention_backward(Task task, float *dqkv, const float *dout, const float *out, const float *qkv, const float *lse,
+                        int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
 #pragma omp parallel for num_threads(task.threads) schedule(dynamic)

@@ -1,4 +1,4 @@
-// What a gpt2_context is on the CPU.
+// The CPU library's gpt2_context.
 #pragma once
 
 #include "../runtime/context.h"

@@ -1,5 +1,5 @@
-// Softmax and cross-entropy of a row of logits. The denominator has 50,257 terms: they are summed in fp32 in blocks of
-// 1024, the blocks in double.
+// Softmax and cross-entropy of rows of logits. The 50,257 terms of a denominator are summed in fp32 in blocks of 1024,
+// the blocks in double.
 #include <algorithm>
 #include <cmath>
 

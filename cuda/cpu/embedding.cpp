@@ -1,5 +1,5 @@
-// Token and position embedding. Backward goes over the rows in order for each column, so that tokens that repeat are
-// summed in the same order on any number of threads; threads share the columns.
+// Token and position embedding. Backward divides the columns among threads and adds the rows in order, so that repeated
+// tokens are summed in the same order at any number of threads.
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +37,7 @@ void embedding_at_forward(Task task, float *out, const int32_t *tokens, const in
 
 void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
                         int C, int, bool accumulate) {
-  // 64 floats are four cache lines: wide enough to stream, narrow enough to share C = 768 among threads.
+  // 64 floats are four cache lines: wide enough to stream, narrow enough to divide C = 768 among threads.
   const int slab = 64;
 #pragma omp parallel for num_threads(task.threads)
   for (int first = 0; first < C; first += slab) {

@@ -1,5 +1,5 @@
-// The sum of squares of millions of gradients. In double, in blocks of fixed size whose sums are added in order: a running
-// fp32 sum of 19 million squares is 0.1 % low, which shows in the loss curve.
+// The sum of squares of millions of gradients, in double, in blocks of fixed size whose sums are added in order. A
+// running fp32 sum of 19 million squares is 0.1% low, which is visible in the loss curve.
 #include <algorithm>
 
 #include "finish-norm.h"
@@ -32,7 +32,7 @@ void global_norm(Task task, float *step, const float *matrices, const float *vec
   finish_norm(step, squares, max_norm);
 }
 
-// A double takes two floats.
+// A double has the size of two floats.
 int64_t global_norm_scratch(int, int64_t matrix_count, int64_t vector_count) {
   return 2 * blocks_of(std::max(matrix_count, vector_count));
 }

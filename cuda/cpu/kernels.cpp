@@ -1,4 +1,4 @@
-// The table of one code path.
+// The table of the kernels of one code path.
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {

@@ -1,5 +1,5 @@
-// Layernorm. Rows are independent but for the gradients of weight and bias, which sum over all rows: those go column by
-// column, in double and in the order of the rows, so that neither row count nor threads change them.
+// Layernorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows: these are
+// summed per column, in double and in the order of the rows, so that the number of threads does not change them.
 #include <cmath>
 
 #include "kernels.h"

@@ -1,13 +1,14 @@
-// The linear layer in its three directions, all one product  out[M,N] = A[M,K] * B[K,N]  that differs in how A and B lie:
+// The linear layer in its three directions, all one product  out[M,N] = A[M,K] * B[K,N]  with different layouts of A
+// and B:
 //
 //   forward          out = in * weight^T     A = in,      B = weight^T
 //   backward input   din = dout * weight     A = dout,    B = weight
 //   backward weight  dweight = dout^T * in   A = dout^T,  B = in
 //
-// The form is that of Goto and van de Geijn (2008). K is cut into blocks. For each, the operand of the shorter side is
-// packed once for all threads; the longer side is cut into strips that threads take, each packing its own. Inside, a
-// micro-kernel keeps a tile of TILE_M x TILE_N sums in registers and reads both packed operands in order. Each sum is
-// made by one thread in the order of K, so the result does not depend on the number of threads.
+// The algorithm is that of Goto and van de Geijn (2008). K is divided into blocks. For each block, the operand of the
+// shorter side is packed once for all threads; the longer side is divided into strips, which threads take and pack one
+// by one. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers and reads both packed operands in order. One
+// thread computes each sum in the order of K, so the result does not depend on the number of threads.
 #include <omp.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace gpt2::GPT2_PATH {
 namespace {
 
 // Floats in a vector register, and rows of the register tile: 8 x 3 (of 32 registers) or 4 x 3 (of 16) sums, three
-// vectors of B, one broadcast of A. Both divide GPT-2's sizes, so that its tiles have no ragged edge.
+// vectors of B, one broadcast of A. Both divide GPT-2's sizes, so that it has no partial tiles.
 #if defined(__AVX512F__)
 constexpr int WIDTH = 16;
 constexpr int TILE_M = 8;
@@ -36,14 +37,15 @@ constexpr int TILE_M = 4;
 constexpr int VECTORS = 3;
 constexpr int TILE_N = VECTORS * WIDTH;
 
-// A strip of B of 384 x 96 is 147 KB, of A of 384 x 64 is 98 KB: either lies in L2 (1 MiB) beside what is streamed.
+// A strip of B of 384 x 96 is 147 KB, one of A of 384 x 64 is 98 KB: either fits L2 (1 MiB) together with the streamed
+// operand.
 constexpr int BLOCK_K = 384;
 constexpr int STRIP_M = 8 * TILE_M;
 constexpr int STRIP_N = 2 * TILE_N;
 
 typedef float Vector __attribute__((vector_size(WIDTH * sizeof(float)), aligned(sizeof(float))));
 
-/// A matrix whose element (row, column) lies at data[row * row_stride + column * column_stride].
+// A matrix whose element (row, column) is at data[row * row_stride + column * column_stride].
 struct View {
   const float *data;
   size_t row_stride;
@@ -53,7 +55,7 @@ struct View {
 constexpr int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 // Packs `count` rows (from `first`) of K block [k, k + depth) as panels of `tile` rows: [count / tile][depth][tile],
-// the last panel filled up with zeros.
+// the last panel padded with zeros.
 template <int tile>
 void pack(float *packed, View source, int first, int count, int k, int depth) {
   for (int panel = 0; panel < count; panel += tile) {
@@ -65,7 +67,7 @@ void pack(float *packed, View source, int first, int count, int k, int depth) {
         for (int row = 0; row < tile; row++) to[d * tile + row] = from[d * source.column_stride + row];
       }
     } else if (rows == tile) {
-      // Contiguous along K: read whole cache lines of each row before going to the next.
+      // Contiguous along K: reads full cache lines of each row before the next row.
       constexpr int run = 16;
       int d = 0;
       for (; d + run <= depth; d += run) {
@@ -75,7 +77,8 @@ void pack(float *packed, View source, int first, int count, int k, int depth) {
         }
       }
       for (; d < depth; d++) {
-        for (int row = 0; row < tile; row++) to[d * tile + row] = from[row * source.row_stride + d * source.column_stride];
+        for (int row = 0; row < tile; row++)
+          to[d * tile + row] = from[row * source.row_stride + d * source.column_stride];
       }
     } else {
       for (int d = 0; d < depth; d++) {
@@ -87,7 +90,7 @@ void pack(float *packed, View source, int first, int count, int k, int depth) {
   }
 }
 
-/// How a tile's sums meet the output: written over it (plus bias, if there is one), or added to it.
+// The output: a tile's sums replace it (plus bias, if there is one), or are added to it.
 struct Output {
   float *data;
   size_t stride;
@@ -135,7 +138,7 @@ void micro_kernel(Output out, const float *a, const float *b, int depth, int row
   }
 }
 
-// All tiles of packed rows [first_m, first_m + count_m) and columns [first_n, first_n + count_n).
+// Computes all tiles of packed rows [first_m, first_m + count_m) and columns [first_n, first_n + count_n).
 void tiles(Output out, const float *a, const float *b, int depth, int first_m, int count_m, int first_n, int count_n) {
   for (int n = 0; n < count_n; n += TILE_N) {
     for (int m = 0; m < count_m; m += TILE_M) {
@@ -198,7 +201,8 @@ int64_t product_scratch(int threads, int M, int N) {
   return (shared_rows + threads * strip) * BLOCK_K;
 }
 
-// For so few rows that packing a weight would cost more than its product: each weight is read once, where it lies.
+// The forward product of few rows, for which packing a weight would take longer than the product: each weight is read
+// once, in place.
 constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,

@@ -1,5 +1,5 @@
-// Context, memory, copies and events on the CPU, where device memory is host memory and an op has finished when it
-// returns. Recording a step is the one thing it cannot do.
+// The runtime functions of gpt2.h on the CPU: context, memory, copies, events. Device memory is host memory, and every
+// op is complete when it returns. Recording a step is not supported.
 #include <omp.h>
 #include <unistd.h>
 
@@ -28,7 +28,8 @@ struct CodePath {
   bool supported;
 };
 
-// The best path the running CPU has, or the one GPT2_KERNELS names; a null `kernels` with the reason in `why` if neither.
+// The fastest path that the CPU supports, or the one that GPT2_KERNELS names; otherwise `kernels` is NULL and `why` has
+// the reason.
 CodePath choose_path(std::string &why) {
   const CodePath paths[] = {
 #ifdef GPT2_X86
@@ -79,7 +80,8 @@ int open_context(CpuContext *context, const char *function, int32_t device, int3
     return fail(context, GPT2_UNSUPPORTED, function, "the CPU library has no " + name + ", only fp32");
   }
   if (threads < 0) {
-    return fail(context, GPT2_INVALID_ARGUMENT, function, "expected threads of at least 0, got " + std::to_string(threads));
+    return fail(context, GPT2_INVALID_ARGUMENT, function,
+                "expected threads of at least 0, got " + std::to_string(threads));
   }
   std::string why;
   const CodePath path = choose_path(why);
@@ -98,7 +100,8 @@ int allocate(gpt2_context *context, const char *function, void **memory, int64_t
   if (check.failed()) return check.status();
   const size_t rounded = (static_cast<size_t>(bytes) + alignment - 1) / alignment * alignment;
   *memory = std::aligned_alloc(alignment, rounded);
-  if (!*memory) return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate " + std::to_string(bytes) + " bytes");
+  if (!*memory)
+    return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate " + std::to_string(bytes) + " bytes");
   std::memset(*memory, 0, rounded);
   return GPT2_OK;
 }
@@ -112,7 +115,7 @@ int copy(gpt2_context *context, const char *function, void *destination, const v
   return GPT2_OK;
 }
 
-// What new programs can take without swapping, caches included, which the system gives up; -1: it does not say.
+// The memory that new programs can use without swapping, including caches that the system would free; -1 if unknown.
 int64_t available_memory() {
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
@@ -198,7 +201,8 @@ int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, 
   Check check(context, __func__);
   check.sizes({{"count", count}}).tensors({{"weight", weight}, {"master", master}});
   if (check.failed()) return check.status();
-  return weight == master ? GPT2_OK : copy(context, __func__, weight, master, count * static_cast<int64_t>(sizeof(float)));
+  return weight == master ? GPT2_OK
+                          : copy(context, __func__, weight, master, count * static_cast<int64_t>(sizeof(float)));
 }
 
 int gpt2_event_create(gpt2_context *context, gpt2_event **event) {

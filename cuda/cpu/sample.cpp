@@ -1,5 +1,5 @@
-// Chooses the next token of each sequence. Likelihoods become whole numbers (weights), so that the cuts of top-k and
-// top-p and the choice itself come out the same in whatever order they are summed; see gpt2_sample.
+// Chooses the next token of each sequence; see gpt2_sample. Likelihoods become integers (weights), so that the cuts of
+// top-k and top-p and the choice itself do not depend on the order of summation.
 #include <algorithm>
 #include <cmath>
 
@@ -17,11 +17,11 @@ struct Cut {
   uint64_t ties;
 };
 
-// The fewest largest weights whose measures sum to at least `target`, which all together reach: the bytes of the least
-// of them, found from the top one down.
+// The cut that keeps the fewest, largest weights whose measures sum to at least `target`, which the sum over all
+// reaches. Finds the bytes of the least of them, from the highest down.
 template <class Measure>
 Cut cut_at(const uint32_t *weights, int V, uint64_t target, Measure measure) {
-  uint64_t found = 0, before = 0;  // the bytes so far, and the sum over the weights beyond them
+  uint64_t found = 0, before = 0;  // the bytes so far, and the sum over the weights above them
   for (int shift = 24; shift >= 0; shift -= 8) {
     uint64_t sums[256] = {};
     for (int i = 0; i < V; i++) {
@@ -55,7 +55,7 @@ int choose(uint32_t *weights, const float *logits, int V, float temperature, int
   for (int i = 0; i < V; i++) {
     weights[i] = static_cast<uint32_t>(exponential((logits[i] - largest) / temperature) * 0x1p31f + 0.5f);
   }
-  // Of the weights 0 any number may be kept.
+  // Without a cut, every weight over 0 is kept; it does not matter how many zeros are.
   Cut cut = {0, 0};
   if (top_k > 0 && top_k < V) cut = cut_at(weights, V, top_k, [](uint32_t) { return uint64_t{1}; });
   uint64_t total = sum_of_kept(weights, V, cut);

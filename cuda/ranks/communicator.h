@@ -1,4 +1,4 @@
-// The CUDA library's communicator: what carries its collectives, and the stream they run in.
+// The CUDA library's communicator: peers or NCCL, and the stream of its collectives.
 #pragma once
 
 #include <memory>

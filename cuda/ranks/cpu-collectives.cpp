@@ -23,7 +23,7 @@ struct gpt2_communicator {
   std::unique_ptr<Loopback> loopback;
   int rank = 0;
   int ranks = 1;
-  // What is received; at rank 0, a chunk from each rank.
+  // Receives floats; at rank 0, a chunk from each rank.
   std::vector<float> chunk;
   // One value from each rank.
   std::vector<double> parts;

@@ -12,7 +12,7 @@ namespace gpt2 {
 
 class Loopback {
  public:
-  // What rank 0 sends to the others.
+  // Rank 0 sends this to the others.
   struct Id {
     uint16_t port;
     unsigned char secret[32];

@@ -27,7 +27,7 @@ struct CudaContext : gpt2_context {
   bool overlaps = false;
   // Whether the next kernel also has to wait for an event: then it is launched normally. The launch resets it.
   mutable bool follows_event = false;
-  // Bytes of shared memory that one block may ask for.
+  // Bytes of shared memory that one block can have.
   int shared_limit = 0;
   // Bytes of shared memory that an SM has for all of its blocks.
   int shared_per_multiprocessor = 0;

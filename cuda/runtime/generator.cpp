@@ -51,8 +51,8 @@ namespace {
 
 constexpr int group = 16;
 
-// The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed in double
-// and then rounded, as PyTorch does.
+// The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed
+// in double and then rounded, as PyTorch does.
 void box_muller(float *values, float mean, float standard_deviation) {
   for (int j = 0; j < group / 2; j++) {
     const float radius = std::sqrt(-2.0f * std::log(1.0f - values[j]));

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(threads)
   const uint32_t kv_shared = q_shared + S::lines * S::line_bytes;
   constexpr int buffer_bytes = 2 * S::keys * S::line_bytes;  // k, then v
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The last queries, which see the most keys, go first.
+  // The last queries, which attend to the most keys, go first.
   const HeadBlock own(sizes, S::lines);
   const int first = (own.blocks - 1 - own.block) * S::lines;
   const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(threads)
             top = fmaxf(top, fmaxf(score[g][j][half * 2], score[g][j][half * 2 + 1]));
           }
           top = quad_max(top);
-          // A line may have seen no key of its own yet: then everything is exp(-inf).
+          // While all keys of a line have been masked, every term is exp(-inf).
           const float base = top == -INFINITY ? 0.0f : top * scale_log2;
           const float shrink = exp2_approximate(maximum[g][half] * scale_log2 - base);
           maximum[g][half] = top;

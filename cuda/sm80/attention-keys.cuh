@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(threads) keys_kernel(bf16 *dqkv, const float *
   constexpr int buffer_bytes = 2 * S::others * S::line_bytes;  // q, then dout
   __shared__ float lse_log2[2][S::others], other_D[2][S::others];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  // The first keys, which the most queries see, go first.
+  // The first keys, which the most queries attend to, go first.
   const HeadBlock own(sizes, S::lines);
   const int first = own.block * S::lines;
   const bf16 *q = qkv + sizes.qkv_at(own.b, own.head);

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(threads)
   const float *lse_line = lse + own.statistics;
   float *D_line = D + own.statistics;
   float lse_log2[S::groups][2], own_D[S::groups][2];
-  // A quad of lanes takes the line that its fragments hold.
+  // A quad of lanes computes D of the lines that its fragments hold.
 #pragma unroll
   for (int g = 0; g < S::groups; g++) {
 #pragma unroll

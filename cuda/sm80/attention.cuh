@@ -25,11 +25,11 @@ struct Shape {
   static constexpr int keys = 64;                       // forward's blocks of keys
   static constexpr int others = groups == 2 ? 32 : 64;  // backward's blocks of the other side
   static constexpr int stride = HS + 8;                 // elements of a line in shared memory
-  static constexpr int steps = HS / 16;                 // of k, in products over a head
+  static constexpr int steps = HS / 16;                 // steps of k in products over a head
   static constexpr int line_bytes = stride * 2;
 };
 
-// Copies LINES lines of HS elements; those from `end` on are zeros.
+// Copies LINES lines of HS elements; lines from `end` on become zeros.
 template <int HS, int LINES>
 __device__ __forceinline__ void copy_lines(uint32_t shared, const bf16 *source, int64_t stride, int first, int end) {
   constexpr int chunks = HS / 8;
@@ -42,27 +42,27 @@ __device__ __forceinline__ void copy_lines(uint32_t shared, const bf16 *source, 
   }
 }
 
-// Fragment a: 16 lines by 16 elements from `column` on.
+// Loads fragment a: 16 lines by 16 elements from `column` on.
 template <int HS>
 __device__ __forceinline__ void load_a(uint32_t (&r)[4], uint32_t shared, int line, int column) {
   const int lane = threadIdx.x % 32;
   load_matrices(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
 }
-// Fragments b of 16 lines as n, by 16 elements as k.
+// Loads fragments b: 16 lines as n by 16 elements as k.
 template <int HS>
 __device__ __forceinline__ void load_b(uint32_t (&r)[4], uint32_t shared, int line, int column) {
   const int lane = threadIdx.x % 32;
   load_matrices(r,
                 shared + (line + lane % 8 + lane / 16 * 8) * Shape<HS>::line_bytes + (column + lane / 8 % 2 * 8) * 2);
 }
-// Fragments b of 16 lines as k, by 16 elements as n.
+// Loads fragments b: 16 lines as k by 16 elements as n.
 template <int HS>
 __device__ __forceinline__ void load_b_transposed(uint32_t (&r)[4], uint32_t shared, int line, int column) {
   const int lane = threadIdx.x % 32;
   load_matrices_transposed(r, shared + (line + lane % 16) * Shape<HS>::line_bytes + (column + lane / 16 * 8) * 2);
 }
 
-// Result fragments 2k and 2k+1 as the a of a product over those 16 columns.
+// Packs result fragments 2k and 2k+1 as operand a of a product over those 16 columns.
 __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)[4], const float (&odd)[4]) {
   a[0] = pack_bf16(even[0], even[1]);
   a[1] = pack_bf16(even[2], even[3]);
@@ -70,7 +70,8 @@ __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&even)
   a[3] = pack_bf16(odd[2], odd[3]);
 }
 
-// Writes a warp's 16 lines of results through its own lines of shared memory, as whole lines.
+// Stores a warp's 16 lines of results, through its own lines of shared memory, so that each line is stored
+// contiguously.
 template <int HS>
 __device__ __forceinline__ void store_lines(bf16 *destination, int64_t stride, int first, int end, uint32_t shared,
                                             bf16 *memory, const float (&result)[HS / 8][4]) {
@@ -100,7 +101,7 @@ constexpr int forward_shared_bytes = (Shape<HS>::lines + 4 * Shape<HS>::keys) * 
 template <int HS>
 constexpr int backward_shared_bytes = (2 * Shape<HS>::lines + 4 * Shape<HS>::others) * Shape<HS>::line_bytes;
 
-// Calls `body` with the head size as a constant; false if no kernel is made for it.
+// Calls `body` with the head size as a constant; false if no kernel is compiled for it.
 template <class Body>
 bool with_head_size(int HS, Body body) {
   switch (HS) {

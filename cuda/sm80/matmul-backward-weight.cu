@@ -13,15 +13,16 @@ namespace {
 
 using namespace sm80;
 
-// Blocks that run at a time: two on an SM if their shared memory fits (and 1 KB of the system's for each), else one.
+// The number of blocks that run at a time: two per SM if its shared memory fits them (with 1 KB that CUDA reserves for
+// each), else one.
 int slots_of(const CudaContext &context) {
   const bool two = context.shared_per_multiprocessor >= 2 * (shared_bytes + 1024);
   return context.multiprocessors * (two ? 2 : 1);
 }
 
-// How many parts the weight gradient's k is cut into: the least time by a model of whole waves of blocks, plus the
-// traffic of the partial sums. In microseconds on an H100: 1.2 for a step of two blocks on an SM, as much as 6 steps
-// for a block's begin and end, 2 TB/s for partial sums.
+// The number of parts that the weight gradient's k is split into: the one with the least time by a model of full waves
+// of blocks, plus the traffic of the partial sums. In microseconds on an H100: 1.2 for a step of two blocks on an SM,
+// the time of 6 steps for a block's begin and end, 2 TB/s for partial sums.
 int splits_of(const CudaContext &context, int N, int C, int O) {
   const int64_t tiles = ceil_divide(O, tile) * ceil_divide(C, tile);
   const int64_t steps = ceil_divide(N, step_k);
@@ -38,7 +39,7 @@ int splits_of(const CudaContext &context, int N, int C, int O) {
       best = splits;
     }
   }
-  // No split may be left without a step.
+  // Every part has at least one step.
   return static_cast<int>(ceil_divide(steps, ceil_divide(steps, best)));
 }
 

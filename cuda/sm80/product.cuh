@@ -29,7 +29,7 @@ struct Arguments {
   int64_t lda, ldb;
   int M, N, K;
   int tiles_m, tiles_n;
-  int steps_a_split;  // steps of k that a split takes
+  int steps_a_split;  // steps of k in each part
 };
 
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class O>
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(product_threads)
   const int first_k = first_step * step_k;
   typename TileA::Copier copier_a(arguments.a, arguments.lda, m0, arguments.M, first_k, arguments.K);
   typename TileB::Copier copier_b(arguments.b, arguments.ldb, n0, arguments.N, first_k, arguments.K);
-  // The ring's stages that are being filled and read; `filled` counts the steps copied or under way.
+  // The ring's stages that are filled and read next; `filled` counts the steps whose copies were issued.
   uint32_t fill = shared, read = shared;
   int filled = 0;
   const auto next_stage = [&](uint32_t stage) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(product_threads)
   [[maybe_unused]] const bool adds_sums = has_sums && sums && tile_n == 0 && warp_n == 0;
   constexpr uint32_t ones = 0x3f803f80;
 
-  // What the epilogue reads comes into L2 meanwhile: in lines of 128 bytes.
+  // Prefetches what the epilogue reads into L2, in lines of 128 bytes.
   if (const auto *source = Extra<E, bf16, O, 4>::source(outputs)) {
     constexpr int elements = 128 / sizeof(*source), lines_a_row = tile / elements;
     for (int i = threadIdx.x; i < tile * lines_a_row; i += product_threads) {
@@ -108,14 +108,14 @@ __global__ void __launch_bounds__(product_threads)
       if (k + 16 < step_k) {
         load_fragments(buffer ^ 1, read, k + 16);
       } else if (step + 1 < steps) {
-        // The next step's first fragments, before this step's last products: neither the barrier nor the load is waited
-        // for.
+        // The next step's first fragments are loaded before this step's last products, which hide the latency of the
+        // barrier and of the load.
         wait_copies<stages - 2>();
         __syncthreads();
         read = next_stage(read);
         load_fragments(buffer ^ 1, read, 0);
       }
-      // Into the buffer that the previous step has left.
+      // The copies go to the stage that the previous step has freed.
       if (k == 0) copy_a();
       if (k == 16) copy_b();
 #pragma unroll
@@ -149,8 +149,8 @@ __global__ void __launch_bounds__(product_threads)
     }
   }
 
-  // Through shared memory, so that a row of 64 results is stored as one piece: a lane takes 4 neighbours of every other
-  // row.
+  // The results go through shared memory, so that a row of 64 is stored contiguously: a lane takes 4 adjacent columns
+  // of every other row.
   auto *staging = reinterpret_cast<float *>(shared_memory) + warp * 16 * staging_stride;
   const int column = n0 + warp_n + lane % 16 * 4;
   float bias[4] = {};
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(product_threads)
   const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * 2 + lane / 16; };
   const auto at = [&](int i, int turn) { return (split + row_of(i, turn)) * arguments.N + column; };
   const auto exists = [&](int i, int turn) { return row_of(i, turn) < arguments.M && column < arguments.N; };
-  // What the epilogue reads is asked for a group of rows ahead, so that its latency is paid once.
+  // What the epilogue reads is loaded one group of rows ahead, so that only the first load's latency is exposed.
   Extra<E, bf16, O, 4> extra[2][8];
   const auto read_extra = [&](int i) {
 #pragma unroll

@@ -15,18 +15,18 @@ template <bool K_MAJOR>
 struct Tile {
   static constexpr int line_bytes = K_MAJOR ? step_k * 2 : tile * 2;
 
-  // Where the 16-byte chunk lies: K-major, chunk of 8 k's in line mn; MN-major, chunk of 8 mn's in line k.
+  // The offset of a 16-byte chunk. K-major: a chunk of 8 k's in line mn; MN-major: a chunk of 8 mn's in line k.
   __device__ static uint32_t offset(int line, int chunk) { return line * line_bytes + ((chunk ^ (line & 7)) << 4); }
 
-  // A thread's part of copying tiles: the same chunk of every `lines_a_turn`-th line. What does not change from step to
-  // step is computed once.
+  // A thread's part of copying tiles: the same chunk of every `lines_a_turn`-th line. Values that are the same in all
+  // steps are computed once.
   struct Copier {
     static constexpr int chunks = line_bytes / 16;
     static constexpr int lines_a_turn = product_threads / chunks;
     static constexpr int turns = (K_MAJOR ? tile : step_k) / lines_a_turn;
     static_assert(lines_a_turn % 8 == 0, "the swizzle must be the same for all of a thread's lines");
 
-    const bf16 *operand, *source;  // source moves on with every copy
+    const bf16 *operand, *source;  // source advances with every copy
     int64_t turn_stride, step_stride;
     uint32_t shared_offset;
     int line, column, k_end;
@@ -75,7 +75,7 @@ struct Tile {
     }
   };
 
-  // Fragment a of 16 mn's by 16 k's.
+  // Loads fragment a: 16 mn's by 16 k's.
   __device__ static void load_a(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
     const int lane = threadIdx.x % 32;
     if constexpr (K_MAJOR) {
@@ -85,7 +85,7 @@ struct Tile {
     }
   }
 
-  // Two fragments b, of 8 mn's by 16 k's each: r[0], r[1] and r[2], r[3].
+  // Loads two fragments b of 8 mn's by 16 k's each: r[0], r[1] and r[2], r[3].
   __device__ static void load_b(uint32_t (&r)[4], uint32_t shared, int mn, int k) {
     const int lane = threadIdx.x % 32;
     if constexpr (K_MAJOR) {

@@ -1,10 +1,10 @@
-// Attention backward on Hopper, head size 64, in the two kernels of attention.cuh: one owns queries and makes D and dq,
-// one owns keys and makes dk and dv. That is seven products where one kernel for all would do with five, but then dq is
-// a sum over blocks that other blocks of keys add to: fp32 sums in memory, in an order to be kept. Here probabilities
-// and their gradients never leave registers, where they are the next product's operand, and every sum has one owner.
+// Attention backward on Hopper, head size 64, in the two kernels of ../attention.cuh: one owns queries and computes D
+// and dq, one owns keys and computes dk and dv. That is seven products where a single kernel would need five, but then
+// dq would be a sum that several blocks of keys add to: fp32 sums in memory, in a fixed order. Here probabilities and
+// their gradients stay in registers, where they are operands of the next product, and every sum has one owner.
 //
 // A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
-// [64,128] products and of the results fill the 232 registers that a thread of them may have.
+// [64,128] products and of the results fill the 232 registers that each of their threads may have.
 #include "../common/tensor-cores.h"
 #include "attention-keys.cuh"
 #include "attention-queries.cuh"

@@ -1,5 +1,5 @@
-// What both kernels of attention backward share (attention-queries.cuh, attention-keys.cuh; the idea is in
-// attention-backward.cu).
+// Attention backward on Hopper: sizes and shared memory of both kernels (attention-queries.cuh, attention-keys.cuh; the
+// idea is in attention-backward.cu).
 #pragma once
 
 #include "attention.cuh"
@@ -14,19 +14,20 @@ constexpr int threads = (1 + consumers) * 128;
 constexpr int stage_bytes = 2 * block_bytes;  // k, v; or q, dout
 constexpr int staging_bytes = consumers * 64 * line_bytes;
 
-// What keys need of 128 queries besides: lse in units of log2, then D. The first kernel leaves it in scratch,
-// [B,NH,tiles] of it; past the end of a sequence lse is infinity, so that there is no share.
+// The statistics of 128 queries that the kernel for keys reads: lse in units of log2, then D. The kernel for queries
+// stores them in scratch, [B,NH,tiles] of them. Past the end of a sequence lse is infinity, which makes probabilities
+// 0.
 constexpr int statistics_count = 2 * tile_lines;
 constexpr int statistics_bytes = statistics_count * static_cast<int>(sizeof(float));
-static_assert(tile_lines == block_lines, "a tile of queries is what a step of keys takes");
+static_assert(tile_lines == block_lines, "a step of keys takes a tile of queries");
 
 __device__ __forceinline__ float *statistics_of(float *all, const AttentionArguments &arguments, const HeadTile &unit,
                                                 int query) {
   return all + (static_cast<int64_t>(unit.row) * arguments.tiles + query / tile_lines) * statistics_count;
 }
 
-// Where things lie in shared memory: a ring of STAGES, twice the block's own TENSORS, staging for results, and
-// statistics of each stage, or of each of the own tiles.
+// The layout of shared memory: a ring of STAGES, two buffers of the block's own TENSORS, staging for results, and
+// statistics of each stage, or of each own tile.
 template <int STAGES, int TENSORS>
 struct Layout {
   static constexpr int own_bytes = TENSORS * tile_lines * line_bytes;

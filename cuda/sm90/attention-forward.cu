@@ -1,11 +1,11 @@
 // Attention forward on Hopper, head size 64: FlashAttention's online softmax (Dao et al. 2022; Shah et al. 2024 for
 // Hopper).
 //
-// A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values:
-// with 160 registers a thread there is room for the scores of 64 x 128 (64), the result (32) and the probabilities as
-// an operand (32). A warpgroup's next scores are asked for before its last product with v has ended. The 192 queries of
-// a tile are counted from the end of the sequence (rounded up to 16 lines, what a warp stores: a box may not begin
-// before the tensor), so that the tile that is not full is the one with the fewest keys.
+// A block has a producer and three warpgroups of 64 queries, 192 in all, which share blocks of 128 keys and values: the
+// 160 registers of a thread hold the scores of 64 x 128 (64), the result (32) and the probabilities as an operand (32).
+// A warpgroup issues its next scores before its last product with v is complete. Tiles of 192 queries are counted from
+// the end of the sequence (rounded up to 16 lines, which a warp stores: a box may not begin before the tensor), so that
+// the partial tile is the one with the fewest keys.
 #include "../common/tensor-cores.h"
 #include "attention.cuh"
 
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(threads, 1)
   wait_for_previous_kernel();
 
   const int T = arguments.T, NH = arguments.NH;
-  // Where a tile of queries ends.
+  // The end of a tile of queries.
   const auto end_of = [&](const HeadTile &unit) { return (T + 15) / 16 * 16 - unit.tile * tile_lines; };
   HeadTile unit;
   RingPosition<stages> at;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(threads, 1)
   const uint32_t own_staging = staging + (consumer * 4 + warp) * (16 * line_bytes);
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int end = end_of(unit);
-    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; those before 0 do not exist
+    const int first = end - tile_lines + consumer * 64;  // of this warpgroup's queries; negative ones do not exist
     const int row = first + warp * 16 + lane / 4;        // and row + 8
     float result[32] = {};
     float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(threads, 1)
     wgmma_wait<0>();
     hold(result);
     if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
-    // Keys that only the other warpgroups' queries see.
+    // Releases the keys that only the other warpgroups' queries attend to.
     for (; key < min(end, T); key += block_lines) {
       barrier_wait(full + at.stage * 8, at.parity);
       if (lane == 0) barrier_arrive(empty + at.stage * 8);

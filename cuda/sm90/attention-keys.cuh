@@ -1,4 +1,4 @@
-// The kernel of attention backward that owns keys: dk and dv.
+// Attention backward on Hopper: the kernel that owns keys and computes dk and dv.
 #pragma once
 
 #include <type_traits>
@@ -80,7 +80,8 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand k = k_major(own), v = k_major(own + block_bytes);
     float dkey[32] = {}, dvalue[32] = {};
     barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
-    // A block of queries from `query` on, the last QUERIES of it; the first has queries that come before their key.
+    // Takes the last QUERIES of the block of queries from `query` on. In the first block some queries precede their key
+    // (masks).
     const auto take = [&](auto queries, auto masks, int query) {
       constexpr int QUERIES = decltype(queries)::value, skipped = block_lines - QUERIES;
       const uint32_t shared = layout.ring + at.stage * stage_bytes + skipped * line_bytes;
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(threads, 1)
       barrier_arrive(layout.empty + at.stage * 8);
       at.advance();
     };
-    // On the diagonal the last 64 keys are seen by no more than the last 64 queries.
+    // On the diagonal only the last 64 queries attend to the last 64 keys.
     if (consumer == 0) {
       take(Full{}, std::true_type{}, tile_first);
     } else {

@@ -1,4 +1,5 @@
-// The kernel of attention backward that owns queries: D, dq, and the statistics that keys need.
+// Attention backward on Hopper: the kernel that owns queries and computes D, dq, and the statistics for the kernel of
+// keys.
 #pragma once
 
 #include "attention-backward.cuh"
@@ -7,7 +8,7 @@ namespace gpt2 {
 namespace sm90 {
 namespace backward {
 
-// The sum of products of two 16-byte chunks of bf16 in shared memory.
+// The dot product of two 16-byte chunks of bf16 in shared memory.
 __device__ __forceinline__ float dot_chunks(uint32_t a, uint32_t b) {
   uint32_t x[4], y[4];
   asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(a));
@@ -78,20 +79,20 @@ __global__ void __launch_bounds__(threads, 1)
       }
       return;
     }
-    // D = row sums of dout * out, for the tile after the one that the consumers are at. Eight lanes take a row.
+    // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Eight lanes take a row.
     for (int index = 0; tile_of(arguments, index, unit); index++) {
       const int first = first_of(unit);
       float *statistics = layout.statistics + own_at.stage * statistics_count;
       float *kept = statistics_of(all_statistics, arguments, unit, first);
       const uint32_t gradient = layout.own + own_at.stage * own_bytes + block_bytes;
-      // Rows of lse come before the wait.
+      // lse is loaded before the wait.
       float own_lse[2];
 #pragma unroll
       for (int i = 0; i < 2; i++) {
         const int line = (warp - 1) * 32 + lane + i * 96;
         own_lse[i] = line < tile_lines && first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
       }
-      // The producer has waited for the same; racecheck does not follow what comes through its copies.
+      // The producer has already waited for this barrier; racecheck does not track the order through its copies.
       barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
       barrier_wait(layout.own_full + own_at.stage * 8, own_at.parity);
 #pragma unroll

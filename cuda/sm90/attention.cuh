@@ -1,8 +1,8 @@
-// What the Hopper attention kernels share: head size 64, and in which order work is done.
+// The Hopper attention kernels (head size 64): the order of work, and stores.
 //
-// In each kernel one block stays on each SM: a producer warp brings tiles by TMA through a ring, warpgroups of 64 lines
-// (queries or keys) each multiply them by wgmma. A warpgroup's products and its exponentials take about the same time,
-// so while one computes exponentials the others multiply; they are ordered by nothing but the ring.
+// In each kernel one block stays on each SM (persistent): a producer warp loads tiles by TMA into a ring, and
+// warpgroups of 64 lines (queries or keys) multiply them by wgmma. A warpgroup's products and its exponentials take
+// about the same time, so one computes exponentials while the others multiply; only the ring orders them.
 #pragma once
 
 #include "../attention.cuh"
@@ -14,25 +14,26 @@ namespace sm90 {
 
 constexpr int head_size = 64;
 constexpr int line_bytes = head_size * 2;
-// Keys, or queries, that a step of the ring brings.
+// The number of keys, or queries, in a stage of the ring.
 constexpr int block_lines = 128;
 constexpr int block_bytes = block_lines * line_bytes;
 
 struct AttentionArguments {
   int B, T, NH;
-  int tiles;  // of a head
+  int tiles;  // per head
 };
 
-// The index-th unit of work of a block, a tile of a head, or false. The tiles of a head go to neighbouring blocks at
-// about the same time, so that they find its keys and values in L2 (with groups of as many heads as blocks, forward
-// read 503 MB of memory where 302 MB are needed). Every other turn is dealt backwards: who had a long tile gets a short
-// one.
+// A unit of work: a tile of a head.
 struct HeadTile {
   int tile, b, head;
-  int row;             // of [B*NH]
-  int64_t statistics;  // where its [T] of lse begin
+  int row;             // index in [B*NH]
+  int64_t statistics;  // where its [T] of lse begins
 };
 
+// Sets `unit` to the index-th unit of a block; false if it has no more. The tiles of a head go to adjacent blocks at
+// about the same time, so that they find its keys and values in L2 (with groups of as many heads as blocks, forward
+// read 503 MB of memory where 302 MB are needed). Every other turn is in reverse order, so that a block alternates
+// between long and short tiles.
 __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int index, HeadTile &unit) {
   const int blocks = gridDim.x, heads = arguments.B * arguments.NH;
   const int64_t turn = static_cast<int64_t>(index) * blocks;
@@ -47,14 +48,14 @@ __device__ __forceinline__ bool tile_of(const AttentionArguments &arguments, int
   return true;
 }
 
-// 16 k's of accumulators [64, N] as an operand: columns 16 i to 16 i + 15.
+// Packs columns 16 i to 16 i + 15 of accumulators [64, N] as an operand of 16 k's.
 template <int COUNT>
 __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&d)[COUNT], int i) {
 #pragma unroll
   for (int p = 0; p < 4; p++) a[p] = pack_bf16(d[i * 8 + p * 2], d[i * 8 + p * 2 + 1]);
 }
 
-// A warp's 16 lines of accumulators [64,64] to its 2 KB of staging and from there to memory, from line `row` on.
+// Stores a warp's 16 lines of accumulators [64,64] to memory, from line `row` on, through its 2 KB of staging.
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
                                             const float (&d)[32], const float (&scale)[2]) {
   const int lane = threadIdx.x % 32;

@@ -1,13 +1,13 @@
 // The last linear layer with softmax and cross-entropy on Hopper, without a pass over the logits.
 //
 // With r_i the target's logit, the product's epilogue writes e_ij = exp(l_ij - r_i) instead of logits, 0 for the target
-// and for padding, and sums its part of each row. With S_i the whole sum the loss is log(1 + S_i), and the gradient of
-// the logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target: so the target's place in e gets
-// -S_i, and
+// and for padding, and sums its part of each row. With S_i the sum of the entire row, the loss is log(1 + S_i). The
+// gradient of the logits is a_i e_ij with a_i = dloss / (1 + S_i), and -a_i S_i for the target. So the target's element
+// of e is set to -S_i, and
 //   din_i = a_i (e * weight)_i      (a_i in the product's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
-// No maximum is needed and no logit is rounded to bf16: the tests hold each token's loss to 1e-4. An
-// exponent past 77 is held there (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V).
+// No maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4.
+// Exponents are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V).
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(threads) reference_kernel(float *reference, co
   if (lane == 0) reference[row] = sum;
 }
 
-// From the row sums of `tiles` tiles: losses, the scale of each row, the target's place in e, and the scaled input. A
-// block takes 32 rows, 8 threads add up each.
+// Computes from the row sums of `tiles` tiles: losses, the scale of each row, the target's element of e, and the scaled
+// input. A block takes 32 rows, 8 threads add each.
 __global__ void __launch_bounds__(threads)
     finish_kernel(float *losses, float *scale, bf16 *exponentials, bf16 *scaled, const bf16 *in, const float *row_sums,
                   const float *reference, const int32_t *targets, int tiles, int N, int C, int padded, float dloss,
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(threads)
     sum = 0;
 #pragma unroll
     for (int i = 0; i < 8; i++) sum += sums[i][threadIdx.x];
-    // Of a target that does not exist everything is NaN.
+    // A target outside the vocabulary makes everything NaN.
     if (isnan(reference[row])) sum = NAN;
     losses[row] = log1pf(sum);
     if (has_gradient) {
@@ -96,8 +96,8 @@ struct Memory {
   int64_t bytes;
 };
 
-// What gradients take comes last: a smaller N may need more of it (k is cut into other parts), and a forward pass of fewer
-// rows than the workspace was made for must not ask for that.
+// The memory of gradients comes last: a smaller N may need more of it (k is split into other parts), and a forward pass
+// of fewer rows than the workspace was allocated for must not need it.
 Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int padded, bool has_gradient) {
   Scratch scratch(workspace);
   Memory memory{};

@@ -1,8 +1,8 @@
-// Instructions of sm_90a: barriers in shared memory, and the tensor memory accelerator (TMA) that copies tiles between
-// global and shared memory by a tensor map. The matrix product is in wgmma.cuh. Names follow the PTX ISA.
+// Instructions of sm_90a: barriers in shared memory, and the tensor memory accelerator (TMA), which copies tiles
+// between global and shared memory by a tensor map. The matrix product is in wgmma.cuh. Names follow the PTX ISA.
 //
-// A tile in shared memory is lines of 128 bytes (64 bf16), on 1024 bytes, with the 16-byte chunks of a line XORed with
-// the line's index mod 8: what TMA's 128-byte swizzle writes and wgmma's descriptors expect.
+// A tile in shared memory is lines of 128 bytes (64 bf16), aligned to 1024 bytes, with the 16-byte chunks of a line
+// XORed with the line's index mod 8, as TMA's 128-byte swizzle writes and wgmma's descriptors expect it.
 #pragma once
 
 #include <cuda.h>
@@ -17,7 +17,7 @@ namespace sm90 {
 __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
-// Makes initialised barriers visible to TMA and to the cluster's other block.
+// Makes initialised barriers visible to TMA and to the other block of the cluster.
 __device__ __forceinline__ void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -25,22 +25,22 @@ __device__ __forceinline__ void fence_barrier_init() {
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Arrives, and adds to the bytes that have to come in before the phase is complete.
+// Arrives, and adds to the bytes that must be loaded before the phase completes.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-// Of shared memory at this address in block `rank` of the cluster.
+// The address of the same place in the shared memory of block `rank` of the cluster.
 __device__ __forceinline__ uint32_t address_at(uint32_t shared, uint32_t rank) {
   uint32_t there;
   asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared), "r"(rank));
   return there;
 }
-// At a barrier of a block of the cluster. Releases to this block alone, which is enough for stages that were only read;
-// .release.cluster would be a fence over the whole GPU, a third of a product's time.
+// Arrives at a barrier of a block of the cluster. It releases to this block only, which is enough for stages that were
+// only read; .release.cluster would be a fence over the entire GPU, which took a third of a product's time.
 __device__ __forceinline__ void barrier_arrive_there(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// Waits for the end of the phase of this parity; the phase before the first counts as ended.
+// Waits for the end of the phase with this parity; the phase before the first counts as ended.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{.reg .pred done;\n"
@@ -60,7 +60,7 @@ __device__ __forceinline__ uint32_t cluster_rank() {
   return rank;
 }
 
-// Registers of each thread of this warpgroup from here on.
+// Sets the number of registers of each thread of this warpgroup.
 template <int REGISTERS>
 __device__ __forceinline__ void decrease_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
@@ -70,7 +70,7 @@ __device__ __forceinline__ void increase_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
 }
 
-// A value that is the same in all of a warp, said so that the compiler keeps what follows from it in uniform registers.
+// Marks a value as the same in all lanes, so that the compiler keeps what depends on it in uniform registers.
 template <class T>
 __device__ __forceinline__ T uniform(T value) {
   return __shfl_sync(0xffffffffu, value, 0);
@@ -78,7 +78,7 @@ __device__ __forceinline__ T uniform(T value) {
 
 // ---------------------------------------------------------------- TMA
 
-// What a ring of stages is at: each role of a kernel walks it on its own.
+// A position in a ring of stages; each role of a kernel advances its own.
 template <int STAGES>
 struct RingPosition {
   uint32_t stage = 0, parity = 0;
@@ -94,8 +94,8 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap &map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// A box of a matrix to shared memory, its bytes counted by the barrier. x is the inner coordinate. Outside the matrix:
-// zeros.
+// Copies a box of a matrix to shared memory; the barrier counts its bytes. x is the inner coordinate. Elements outside
+// the matrix are zeros.
 __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map, int x, int y, uint32_t barrier) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
@@ -103,7 +103,7 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       "l"(&map), "r"(x), "r"(y), "r"(barrier)
       : "memory");
 }
-// The same to both blocks of a cluster, each with its own barrier at this address.
+// The same for both blocks of a cluster, each with its own barrier at this address.
 __device__ __forceinline__ void load_box_to_both(uint32_t shared, const CUtensorMap &map, int x, int y,
                                                  uint32_t barrier) {
   asm volatile(
@@ -122,15 +122,14 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       : "memory");
 }
 
-// Bytes that follow each other, a multiple of 16 at an address that is one.
+// Copies contiguous bytes to shared memory; their number and addresses are multiples of 16.
 __device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
                "l"(memory), "r"(bytes), "r"(barrier)
                : "memory");
 }
 
-// How long L2 keeps what is stored: `streams` is for results far larger than L2, which are not to push operands out of
-// it.
+// How long L2 keeps stored results. `streams` is for results far larger than L2, which should not evict operands.
 __device__ __forceinline__ uint64_t store_policy(bool streams) {
   uint64_t policy;
   if (streams) {
@@ -141,7 +140,8 @@ __device__ __forceinline__ uint64_t store_policy(bool streams) {
   return policy;
 }
 
-// A box from shared memory; what lies outside the tensor is left out. Threads that wrote it fence and meet before.
+// Stores a box from shared memory, except elements outside the tensor. The threads that wrote it fence and synchronise
+// first.
 __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, uint32_t shared, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2}], [%3], %4;" ::"l"(&map),
@@ -154,7 +154,7 @@ __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, 
                : "memory");
 }
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until at most PENDING of this thread's latest groups still read shared memory.
+// Waits until at most PENDING of this thread's latest groups still read shared memory.
 template <int PENDING>
 __device__ __forceinline__ void wait_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
@@ -170,13 +170,13 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t 
 
 // ---------------------------------------------------------------- tensor maps, on the host
 
-// A matrix of bf16, `inner` elements a line and `lines` lines that are `stride` elements apart, in boxes of box_lines
-// lines of box_inner elements. In shared memory a line is 128 bytes even if the box has fewer.
+// A map of a matrix of bf16: `lines` lines of `inner` elements, `stride` elements apart, in boxes of box_lines lines of
+// box_inner elements. In shared memory a line is 128 bytes even if the box has fewer.
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// Heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart: coordinates are channel (64 of
-// them), head, position, batch; boxes of 64 channels x box_lines positions.
+// A map of the heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart. Coordinates are channel
+// (of 64), head, position, batch; boxes are 64 channels x box_lines positions.
 CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 

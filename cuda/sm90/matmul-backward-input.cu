@@ -1,4 +1,4 @@
-// din = dout * weight, through the GELU if asked: dout K-major, the weight MN-major.
+// din = dout * weight, optionally times the derivative of GELU: dout K-major, the weight MN-major.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"

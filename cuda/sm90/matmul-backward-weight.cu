@@ -1,8 +1,8 @@
 // dweight = dout^T * in and the column sums of dout: both operands MN-major, k as long as the batch has tokens.
 //
-// Where tiles do not come out even on the SMs, k is cut for some of them (Split); parts go to scratch in fp32 and are
-// added in order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8 columns,
-// by each block for a share of its steps.
+// Where the tiles do not divide evenly over the SMs, the k of some is split (Split); parts go to scratch in fp32 and
+// are added in order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8
+// columns; each block does them for part of its steps.
 #include "../common/partial-sums.cuh"
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
@@ -12,8 +12,9 @@ namespace gpt2 {
 
 namespace {
 
-// The least time by a model, in microseconds on an H100: 0.65 for a step of a cluster's tile, as much as 3 steps for a
-// unit's begin and end, 3.5 TB/s for partial sums written and read, 4 for the kernel that adds them.
+// Finds the split with the least time by a model, in microseconds on an H100: 0.65 for a step of a cluster's tile, the
+// time of 3 steps for a unit's begin and end, 3.5 TB/s for partial sums written and read, 4 for the kernel that adds
+// them.
 class Planner {
  public:
   Planner(int64_t tiles, int64_t steps, int clusters) : tiles_(tiles), steps_(steps), clusters_(clusters) {}
@@ -21,7 +22,7 @@ class Planner {
   sm90::Split choose() {
     for (int64_t rounds = 0; rounds * clusters_ <= tiles_; rounds++) {
       const int64_t left = tiles_ - rounds * clusters_;
-      // Whole rounds are worth while only as long as the rest is less than two of them.
+      // Unsplit rounds pay off until the remaining tiles are fewer than two rounds.
       if (left >= 2 * clusters_) continue;
       if (left == 0) {
         consider(rounds, 0, 0, 0, 1);
@@ -31,7 +32,7 @@ class Planner {
       for (int64_t wide = 1; wide * left <= clusters_; wide++) {
         consider(rounds, left, wide, ceil_divide(steps_, wide), 0);
         for (int64_t narrow = 1; narrow <= 8 && wide * left < clusters_; narrow++) {
-          // Wide parts as long as what a left-over cluster gets: turns * rest / narrow.
+          // A wide part should take as long as the narrow parts of a remaining cluster: turns * rest / narrow.
           const int64_t turns = ceil_divide(left * narrow, clusters_ - wide * left);
           const int64_t balanced = turns * steps_ / (narrow + turns * wide);
           for (int64_t wide_steps = balanced > 1 ? balanced - 1 : 1; wide_steps <= balanced + turns * 3; wide_steps++) {
@@ -46,7 +47,7 @@ class Planner {
  private:
   void consider(int64_t rounds, int64_t tiles, int64_t wide, int64_t wide_steps, int64_t narrow) {
     const int64_t rest = steps_ - wide * wide_steps, clusters = clusters_ - wide * tiles;
-    // Every part has a step to do.
+    // Every part needs at least one step.
     if (narrow == 0 ? rest > 0 || (wide - 1) * wide_steps >= steps_ : rest < narrow || clusters < 1) return;
     const int64_t narrow_steps = narrow ? ceil_divide(rest, narrow) : 0;
     if (narrow && (narrow - 1) * narrow_steps >= rest) return;
@@ -72,7 +73,7 @@ class Planner {
 struct Plan {
   bool stores_bf16;  // no tile is split and the gradient is bf16: TMA stores it, and adds the old one as a residual
   sm90::Split split;
-  int64_t tiles;  // in parts
+  int64_t tiles;  // that are split
   int64_t sums;   // rows of partial column sums
 };
 
@@ -86,7 +87,7 @@ Plan plan_of(const CudaContext &context, int N, int C, int O, bool has_bias) {
   return {stores_bf16, split, split.parts() > 1 ? tiles - split.rounds * clusters : 0, tiles_n * split.parts()};
 }
 
-// gradient (=|+=) sum over parts of a tile of 256 x 256; a block takes 4 rows, a thread 4 neighbours.
+// gradient (=|+=) the sum over parts of a tile of 256 x 256; a block takes 4 rows, a thread 4 adjacent columns.
 template <class G>
 __global__ void __launch_bounds__(256)
     add_tiles_kernel(G *gradient, const float *parts, const sm90::ProductArguments arguments, int tiles,

@@ -1,4 +1,4 @@
-// out = in * weight^T and what follows it: both operands K-major.
+// out = in * weight^T with its epilogue: both operands K-major.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -7,18 +7,18 @@ namespace gpt2 {
 
 void sm90::matmul_forward(const CudaContext &context, Epilogue epilogue, const Product &product,
                           const Outputs<bf16, bf16> &outputs) {
-  ProductOutputs beside;
-  beside.bias = outputs.bias;
+  ProductOutputs extra;
+  extra.bias = outputs.bias;
   if (epilogue == Epilogue::gelu) {
-    launch_interleaved<true, true, Epilogue::gelu>(context, product, beside, outputs.out, outputs.pre);
+    launch_interleaved<true, true, Epilogue::gelu>(context, product, extra, outputs.out, outputs.pre);
   } else if (epilogue == Epilogue::residual && product.K >= 4 * 1024) {
-    // With a k of 3072 tiles finished at their end gained nothing.
-    beside.residual = outputs.residual;
-    launch_plain_of_any_width<true, true, Epilogue::residual>(context, product, beside, outputs.out);
+    // With a k of 3072, plain tiles gained nothing.
+    extra.residual = outputs.residual;
+    launch_plain_of_any_width<true, true, Epilogue::residual>(context, product, extra, outputs.out);
   } else if (epilogue == Epilogue::residual) {
-    launch_interleaved<true, true, Epilogue::residual>(context, product, beside, outputs.out, outputs.residual);
+    launch_interleaved<true, true, Epilogue::residual>(context, product, extra, outputs.out, outputs.residual);
   } else {
-    launch_interleaved<true, true, Epilogue::bias>(context, product, beside, outputs.out, nullptr);
+    launch_interleaved<true, true, Epilogue::bias>(context, product, extra, outputs.out, nullptr);
   }
 }
 

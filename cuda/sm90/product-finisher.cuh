@@ -1,8 +1,8 @@
 // Finishes a tile of a product slice by slice, 16 columns at a time: bias, GELU, residual, exponentials, and the store.
 //
-// Four slices make 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and stores them by TMA.
-// What the epilogue reads besides (the residual, the GELU's input) comes by TMA into the same buffers and the results
-// take its place; it is asked for while its own tile is multiplied, when the buffer is free again.
+// Four slices are 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and TMA stores them. TMA
+// also loads the epilogue's second input (the residual, GELU's input) into the same buffers, where the results then
+// replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
 #pragma once
 
 #include "product.cuh"
@@ -12,22 +12,22 @@ namespace sm90 {
 
 constexpr int interleaved_tile_n = 192;
 constexpr int slices = interleaved_tile_n / 16;
-// A shorter k is filled up with zeros.
+// A shorter k is padded with zeros.
 constexpr int least_steps = slices;
 
 template <Epilogue E>
 struct Interleaved {
   static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
   static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward;
-  // There is a buffer for every 64 columns. gelu stores two results and has two pairs of buffers, which take turns.
+  // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
   static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
-  static constexpr int stores_under_way = E == Epilogue::gelu ? 1 : buffers - 1;
+  static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;
   static constexpr int staging_bytes = 8 * buffers * buffer_bytes;
-  // Where a slice takes longer than a step's products they have ended when it has.
+  // With these epilogues a slice takes longer than a step's products, so waiting for them first costs nothing.
   static constexpr bool eager = E == Epilogue::gelu || E == Epilogue::gelu_backward;
 };
 
-// Past e^77 an exponential stays what it is: 50,304 of them still have a sum in fp32. NaN stays NaN.
+// e^x, limited to e^77, so that the sum of 50,304 of them is finite in fp32. NaN stays NaN.
 __device__ __forceinline__ float exponential(float x_log2) {
   float limited;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(limited) : "f"(x_log2), "f"(77 * log2e));
@@ -38,19 +38,19 @@ __device__ __forceinline__ float exponential(float x_log2) {
 template <Epilogue E>
 struct Finisher {
   using Shape = Interleaved<E>;
-  static constexpr int per_buffer = 4;  // slices
+  static constexpr int per_buffer = 4;  // slices per buffer
 
   const CUtensorMap &out_map, &other_map;
   const ProductArguments &arguments;
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
-  uint32_t staging, barriers;  // of this warp: buffers, and a barrier for each that waits for what is read besides
+  uint32_t staging, barriers;  // of this warp: buffers, and a barrier for the extra input of each
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
   float of_row[2], row_sum[2];
   int target[2];
   bool leaves_out = false;
-  uint32_t pair, other_pair;  // gelu: of the tile's first and third 64 columns, and of its second
+  uint32_t pair, other_pair;  // gelu: for the tile's first and third 64 columns, and for its second
   uint32_t bias[2] = {};
 
   __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
@@ -69,16 +69,16 @@ struct Finisher {
     return row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
   }
 
-  // Asks for what 64 columns need besides; their buffer's last store has been issued some time ago.
-  __device__ __forceinline__ void ask(int row, int column, int i) const {
+  // Loads the extra input of 64 columns; their buffer's last store was issued some time ago.
+  __device__ __forceinline__ void load_extra(int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     wait_stores_read<0>();
     barrier_expect(barriers + i * 8, buffer_bytes);
     load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, barriers + i * 8);
   }
 
-  // Asks for the bias of slice `s`, before a wait that hides the latency.
-  __device__ __forceinline__ void ask_bias(int s) {
+  // Loads the bias of slice `s`, before a wait that hides the latency.
+  __device__ __forceinline__ void load_bias(int s) {
     if constexpr (Shape::has_bias) {
       if (!outputs.bias) return;
 #pragma unroll
@@ -89,7 +89,7 @@ struct Finisher {
     }
   }
 
-  // What a tile's slices need of its rows, before a wait that hides the latency.
+  // Loads the values of a tile's rows, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
     if constexpr (E == Epilogue::exponentials) {
       leaves_out = false;
@@ -101,7 +101,7 @@ struct Finisher {
         leaves_out = leaves_out || (target[half] >= n0 && target[half] < n0 + interleaved_tile_n);
         row_sum[half] = 0;
       }
-      // Rare, so that most tiles need no look at columns.
+      // This is rare, so most tiles need no check of columns.
       leaves_out = __any_sync(0xffffffffu, leaves_out) || n0 + interleaved_tile_n > outputs.columns;
     }
   }
@@ -116,11 +116,11 @@ struct Finisher {
       if constexpr (Shape::reads_extra) {
         barrier_wait(barriers + i * 8, extra_parity);
       } else {
-        if (lane == 0) wait_stores_read<Shape::stores_under_way>();
+        if (lane == 0) wait_stores_read<Shape::pending_stores>();
         __syncwarp();
       }
     }
-    // Pairs of columns: of this row and the one 8 below, then both of the next 8 columns.
+    // Pairs of columns: of this row and the row 8 below, then the same of the next 8 columns.
     float2 pairs[4];
 #pragma unroll
     for (int p = 0; p < 4; p++) {
@@ -195,7 +195,7 @@ struct Finisher {
     }
     if constexpr (s == slices - 1) {
       extra_parity ^= 1;
-      // A tile takes three pairs: the next begins with the other one.
+      // A tile uses three pairs, so the next tile begins with the other one.
       const uint32_t last = pair;
       pair = other_pair;
       other_pair = last;

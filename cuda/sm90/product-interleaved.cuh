@@ -1,9 +1,9 @@
 // Products in tiles of 128 x 192, each finished while the next is multiplied.
 //
 // A thread has the accumulators of two tiles, 2 x 96: while the tensor cores work on a step of one tile, its warp
-// finishes 16 columns of the tile before. Finished at its end, with a k of 768, a tile spent a fifth of its time on
-// that, and a third with the GELU's two results. It is not free here either: with only a bias the tensor cores were
-// busy 88% of the time, with the GELU 58%. Twelve slices of 16 columns go with the first twelve steps.
+// finishes 16 columns of the previous tile. With a k of 768, finishing a tile after its last step took a fifth of its
+// time, and a third with GELU's two results. Interleaving is not free either: with only a bias the tensor cores were
+// busy 88% of the time, with GELU 58%. The twelve slices of 16 columns are finished during the first twelve steps.
 #pragma once
 
 #include <type_traits>
@@ -25,7 +25,7 @@ __device__ __forceinline__ void unroll(Body &body) {
   }
 }
 
-// A consumer warpgroup's walk over its tiles.
+// A consumer warpgroup's loop over its tiles.
 template <class Ring, Epilogue E>
 struct Multiplier {
   using Result = float[interleaved_tile_n / 2];
@@ -45,37 +45,37 @@ struct Multiplier {
     return ring.first_row(unit) + consumer * 64 + static_cast<int>(threadIdx.x % 128 / 32) * 16;
   }
   __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
-  // This tile is the one to finish.
+  // Makes this tile the one to finish.
   __device__ __forceinline__ void pass() {
     finisher.row0 = row0();
     finisher.n0 = n0();
     finisher.tile_n = unit.n;
   }
 
-  // The first tile: nothing to finish.
+  // Multiplies the first tile; there is none to finish.
   __device__ __forceinline__ void begin(Result &result) {
     if constexpr (reads_extra) {
-      finisher.ask(row0(), n0(), 0);
-      finisher.ask(row0(), n0(), 1);
+      finisher.load_extra(row0(), n0(), 0);
+      finisher.load_extra(row0(), n0(), 1);
     }
     for (int step = 0; step < unit.steps; step++) ring.multiply(result, consumer, at, previous, step > 0);
     pass();
   }
 
-  // Multiplies a tile into `result` while it finishes the one before.
+  // Multiplies a tile into `result` while it finishes the previous one.
   __device__ __forceinline__ void turn(Result &result, Result &finished) {
     const auto step = [&](auto constant) {
       constexpr int s = decltype(constant)::value;
       if constexpr (s == 0) finisher.prepare();
-      finisher.ask_bias(s);
+      finisher.load_bias(s);
       ring.template multiply<Interleaved<E>::eager>(result, consumer, at, previous, s > 0);
       if constexpr (s == 0) hold(finished);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
-        // Two slices after a buffer was stored it is free for what its columns of the next tile need.
-        if constexpr (s == 1) finisher.ask(finisher.row0, finisher.n0, 2);
-        if constexpr (s == 6) finisher.ask(row0(), n0(), 0);
-        if constexpr (s == 10) finisher.ask(row0(), n0(), 1);
+        // Two slices after its store was issued, a buffer is free for the input of its columns in the next tile.
+        if constexpr (s == 1) finisher.load_extra(finisher.row0, finisher.n0, 2);
+        if constexpr (s == 6) finisher.load_extra(row0(), n0(), 0);
+        if constexpr (s == 10) finisher.load_extra(row0(), n0(), 1);
       }
     };
     unroll<slices>(step);
@@ -91,9 +91,9 @@ struct Multiplier {
     finisher.prepare();
     const auto step = [&](auto constant) {
       constexpr int s = decltype(constant)::value;
-      finisher.ask_bias(s);
+      finisher.load_bias(s);
       finisher.template finish<s>(finished);
-      if constexpr (reads_extra && s == 1) finisher.ask(finisher.row0, finisher.n0, 2);
+      if constexpr (reads_extra && s == 1) finisher.load_extra(finisher.row0, finisher.n0, 2);
     };
     unroll<slices>(step);
   }
@@ -131,7 +131,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
                          ring.barriers + own * (Shape::buffers * 8));
     Multiplier<Ring, E> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
-    multiplier.next();  // there is a first tile: no cluster is without work
+    multiplier.next();  // every cluster has a first tile
     multiplier.begin(even);
     while (true) {
       if (!multiplier.next()) {
@@ -145,11 +145,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       }
       multiplier.turn(even, odd);
     }
-    // Shared memory has to last until it is read.
+    // Shared memory must stay allocated until the stores have read it.
     if (lane == 0) wait_stores_read<0>();
   }
   __syncwarp();
-  // No block may leave while the other still sends to it or arrives at its barriers.
+  // No block may exit while the other still sends to it or arrives at its barriers.
   cluster_sync();
 }
 

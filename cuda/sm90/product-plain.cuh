@@ -1,8 +1,8 @@
-// Products in tiles of 128 x 256, or 128 x 208, that are finished when they are multiplied.
+// Products in tiles of 128 x 256 or 128 x 208 that are finished after they are multiplied.
 //
-// The two multiplying warpgroups run free of each other; a tile's end stops one of them for 1,900 to 2,800 cycles,
-// which is little beside a k of 2,000 and more. 256 columns take the least from L2 and shared memory for a product: 765
-// TFLOP/s at k = 3072 on an H100 where tiles of 192 gave 727.
+// The two multiplying warpgroups run independently; finishing a tile stops one of them for 1,900 to 2,800 cycles, which
+// is little compared with a k of 2,000 or more. Tiles of 256 columns load the least from L2 and shared memory per
+// product: 765 TFLOP/s at k = 3072 on an H100, where tiles of 192 columns gave 727.
 #pragma once
 
 #include "product.cuh"
@@ -10,27 +10,27 @@
 namespace gpt2 {
 namespace sm90 {
 
-// 1600 columns are 6.25 of the wide and 7.7 of the narrow ones: of 8192 rows four rounds on 66 clusters, either way.
+// 1600 columns are 6.25 wide tiles or 7.7 narrow ones: with 8192 rows, four rounds on 66 clusters either way.
 constexpr int plain_tile_n = 256, narrow_tile_n = 208;
-constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of a cluster's tile in parts
+constexpr int part_floats = 2 * tile_m * plain_tile_n;  // of each part of a cluster's split tile
 
-// E is `bias` (none, though: the result as it is), `residual`, `scaled`, or `gradient` (parts in fp32).
+// E is `bias` (without a bias: the unchanged result), `residual`, `scaled` or `gradient` (parts in fp32).
 template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
-// A gradient has no buffers, but ones for the sums of a: 8 lines of 64.
+// A gradient has no buffers; it has ones for the sums of a: 8 lines of 64.
 constexpr int ones_bytes = 8 * 128;
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
                               E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes>;
 
-// What a lane adds to its elements of a tile, bias and residual: neighbours in pairs, as in the accumulators. The
-// residual is asked for while the tile's last steps are multiplied, straight into registers: there is no room in shared
-// memory.
+// The bias and residual that a lane adds to its elements of a tile, in pairs of adjacent columns, as in the
+// accumulators. The residual is loaded while the tile's last steps are multiplied, directly into registers, because
+// shared memory is full.
 template <int TILE_N>
 struct Residual {
   uint32_t of_rows[2][TILE_N / 8], bias[2][8];  // bias: of these 64 columns and of the next
 
-  __device__ __forceinline__ void ask_bias(const bf16 *from, int n0, int N, int i) {
+  __device__ __forceinline__ void load_bias(const bf16 *from, int n0, int N, int i) {
     if (!from) return;
 #pragma unroll
     for (int j = 0; j < 8; j++) {
@@ -40,7 +40,7 @@ struct Residual {
       }
     }
   }
-  __device__ __forceinline__ void ask(const ProductOutputs &outputs, int row0, int n0, int M, int N) {
+  __device__ __forceinline__ void load_rows(const ProductOutputs &outputs, int row0, int n0, int M, int N) {
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       const int row = row0 + half * 8 + static_cast<int>(threadIdx.x % 32) / 4;
@@ -50,7 +50,7 @@ struct Residual {
         if (row < M && n0 + j * 8 < N) of_rows[half][j] = *reinterpret_cast<const uint32_t *>(line + j * 8);
       }
     }
-    ask_bias(outputs.bias, n0, N, 0);
+    load_bias(outputs.bias, n0, N, 0);
   }
   __device__ __forceinline__ float2 add(float2 values, int half, int group) const {
     const float2 first = unpack_bf16(bias[group / 8 % 2][group % 8]), second = unpack_bf16(of_rows[half][group]);
@@ -90,7 +90,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     increase_registers<232>();
     const int consumer = warpgroup - 1;
     const uint32_t staging = ring.staging + (consumer * 4 + warp) * (buffers * buffer_bytes);
-    // A residual leaves no registers to keep it in.
+    // With a residual, no registers are left to keep the policy in.
     uint64_t policy = 0;
     if constexpr (E != Epilogue::residual) policy = store_policy(arguments.streams);
     Unit unit;
@@ -104,10 +104,10 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       int step = 0;
       if constexpr (E == Epilogue::residual) {
         for (; step < unit.steps - 2; step++) ring.multiply(result, consumer, at, previous, step > 0);
-        residual.ask(outputs, row0, n0, arguments.M, arguments.N);
+        residual.load_rows(outputs, row0, n0, arguments.M, arguments.N);
       }
       for (; step < unit.steps; step++) {
-        // The blocks of a row of tiles hold the same a: each sums every tiles_n-th step.
+        // The blocks of a row of tiles have the same a: each sums every tiles_n-th step.
         if (E == Epilogue::gradient && outputs.sums && (unit.first_step + step) % arguments.tiles_n == unit.n) {
           ring.template multiply<false, true>(result, consumer, at, previous, step > 0, &sums, ring.staging);
         } else {
@@ -125,7 +125,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 #pragma unroll
           for (int half = 0; half < 2; half++) {
             const int row = row0 + half * 8 + lane / 4;
-            // Of a whole tile the other parts are nothing.
+            // An unsplit tile writes zeros for the other parts.
             for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
               const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
               outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half * 2] : 0.0f;
@@ -155,7 +155,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
           }
         };
         if (unit.part >= 0) {
-          // A quad of lanes stores 32 bytes of fp32 in a piece.
+          // A quad of lanes stores 32 contiguous bytes of fp32.
           const int tiles = arguments.tiles_m * arguments.tiles_n - arguments.split.rounds * arguments.clusters;
           const int row = row0 - unit.m * 2 * tile_m;
           float *tile = outputs.parts + (static_cast<int64_t>(unit.part) * tiles + unit.tile) * part_floats;
@@ -182,7 +182,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 #pragma unroll
         for (int i = 0; i < (TILE_N + 63) / 64; i++) {
           const uint32_t buffer = staging + i % buffers * buffer_bytes;
-          if constexpr (E == Epilogue::residual) residual.ask_bias(outputs.bias, n0, arguments.N, i + 1);
+          if constexpr (E == Epilogue::residual) residual.load_bias(outputs.bias, n0, arguments.N, i + 1);
           if (lane == 0) wait_stores_read<buffers - 1>();
           __syncwarp();
 #pragma unroll
@@ -208,11 +208,11 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         }
       }
     }
-    // Shared memory has to last until it is read.
+    // Shared memory must stay allocated until the stores have read it.
     if (E != Epilogue::gradient && lane == 0) wait_stores_read<0>();
   }
   __syncwarp();
-  // No block may leave while the other still sends to it or arrives at its barriers.
+  // No block may exit while the other still sends to it or arrives at its barriers.
   cluster_sync();
 }
 
@@ -224,8 +224,8 @@ ProductArguments launch_plain(const CudaContext &context, const Product &product
                                                       outputs, out, nullptr, split);
 }
 
-// In tiles of the width that takes less time: rounds of tiles on the clusters that run at a time, each as long as its
-// columns and 16 for what a step costs besides.
+// Chooses the tile width that takes less time: rounds of tiles on the clusters that run at a time; the time of a round
+// is proportional to its columns plus 16, which stands for the other costs of a step.
 template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
 void launch_plain_of_any_width(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
                                const bf16 *out) {

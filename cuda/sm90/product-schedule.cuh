@@ -9,13 +9,13 @@ namespace sm90 {
 constexpr int tile_m = 128;  // of a block; a cluster has two of them
 constexpr int step_k = 64;
 
-// How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run concurrently
-// should be at the same k, so that they find each other's operands in L2.
+// How tiles and steps of k are assigned to clusters. All clusters should be busy to the end, and those that run
+// concurrently should be at the same k, so that they find each other's operands in L2.
 //
-// Each cluster first computes `rounds` tiles unsplit: over all of k. The remaining tiles are fewer than twice the clusters; their
-// k is split into parts that are summed separately. For every tile, `wide` parts of `wide_steps` steps each get a cluster of
-// their own; the remaining clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile after tile. With one part
-// (narrow is 1) these tiles are unsplit too.
+// Each cluster first computes `rounds` tiles unsplit: over all of k. The remaining tiles are fewer than twice the
+// clusters; their k is split into parts that are summed separately. For every tile, `wide` parts of `wide_steps` steps
+// each get a cluster of their own; the remaining clusters take the rest of k, in `narrow` parts of `narrow_steps`, tile
+// after tile. With one part (narrow is 1) these tiles are unsplit too.
 struct Split {
   int rounds, wide, wide_steps, narrow, narrow_steps;
   __host__ __device__ int parts() const { return wide + narrow; }

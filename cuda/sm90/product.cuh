@@ -1,22 +1,22 @@
-// What the product kernels share: operands in shared memory, the ring that brings them, the order of work.
+// The product kernels' ring of operands in shared memory, and their launch; product-schedule.cuh has the order of work.
 //
-// Products of bf16 on Hopper's tensor cores, sums in fp32: TMA brings tiles, wgmma multiplies them from shared memory.
+// Products of bf16 on Hopper's tensor cores, sums in fp32: TMA loads tiles, wgmma multiplies them from shared memory.
 //
-// One block of three warpgroups runs on each SM for the whole product (persistent) and takes tile after tile. The first
-// warpgroup's first warp is the producer: it fills a ring of stages, each holding 64 k's of both operands, as far ahead
-// as there are stages. The other two multiply: each has 64 of the tile's 128 rows, and all of its columns, in
-// registers.
+// One block of three warpgroups runs on each SM for the entire product (persistent) and computes tile after tile. The
+// first warpgroup's first warp is the producer: it fills a ring of stages, each with 64 k's of both operands, as far
+// ahead as there are stages. The other two warpgroups multiply: each has 64 of the tile's 128 rows, and all of its
+// columns, in registers.
 //
-// Two blocks on neighbouring SMs are a cluster: tiles one below the other, whose b is the same. Each loads half of it
-// and sends it to both, so that an SM takes 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
+// Two blocks on adjacent SMs are a cluster: their tiles are one below the other and have the same b. Each block loads
+// half of b and multicasts it to both, so that an SM loads 32 KB instead of 48 KB from L2 for a step of 1024 cycles.
 //
-// Operands lie in shared memory as they lie in memory; K-major or MN-major is a matter of the descriptor, and nothing
-// is ever transposed. Lines and columns beyond the matrix come as zeros and are not stored (TMA sees to both).
+// Shared memory keeps the layout of global memory; the descriptor says whether an operand is K-major or MN-major, and
+// nothing is transposed. TMA loads zeros for lines and columns past the matrix, and does not store them.
 //
-// Two kernels finish tiles in different ways:
-//   product-plain.cuh        tiles of 256 or 208 columns, finished when they are multiplied: long k, light epilogues,
-//                            weight gradients
-//   product-interleaved.cuh  tiles of 192 columns, finished while the next is multiplied: short k or heavy epilogues
+// Two kernels differ in when they finish a tile, that is apply its epilogue and store it:
+//   product-plain.cuh        after the tile is multiplied; 256 or 208 columns; for long k, light epilogues and weight
+//                            gradients
+//   product-interleaved.cuh  while the next tile is multiplied; 192 columns; for short k or heavy epilogues
 #pragma once
 
 #include "hopper.cuh"
@@ -28,33 +28,33 @@ namespace sm90 {
 
 constexpr int product_threads = 384;
 
-// What comes or goes by TMA. Where a tile's columns are not a multiple of 64 the last ones have maps of their own, so
-// that nothing of the next tile is loaded or stored.
+// The tensors that TMA loads and stores. Where the columns of a tile are not a multiple of 64, the last ones have maps
+// of their own, so that no part of the next tile is loaded or stored.
 struct ProductMaps {
   CUtensorMap a, b, b_tail, out, out_tail, other;
 };
 
-// What does not.
+// The tensors that ordinary loads and stores access.
 struct ProductOutputs {
   const bf16 *bias = nullptr;        // [N] or NULL
-  void *gradient = nullptr;          // gradient: [M,N], what whole tiles go to
+  void *gradient = nullptr;          // gradient: [M,N], the result of unsplit tiles
   bool is_bf16 = false;              // gradient: its type, else fp32
-  bool accumulate = false;           // gradient: of whole tiles
-  float *parts = nullptr;            // gradient: [parts, tiles in parts, 256, 256]
+  bool accumulate = false;           // gradient: for unsplit tiles
+  float *parts = nullptr;            // gradient: [parts, split tiles, 256, 256]
   float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: sums of a over k
   const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]
   const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
-  const int32_t *targets = nullptr;  // exponentials: [M], the column that is left out of each row
-  int columns = 0;                   // exponentials: those from here on are padding
+  const int32_t *targets = nullptr;  // exponentials: [M], the column of each row that becomes 0
+  int columns = 0;                   // exponentials: columns from this one on are padding
   float *row_sums = nullptr;         // exponentials: [tiles_n,M]
-  bool stores = true;                // exponentials: whether they are wanted, or their sums alone
+  bool stores = true;                // exponentials: whether they are stored, or only their sums
 };
 
-// Staging for results: each consumer warp has buffers of 16 rows x 64 columns.
+// The staging of results: each consumer warp has buffers of 16 rows x 64 columns.
 constexpr int buffer_bytes = 16 * 128;
 
-// Where a lane's four 8 x 8 matrices of a buffer are, from column 8 j on: two below each other, then the next 8
-// columns.
+// The address of a lane's row of four 8 x 8 matrices in a buffer, from column 8 j on: two matrices one below the other,
+// then those of the next 8 columns.
 __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
   const int row = threadIdx.x % 16, chunk = j + threadIdx.x % 32 / 16;
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
@@ -66,14 +66,14 @@ struct ProductRing {
   static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
   static constexpr int stage_bytes = a_bytes + b_lines * 128;
   static constexpr int loaded_bytes = a_bytes + TILE_N * step_k * 2;
-  // Barriers, and the space to begin on 1024 bytes.
+  // For barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
   static_assert(stages >= 4, "too few stages");
   static constexpr int shared_bytes = stages * stage_bytes + STAGING_BYTES + other_bytes;
 
-  uint32_t ring, staging, full, empty, barriers;  // barriers: of the kernel's own
-  uint32_t empty_there;                           // `empty` of the block that this lane tells, 0 or 1
+  uint32_t ring, staging, full, empty, barriers;  // barriers: for the kernel's own use
+  uint32_t empty_there;                           // `empty` of the block that this lane arrives at, 0 or 1
   uint32_t rank;
   int cluster;
 
@@ -88,19 +88,19 @@ struct ProductRing {
     empty_there = address_at(empty, threadIdx.x % 2);
   }
 
-  // By one thread, before the cluster meets.
+  // Called by one thread, before the cluster synchronises.
   __device__ void init() const {
     for (int i = 0; i < stages; i++) {
       barrier_init(full + i * 8, 1);
-      // All consumer warps of both blocks, because b goes to both.
+      // All consumer warps of both blocks arrive, because b goes to both.
       barrier_init(empty + i * 8, 16);
     }
   }
 
-  // Of this block's tile.
+  // The first row of this block's tile.
   __device__ int first_row(const Unit &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
 
-  // The producer, by one thread.
+  // The producer; called by one thread.
   __device__ void produce(const ProductArguments &arguments, const ProductMaps &maps) const {
     Unit unit;
     RingPosition<stages> at;
@@ -118,7 +118,7 @@ struct ProductRing {
 #pragma unroll
           for (int i = 0; i < tile_m / 64; i++) load_box(a + i * (step_k * 128), maps.a, m0 + i * 64, k, barrier);
         }
-        // This block's half of b: half the lines.
+        // This block's half of b is half of its lines.
         if constexpr (B_K_MAJOR) {
           constexpr int half = TILE_N / 2;
           load_box_to_both(b + rank * (half * 128), maps.b, k, n0 + static_cast<int>(rank) * half, barrier);
@@ -135,9 +135,10 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: result (=|+=) its products, left under way. What went before it has ended, and its stage
-  // is released: EAGER before this step's products are issued, which frees the stage sooner, else after, which leaves
-  // the tensor cores no gap. With SUMS also sums (=|+=) a times ones, which are in shared memory.
+  // A step of consumer 0 or 1: issues result (=|+=) its products, waits until the previous step's products are
+  // complete, and releases their stage. EAGER waits before it issues, which frees the stage sooner; otherwise it waits
+  // afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a times ones, which are in shared
+  // memory.
   template <bool EAGER = false, bool SUMS = false>
   __device__ __forceinline__ void multiply(float (&result)[TILE_N / 2], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
@@ -169,17 +170,17 @@ struct ProductRing {
     at.advance();
   }
 
-  // The stage may be filled again, as far as this warp is concerned; nothing before the first.
+  // This warp no longer reads the stage, so it may be filled again. The first step has no previous stage.
   static constexpr uint32_t no_stage = ~0u;
   __device__ __forceinline__ void release(uint32_t stage) const {
     if (stage != no_stage && threadIdx.x % 32 < 2) barrier_arrive_there(empty_there + stage * 8);
   }
 };
 
-// Clusters of a kernel that run at a time.
+// The number of clusters of a kernel that run at a time.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
-  // Scratch is asked for while another context's device may be the thread's.
+  // Scratch sizes may be queried while another context's device is the thread's current one.
   cudaSetDevice(context.device);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   cudaLaunchConfig_t config{};
@@ -196,7 +197,7 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   return clusters;
 }
 
-// Launches a product kernel. out and other: tensors [M,N] of bf16 that go by TMA, or NULL.
+// Launches a product kernel. out and other are tensors [M,N] of bf16 that TMA accesses, or NULL.
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Kernel>
 ProductArguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
                                 const ProductOutputs &outputs, const bf16 *out, const bf16 *other, const Split &split) {
@@ -222,7 +223,7 @@ ProductArguments launch_product(const CudaContext &context, Kernel kernel, int s
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
     maps.out_tail = result_map(out, tail);
   }
-  // A single part may be longer than k: zeros.
+  // An unsplit tile may have more steps than k: TMA loads zeros for the rest.
   const int needed = unsplit(product).narrow_steps;
   const int steps = split.parts() == 1 && split.narrow_steps > needed ? split.narrow_steps : needed;
   const bool streams = static_cast<int64_t>(product.M) * product.N * static_cast<int64_t>(sizeof(bf16)) > (64ll << 20);

@@ -1,5 +1,5 @@
-// The matrix product of a warpgroup on sm_90a: operands in shared memory, sums in registers. What brings operands there
-// is in hopper.cuh, with the layout of a tile.
+// The matrix product of a warpgroup on sm_90a: operands in shared memory, sums in registers. hopper.cuh has the layout
+// of a tile, and the copies that load operands.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace gpt2 {
 namespace sm90 {
 
-// Where an operand lies in shared memory, for wgmma. The address, in units of 16 bytes, is the low word of the
-// descriptor, so that stages and steps of k are added to it.
+// The descriptor of an operand in shared memory. Its low word has the address in units of 16 bytes, so that the offsets
+// of stages and steps of k are added to it.
 struct Operand {
   uint32_t low;
   uint32_t high;  // a constant: the compiler keeps no register for it
@@ -17,9 +17,10 @@ struct Operand {
   __device__ __forceinline__ operator uint64_t() const { return static_cast<uint64_t>(high) << 32 | low; }
 };
 
-// K-major: lines are m or n, 64 k's each. 16 k's further is 32 bytes.
+// K-major: lines are m or n, 64 k's each. The next 16 k's are 32 bytes further.
 __device__ __forceinline__ Operand k_major(uint32_t shared) { return {(shared & 0x3ffff) >> 4, 1u << 30 | 1024 >> 4}; }
-// MN-major: lines are k, 64 m's or n's each; the next 64 of them begin after LINES lines. 16 k's further is 2048 bytes.
+// MN-major: lines are k, 64 m's or n's each; the next 64 begin after LINES lines. The next 16 k's are 2048 bytes
+// further.
 template <int LINES>
 __device__ __forceinline__ Operand mn_major(uint32_t shared) {
   return {(shared & 0x3ffff) >> 4 | static_cast<uint32_t>(LINES * 128 >> 4) << 16, 1u << 30 | 1024 >> 4};
@@ -31,7 +32,7 @@ template <int PENDING>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Keeps the compiler from moving accesses to accumulators over this point.
+// Keeps the compiler from moving accesses to accumulators across this point.
 template <int COUNT>
 __device__ __forceinline__ void hold(float (&d)[COUNT]) {
 #pragma unroll
@@ -40,7 +41,7 @@ __device__ __forceinline__ void hold(float (&d)[COUNT]) {
 
 // d (=|+=) a * b for a warpgroup: a [64,16], b [N,16], bf16 in, sums in fp32; d is kept if `adds`. Of accumulator i,
 // warp w and lane l of the warpgroup hold row 16 w + l / 4 + i / 2 % 2 * 8, column i / 4 * 8 + l % 4 * 2 + i % 2. The
-// instruction names every register, hence the length. Operands are K-major where A_MN and B_MN are 0.
+// instruction names every register, which makes this function long. Operands are K-major where A_MN and B_MN are 0.
 template <int A_MN, int B_MN, int COUNT>
 __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b, bool adds) {
   if constexpr (COUNT == 128) {
@@ -165,7 +166,7 @@ __device__ __forceinline__ void wgmma(float (&d)[COUNT], uint64_t a, uint64_t b,
   }
 }
 
-// The same with a in registers, in the layout of the PTX ISA: as_operand() of accumulators gives it.
+// The same with a in registers, in the layout of the PTX ISA, as as_operand() packs it from accumulators.
 template <int B_MN>
 __device__ __forceinline__ void wgmma(float (&d)[32], const uint32_t (&a)[4], uint64_t b, bool adds) {
   asm volatile(
