@@ -1,4 +1,4 @@
-// Attention: the notation, and where the q, k and v of a head lie.
+// Attention: the notation, and the offsets of the q, k and v of a head.
 //
 // Notation in all files of attention: S = q k^T / sqrt(HS), P = softmax(S), D = row sums of dout * out, dS = P * (dout
 // v^T - D); dq = dS k / sqrt(HS), dk = dS^T q / sqrt(HS), dv = P^T dout (Dao et al. 2022). Backward is two kernels, one

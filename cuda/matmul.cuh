@@ -78,8 +78,8 @@ struct Product {
   int64_t lda, ldb;  // elements from one line of the operand to the next
 };
 
-// Where the index-th tile of a product lies. Tiles go in groups of 8 in m, all of n within a group, so that tiles that
-// are computed concurrently share operands in L2.
+// The position of the index-th tile of a product. Tiles go in groups of 8 in m, all of n within a group, so that tiles
+// that are computed concurrently share operands in L2.
 __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, int &m, int &n) {
   constexpr int group = 8;
   const int in_group = group * tiles_n;

@@ -18,7 +18,7 @@ namespace gpt2 {
 // The type of values that are summed over ranks.
 enum class Number { kFloat32, kBfloat16, kFloat64 };
 
-// values [count] = the sum over ranks, in the order of ranks: the row of each other rank lies at rank * stride bytes
+// values [count] = the sum over ranks, in the order of ranks: the row of each other rank is at rank * stride bytes
 // (sum-of-ranks.cu). Sums are taken in fp32, those of doubles in double.
 void launch_sum_of_ranks(cudaStream_t, void *values, const char *rows, int64_t stride, int64_t count, Number, int rank,
                          int ranks);

@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(product_threads)
   const auto row_of = [&](int i, int turn) { return m0 + warp_m + i * 16 + turn * 2 + lane / 16; };
   const auto at = [&](int i, int turn) { return (split + row_of(i, turn)) * arguments.N + column; };
   const auto exists = [&](int i, int turn) { return row_of(i, turn) < arguments.M && column < arguments.N; };
-  // What the epilogue reads is loaded one group of rows ahead, so that only the first load's latency is exposed.
+  // The epilogue loads its inputs one group of rows ahead, so that only the first load's latency is exposed.
   Extra<E, bf16, O, 4> extra[2][8];
   const auto read_extra = [&](int i) {
 #pragma unroll
