@@ -16,8 +16,8 @@ import {
   presetConfig,
   selectDevice,
 } from '../src/index.ts';
+import { parameterBytes } from '../src/model/arena.ts';
 import { decode } from '../src/model/decode.ts';
-import { parameterBytes } from '../src/model/parameters.ts';
 import {
   attentionCachedForward,
   embeddingAtForward,

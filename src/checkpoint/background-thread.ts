@@ -1,6 +1,7 @@
 // The thread that writes checkpoints: takes requests from background.ts, one at a time, and answers each.
 import { parentPort } from 'node:worker_threads';
-import { arenaLayout, realCount } from '../model/parameters.ts';
+import { arenaLayout } from '../model/arena.ts';
+import { realCount } from '../model/parameters.ts';
 import { bytesOf } from '../native/buffer.ts';
 import { viewMemory } from '../native/koffi.ts';
 import type { WriteRequest } from './background.ts';

@@ -2,10 +2,10 @@
 // page-locked memory behind what was issued before, and the thread writes from there. What a checkpoint is, is write.ts's.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
+import { arenaSizes, type ParameterCopy, parameterBytes } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { gib, hostMemory } from '../model/memory.ts';
 import type { Model } from '../model/model.ts';
-import { arenaSizes, type ParameterCopy, parameterBytes } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type PinnedBuffer } from '../native/buffer.ts';
 import { startThread } from '../native/start-thread.ts';

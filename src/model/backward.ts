@@ -10,9 +10,9 @@ import {
   matmulGeluBackwardInput,
 } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
+import type { ParameterArena } from './arena.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
 import type { Model } from './model.ts';
-import type { ParameterArena } from './parameters.ts';
 
 /**
  * From the head's gradient in `batch.backward.dbranch` (of lnf) to the gradient of every parameter. The head has already

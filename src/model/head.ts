@@ -4,8 +4,8 @@
 import type { Tensor } from '../native/buffer.ts';
 import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
+import type { ParameterArena } from './arena.ts';
 import type { Model } from './model.ts';
-import type { ParameterArena } from './parameters.ts';
 
 interface Chunk {
   readonly first: boolean;

@@ -3,9 +3,9 @@
 import { freemem, totalmem } from 'node:os';
 import type { Device } from '../native/device.ts';
 import { activationBytes } from './activations.ts';
+import { parameterBytes } from './arena.ts';
 import type { ModelConfig } from './config.ts';
 import { modelScratch } from './model.ts';
-import { parameterBytes } from './parameters.ts';
 
 /** What a GPU keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
 const reserve = 384 * 2 ** 20;

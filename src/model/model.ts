@@ -1,5 +1,5 @@
 // A model in a device: its configuration, its weights, and the activations of a batch. Forward and backward are
-// functions over it (forward.ts, backward.ts); what training needs beside it is in src/train.
+// functions over it (forward.ts, backward.ts); what training adds to it is in src/train.
 import type { Device } from '../native/device.ts';
 import {
   attentionScratch,
@@ -9,18 +9,18 @@ import {
   matmulScratch,
 } from '../ops/ops.generated.ts';
 import { type ActivationSizes, Activations, headChunk } from './activations.ts';
+import { everyParameter, ParameterArena, type ParameterCopy } from './arena.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
-import { ParameterArena, type ParameterCopy } from './parameters.ts';
 import { ParameterShards, type Sharing } from './shards.ts';
 
 export interface Model {
   readonly device: Device;
   readonly config: ModelConfig;
-  /** What forward and backward read, in the device's element type. */
+  /** Read by forward and backward, in the device's element type. */
   readonly weights: ParameterArena;
   /** fp32; the same memory as `weights` unless the device computes in bf16. */
   readonly masters: ParameterCopy;
-  /** How ranks divide what the optimizer keeps; undefined: each keeps all of it. */
+  /** How ranks divide optimizer state and master weights; undefined: each holds all of them. */
   readonly sharing: Sharing | undefined;
   readonly activations: Activations;
 }
@@ -35,18 +35,24 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
   return { device, config, weights, masters, sharing, activations };
 }
 
-/** Memory for a copy of all parameters in fp32, of which ranks that share have their parts only. */
-export const fp32Copy = (device: Device, config: ModelConfig, name: string, sharing?: Sharing): ParameterCopy =>
+/** Allocates an fp32 copy of the selected parameters; with `sharing`, this rank's parts of it. */
+export const fp32Copy = (
+  device: Device,
+  config: ModelConfig,
+  name: string,
+  sharing?: Sharing,
+  selected = everyParameter,
+): ParameterCopy =>
   sharing
-    ? new ParameterShards(device, config, name, sharing)
-    : new ParameterArena(device, config, name, 'fp32', 'fp32');
+    ? new ParameterShards(device, config, name, sharing, selected)
+    : new ParameterArena(device, config, name, 'fp32', 'fp32', 1, selected);
 
-/** Bytes of workspace that the ops of forward and backward need: the largest of any. */
+/** Bytes of workspace that forward and backward need: those of their most demanding op. */
 export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);
-  // The last chunk may be smaller, and need more: k is cut into other parts.
+  // The last chunk may be smaller and still need more: k is cut into other parts.
   const chunk = Math.min(headChunk(device), N);
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(

@@ -7,8 +7,8 @@
 // beyond what two runs differ by (benchmarks/h200-ranks.md): our matmuls deal their tiles to all SMs when they begin, so that
 // one whose SMs NCCL holds for a moment ends that much later, and the rank that is ahead waits at every bucket, not once.
 import type { Moments } from '../checkpoint/write.ts';
+import { layersInBucket, type ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
-import { layersInBucket, type ParameterArena } from '../model/parameters.ts';
 import type { Sharing } from '../model/shards.ts';
 import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
@@ -72,9 +72,9 @@ export class Exchange {
   /** What this rank updates of a bucket. */
   ownPart(sharing: Sharing, index: number, { m, v }: Moments): UpdatePart {
     const { weights, masters } = this.#model;
-    const { count, inWhole, inParts } = sharing.partOf(sharing.layout.buckets[index]!);
+    const { count, inArena, inParts } = sharing.partOf(sharing.layout.buckets[index]!);
     const own = (parts: Tensor) => parts.view([count], inParts);
-    const weight = weights.matrices.view([count], inWhole);
+    const weight = weights.matrices.view([count], inArena);
     return {
       weight,
       master: masters === weights ? weight : own(masters.matrices),

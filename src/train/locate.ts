@@ -1,8 +1,9 @@
 // Where a non-finite number first appears: a step's micro-batches are computed once more, op by op, and what each op wrote
 // is looked through as soon as it was written. For runs that have stopped: it reads everything back to the host.
 import type { Batch } from '../batches/loader.ts';
+import type { ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
-import { type ParameterArena, parameterTable } from '../model/parameters.ts';
+import { parameterTable } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { isWritten, type OpContract } from '../ops/contract.ts';
 import { contracts } from '../ops/ops.generated.ts';

@@ -2,11 +2,11 @@
 // that --batch auto picks, and for a batch that does not fit what would.
 import { Gpt2Error } from '../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
+import { arenaSizes, parameterBytes } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
 import { gib, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import { modelScratch } from '../model/model.ts';
-import { arenaSizes, parameterBytes } from '../model/parameters.ts';
 import { gatheringBytes } from '../model/shards.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { bytesOf } from '../native/buffer.ts';

@@ -5,11 +5,11 @@
 import { checkBatch, writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
 import { ShapeError, UsageError } from '../errors.ts';
+import { ParameterArena, type ParameterCopy } from '../model/arena.ts';
 import { backward } from '../model/backward.ts';
 import { forward } from '../model/forward.ts';
 import { headForwardBackward } from '../model/head.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
-import { ParameterArena, type ParameterCopy } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';

@@ -1,8 +1,9 @@
 // What a step changes: AdamW over all parameters. Of ranks each updates its part of every bucket, in the order in which a
 // forward pass reads them: a bucket's weights return from the others while the buckets behind it are updated and the next
 // forward pass begins.
+
+import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
-import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/parameters.ts';
 import type { Sharing } from '../model/shards.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';

@@ -1,11 +1,12 @@
 // The whole model against PyTorch: every activation, every named gradient, ten updates; thread counts; head chunks.
 import { describe, expect, it } from 'vitest';
+import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForward, headForwardBackward } from '../../src/model/head.ts';
 import { createModel } from '../../src/model/model.ts';
-import { ParameterArena, parameterCount, parameterTable } from '../../src/model/parameters.ts';
+import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
 import { Trainer } from '../../src/train/trainer.ts';

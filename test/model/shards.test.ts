@@ -2,8 +2,9 @@
 // it together again is shown by their runs (test/end-to-end/ranks.test.ts).
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { arenaLayout, bucketOf, layersInBucket } from '../../src/model/arena.ts';
 import { presetConfig } from '../../src/model/config.ts';
-import { arenaLayout, bucketOf, layersInBucket, parameterTable } from '../../src/model/parameters.ts';
+import { parameterTable } from '../../src/model/parameters.ts';
 
 it('cuts any model for any number of ranks', () => {
   const sizes = fc.record({

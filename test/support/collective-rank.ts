@@ -3,8 +3,8 @@
 import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import type { CheckpointHead } from '../../src/checkpoint/write.ts';
+import type { ParameterCopy } from '../../src/model/arena.ts';
 import { createModel, fp32Copy } from '../../src/model/model.ts';
-import type { ParameterCopy } from '../../src/model/parameters.ts';
 import { Sharing } from '../../src/model/shards.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';

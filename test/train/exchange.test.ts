@@ -1,8 +1,8 @@
 // In what order a step of several ranks issues its collectives. One process, a CPU device, and a communicator with nobody at its
 // other end: what would go to it is written down instead.
 import { describe, expect, it, vi } from 'vitest';
+import { arenaLayout, layersInBucket } from '../../src/model/arena.ts';
 import { createModel } from '../../src/model/model.ts';
-import { arenaLayout, layersInBucket } from '../../src/model/parameters.ts';
 import { Sharing } from '../../src/model/shards.ts';
 import type { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
