@@ -9,6 +9,7 @@ namespace gpt2 {
 namespace {
 
 struct Scalars {
+  int first;  // index of 1 - beta1^t in the step block; 1 - beta2^t follows it
   float beta1, beta2, eps, weight_decay;
 };
 
@@ -41,8 +42,8 @@ __global__ void __launch_bounds__(256) adamw_kernel(W *weight, float *master, fl
                                                     const float *step, int64_t count, Scalars scalars) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = step[GPT2_STEP_LEARNING_RATE];
-  const float correction1 = 1.0f / step[GPT2_STEP_BETA1_CORRECTION];
-  const float correction2 = 1.0f / step[GPT2_STEP_BETA2_CORRECTION];
+  const float correction1 = 1.0f / step[scalars.first];
+  const float correction2 = 1.0f / step[scalars.first + 1];
   const float clip = step[GPT2_STEP_CLIP];
   const int64_t at = (static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x) * 4;
   if (at + 4 <= count) {
@@ -70,8 +71,8 @@ unsigned blocks_for(int64_t count) { return static_cast<unsigned>(ceil_divide(co
 }  // namespace
 
 int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-               const float *step, int64_t count, int gradient_dtype, float beta1, float beta2, float eps,
-               float weight_decay) {
+               const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2,
+               float eps, float weight_decay) {
   CudaContext &own = cuda(context);
   const bool is_bf16 = own.dtype == GPT2_BF16;
   Check check(&context, "gpt2_adamw");
@@ -79,7 +80,7 @@ int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, flo
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
   if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
   if (check.failed()) return check.status();
-  const Scalars scalars{beta1, beta2, eps, weight_decay};
+  const Scalars scalars{first_scalar, beta1, beta2, eps, weight_decay};
   const unsigned blocks = blocks_for(count);
   if (!is_bf16) {
     adamw_kernel<<<blocks, 256, 0, own.stream>>>(master, master, m, v, static_cast<const float *>(gradient), step,

@@ -31,7 +31,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 11
+#define GPT2_ABI_VERSION 12
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -56,16 +56,15 @@ enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
  * be replayed. The host writes the first group before a step and reads the second after it. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
-  GPT2_STEP_BETA1_CORRECTION = 1, /* 1 - beta1^t with t = step + 1 */
-  GPT2_STEP_BETA2_CORRECTION = 2, /* 1 - beta2^t */
-  GPT2_STEP_LOSS_LIMIT = 3,       /* finite; a loss over it, or that is no number, changes no weight */
-  GPT2_STEP_NORM_LIMIT = 4,       /* the same of the norm */
-  GPT2_STEP_AFTER_UPDATE = 5,     /* not 0: nor does a step that follows one without an update */
-  GPT2_STEP_STOP = 15,            /* not 0: this rank was asked to stop; after the step, how many were */
-  GPT2_STEP_LOSS = 16,            /* mean loss over the micro-batches */
-  GPT2_STEP_NORM = 17,            /* gradient norm before clipping */
-  GPT2_STEP_CLIP = 18,            /* what the gradients are multiplied by */
-  GPT2_STEP_UPDATED = 19,         /* 1 if adamw updates in this step, 0 if it leaves everything as it is */
+  GPT2_STEP_LOSS_LIMIT = 1,   /* finite; a loss over it, or that is no number, changes no weight */
+  GPT2_STEP_NORM_LIMIT = 2,   /* the same of the norm */
+  GPT2_STEP_AFTER_UPDATE = 3, /* not 0: nor does a step that follows one without an update */
+  GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' own values of the step (src/optimizer) */
+  GPT2_STEP_STOP = 15,        /* not 0: this rank was asked to stop; after the step, how many were */
+  GPT2_STEP_LOSS = 16,        /* mean loss over the micro-batches */
+  GPT2_STEP_NORM = 17,        /* gradient norm before clipping */
+  GPT2_STEP_CLIP = 18,        /* what the gradients are multiplied by */
+  GPT2_STEP_UPDATED = 19,     /* 1 if optimizers update in this step, 0 if they leave everything as it is */
   GPT2_STEP_SIZE = 64
 };
 
@@ -410,13 +409,15 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 /* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
 
 /* Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
- * master. lr and corrections come from the step block. In fp32 and tf32 weight and master are the same memory.
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
+ * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
+ * weight and master are the same memory.
  *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
- *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE] */
+ *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
+ *   first_scalar + 2 <= GPT2_STEP_STOP */
 GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
-                        const float *step, int64_t count, int32_t gradient_dtype, float beta1, float beta2, float eps,
-                        float weight_decay);
+                        const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float beta1,
+                        float beta2, float eps, float weight_decay);
 
 /* ---------------------------------------------------------------- generation: text that grows token by token
  *

@@ -42,7 +42,7 @@ struct OpKernels {
   void (*global_norm)(Task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
       int64_t vector_count, float max_norm);
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
-      int64_t count, float beta1, float beta2, float eps, float weight_decay);
+      int64_t count, int first_scalar, float beta1, float beta2, float eps, float weight_decay);
   void (*embedding_at_forward)(Task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
       const float *wpe, int B, int T, int S, int C, int V);
   void (*layernorm_matmul_forward)(Task, float *out, const float *in, const float *norm_weight, const float *norm_bias,

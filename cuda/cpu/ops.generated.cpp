@@ -147,12 +147,13 @@ int global_norm(gpt2_context &context, float *step, const void *matrices, const 
 }
 
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-    const float *step, int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay) {
+    const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2, float eps,
+    float weight_decay) {
   Check check(&context, "gpt2_adamw");
   if (check.that(gradient_dtype == GPT2_FP32, "gradient_dtype fp32 (0), got " +
   std::to_string(gradient_dtype)).failed()) return check.status();
-  kernels_of(context).adamw(task_of(context), floats(weight), master, m, v, floats(gradient), step, count, beta1, beta2,
-  eps, weight_decay);
+  kernels_of(context).adamw(task_of(context), floats(weight), master, m, v, floats(gradient), step, count, first_scalar,
+  beta1, beta2, eps, weight_decay);
   return GPT2_OK;
 }
 

@@ -213,17 +213,20 @@ int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, c
 }
 
 int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
-    const float *step, int64_t count, int32_t gradient_dtype, float beta1, float beta2, float eps, float weight_decay) {
+    const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float beta1, float beta2, float eps,
+    float weight_decay) {
   Check check(context, __func__);
-  check.sizes({{"count", count}})
+  check.sizes({{"count", count}, {"first_scalar", first_scalar}})
       .tensors({{"weight", weight}, {"master", master}, {"m", m}, {"v", v}, {"gradient", gradient}, {"step", step}});
   if (!check.failed()) {
-    check.that(gradient_dtype == GPT2_FP32 || gradient_dtype == GPT2_BF16, "gradient_dtype fp32 or bf16, got " +
-        std::to_string(gradient_dtype));
+    check.that(first_scalar >= 4, "first_scalar >= 4, got first_scalar = " + std::to_string(first_scalar))
+        .that(first_scalar + 2 <= 15, "first_scalar + 2 <= 15, got first_scalar = " + std::to_string(first_scalar))
+        .that(gradient_dtype == GPT2_FP32 || gradient_dtype == GPT2_BF16, "gradient_dtype fp32 or bf16, got " +
+            std::to_string(gradient_dtype));
   }
   if (check.failed()) return check.status();
-  return ops::adamw(*context, weight, master, m, v, gradient, step, count, gradient_dtype, beta1, beta2, eps,
-      weight_decay);
+  return ops::adamw(*context, weight, master, m, v, gradient, step, count, gradient_dtype, first_scalar, beta1, beta2,
+      eps, weight_decay);
 }
 
 int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,

@@ -41,7 +41,8 @@ int loss_sum(gpt2_context &context, float *step, const float *losses, int N, flo
 int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
     int64_t vector_count, float max_norm);
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-    const float *step, int64_t count, int gradient_dtype, float beta1, float beta2, float eps, float weight_decay);
+    const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2, float eps,
+    float weight_decay);
 int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
     const void *wte, const void *wpe, int B, int T, int S, int C, int V);
 int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,

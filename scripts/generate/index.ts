@@ -17,7 +17,7 @@ export function generate(source: string): Record<string, string> {
   const functions = parseFunctions(source);
   const enums = parseEnums(source);
   const constants = new Map([...enums.values()].flatMap((members) => [...members]));
-  const all = parseOps(functions, new Set(constants.keys()));
+  const all = parseOps(functions, constants);
   const scratches = functions.filter(({ isInOps, symbol }) => isInOps && symbol.endsWith('_scratch'));
   return {
     'src/native/bindings.generated.ts': bindings(source, functions, enums),

@@ -64,10 +64,10 @@ function split(text: string, separator: string): string[] {
 
 /**
  * The ops of the header, in its order. Scratch functions are not among them.
- * @param constants enum members that may stand as dimensions
+ * @param constants enum members, for dimensions and relations
  * @throws Error naming the function and the line that does not parse or does not fit the function's parameters
  */
-export function parseOps(functions: readonly NativeFunction[], constants: ReadonlySet<string>): Op[] {
+export function parseOps(functions: readonly NativeFunction[], constants: ReadonlyMap<string, number>): Op[] {
   const symbols = new Map(functions.map((declaration) => [declaration.symbol, declaration]));
   return functions
     .filter(({ isInOps, symbol }) => isInOps && !symbol.endsWith('_scratch'))
@@ -77,7 +77,7 @@ export function parseOps(functions: readonly NativeFunction[], constants: Readon
 function parseOp(
   declaration: NativeFunction,
   symbols: ReadonlyMap<string, NativeFunction>,
-  constants: ReadonlySet<string>,
+  constants: ReadonlyMap<string, number>,
 ): Op {
   const { symbol, parameters } = declaration;
   const refuse = (problem: string): never => {
@@ -106,8 +106,9 @@ function parseOp(
     const scratch = /^workspace (\w+)\((.*)\)$/.exec(clause);
     if (!scratch) {
       if (!relationTokens.test(clause)) refuse(`cannot read "${clause}"`);
-      for (const name of namesIn(clause)) known(name, clause);
-      relations.push(clause);
+      const relation = clause.replace(/[A-Za-z_]\w*/g, (name) => String(constants.get(name) ?? name));
+      for (const name of namesIn(relation)) known(name, clause);
+      relations.push(relation);
       continue;
     }
     const args = split(scratch[2]!, ',');

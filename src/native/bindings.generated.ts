@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 11;
+export const abiVersion = 12;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -28,11 +28,10 @@ export const GPT2_DTYPE = {
 
 export const GPT2_STEP = {
   GPT2_STEP_LEARNING_RATE: 0,
-  GPT2_STEP_BETA1_CORRECTION: 1,
-  GPT2_STEP_BETA2_CORRECTION: 2,
-  GPT2_STEP_LOSS_LIMIT: 3,
-  GPT2_STEP_NORM_LIMIT: 4,
-  GPT2_STEP_AFTER_UPDATE: 5,
+  GPT2_STEP_LOSS_LIMIT: 1,
+  GPT2_STEP_NORM_LIMIT: 2,
+  GPT2_STEP_AFTER_UPDATE: 3,
+  GPT2_STEP_SCALARS: 4,
   GPT2_STEP_STOP: 15,
   GPT2_STEP_LOSS: 16,
   GPT2_STEP_NORM: 17,
@@ -330,12 +329,14 @@ export interface Bindings {
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
-   * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
-   * master. lr and corrections come from the step block. In fp32 and tf32 weight and master are the same memory.
+   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
+   * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
+   * weight and master are the same memory.
    *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
-   *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]
+   *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
+   *   first_scalar + 2 <= GPT2_STEP_STOP
    */
-  adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
+  adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
    * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
    *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
@@ -473,7 +474,7 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
-  adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'beta1', 'beta2', 'eps', 'weightDecay'] },
+  adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
   layernormMatmulForward: { symbol: 'gpt2_layernorm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
   layernormMatmulGeluForward: { symbol: 'gpt2_layernorm_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },

@@ -9,15 +9,14 @@ const scalars = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
 export const adamwCases = [
   casesOf(contracts.adamw, {
     sizes: [
-      { count: 100_003, ...scalars },
-      { count: 1, ...scalars },
+      { count: 100_003, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars },
+      { count: 1, firstScalar: GPT2_STEP.GPT2_STEP_STOP - 2, ...scalars },
     ],
     scale: { m: 0.1, v: 0.1 },
-    inputs({ v }) {
+    inputs({ v }, { firstScalar }) {
       const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
       step[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-      step[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = beta1Correction;
-      step[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = beta2Correction;
+      step.set([beta1Correction, beta2Correction], firstScalar);
       step[GPT2_STEP.GPT2_STEP_CLIP] = clip;
       step[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
       return { step, v: Float32Array.from(v, Math.abs) };

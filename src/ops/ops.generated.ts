@@ -300,10 +300,10 @@ export const contracts = {
       gradient: { access: 'read', type: 'gradientDtype', shape: ['count'] },
       step: { access: 'read', type: 'fp32', shape: ['64'] },
     },
-    sizes: ['count'],
+    sizes: ['count', 'firstScalar'],
     scalars: ['beta1', 'beta2', 'eps', 'weightDecay'],
     flags: [],
-    relations: [],
+    relations: [{ text: 'firstScalar >= 4', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar >= 4 }, { text: 'firstScalar + 2 <= 15', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar + 2 <= 15 }],
   },
   embeddingAtForward: {
     name: 'embeddingAtForward',
@@ -610,12 +610,14 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
 
 /**
  * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / BETA1_CORRECTION / (sqrt(v / BETA2_CORRECTION) + eps) + weight_decay * master); weight = rounded
- * master. lr and corrections come from the step block. In fp32 and tf32 weight and master are the same memory.
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
+ * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
+ * weight and master are the same memory.
  *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
- *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]
+ *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
+ *   first_scalar + 2 <= GPT2_STEP_STOP
  */
-export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
+export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; firstScalar: number; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
   issue(device, contracts.adamw, args);
 }
 

@@ -1,4 +1,4 @@
-// Page-locked memory through which a step passes values and tokens to the device, and gets results back. A trainer has two
+// Page-locked memory through which a step passes values and tokens to the device, and receives results. A trainer has two
 // slots, so that it can issue a step while the one before runs on the device.
 import type { Batch } from '../batches/loader.ts';
 import type { ActivationSet } from '../model/activations.ts';
@@ -6,11 +6,11 @@ import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import type { PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 
-/** The values that a step is given before it begins. */
+/** Values that the host writes into the step block. */
 export interface StepValues {
   readonly learningRate: number;
-  /** 1 - beta^t of both moments. */
-  readonly corrections: { readonly first: number; readonly second: number };
+  /** The optimizers' own, from GPT2_STEP_SCALARS on. */
+  readonly scalars: readonly number[];
   /** As UpdateLimits. */
   readonly loss: number;
   readonly norm: number;
@@ -48,25 +48,24 @@ export class Slot {
   }
 
   /** Stores the step's values for `hand` to copy. */
-  fill({ learningRate, corrections: { first, second }, loss, norm, afterUpdate, stops }: StepValues): void {
+  fill({ learningRate, scalars, loss, norm, afterUpdate, stops }: StepValues): void {
     const values = new Float32Array(this.#pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
     values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
-    values[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = first;
-    values[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = second;
     values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
     values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
     values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
+    values.set(scalars, GPT2_STEP.GPT2_STEP_SCALARS);
     values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
   }
 
-  /** Copies the values `from` to `to` into the step block, after all work issued before. */
+  /** Copies the values `from` to `to` into the step block, after all work issued so far. */
   hand(block: Tensor, from: number, to: number): void {
     const [start, end] = [from * 4, (to + 1) * 4];
     const destination = block.pointer + BigInt(start);
     this.#device.call('copyToDeviceAsync', { destination, pinned: this.#pinned.at(start), bytes: end - start });
   }
 
-  /** Copies the step's `micro`-th batch to the device, after all work issued before. */
+  /** Copies the step's `micro`-th batch to the device, after all work issued so far. */
   copy(batch: Batch, { model }: ActivationSet, micro: number): void {
     this.#copyTokens(batch.inputs, model.tokens, 2 * micro);
     this.#copyTokens(batch.targets, model.targets, 2 * micro + 1);
@@ -82,7 +81,7 @@ export class Slot {
     });
   }
 
-  /** Issues the copy of the step block's results to the host. The returned function gives them, each time it is called. */
+  /** Issues the copy of the step block's results to the host. The returned function waits for them and gives them. */
   take(block: Tensor): () => Promise<StepResult> {
     const device = this.#device;
     const first = GPT2_STEP.GPT2_STEP_STOP;

@@ -213,7 +213,7 @@ export class Trainer {
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
     stops = false,
   ): Promise<BegunStep> {
-    const values = { learningRate, corrections: corrections(index), loss, norm, afterUpdate, stops };
+    const values = { learningRate, scalars: corrections(index), loss, norm, afterUpdate, stops };
     return this.model.activations.inTurn(() => {
       checkStep(index, learningRate);
       return this.#begin(values, nextBatch);
@@ -241,7 +241,7 @@ export class Trainer {
       if (!device.captures) await device.finished();
     }
     // Behind the micro-batches: until then they are those of the step before, which an update that it left reads.
-    slot.hand(this.#step, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_AFTER_UPDATE);
+    slot.hand(this.#step, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
     this.#endOfStep.run();
     this.#owesUpdate = this.#defersUpdate;
     const finished = slot.take(this.#step);

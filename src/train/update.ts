@@ -5,7 +5,7 @@
 import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import type { Sharing } from '../model/shards.ts';
-import type { Pointer } from '../native/bindings.generated.ts';
+import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Exchange, UpdatePart } from './exchange.ts';
@@ -14,11 +14,8 @@ const beta1 = 0.9;
 const beta2 = 0.95;
 const eps = 1e-8;
 
-/** What the step block says of step `index`, counted from 0: 1 - beta^t with t = index + 1, of both moments. */
-export const corrections = (index: number): { first: number; second: number } => ({
-  first: 1 - beta1 ** (index + 1),
-  second: 1 - beta2 ** (index + 1),
-});
+/** 1 - beta^t of both moments in step `index`, counted from 0, with t = index + 1. */
+export const corrections = (index: number): number[] => [beta1, beta2].map((beta) => 1 - beta ** (index + 1));
 
 export interface UpdateState {
   readonly model: Model;
@@ -92,6 +89,6 @@ export class Update {
 
   #adamw(part: UpdatePart, weightDecay: number): void {
     const { model, step } = this.#state;
-    adamw(model.device, { ...part, step, beta1, beta2, eps, weightDecay });
+    adamw(model.device, { ...part, step, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, beta1, beta2, eps, weightDecay });
   }
 }

@@ -1,11 +1,15 @@
 // AdamW: several updates against PyTorch in double, with clipping, bias correction and decay.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import type { Tensor } from '../../src/native/buffer.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { adamw } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { opCases } from '../support/fixtures.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';
+
+/** The last place in the step block that adamw accepts. */
+const firstScalar = GPT2_STEP.GPT2_STEP_STOP - 2;
 
 interface Scalars {
   beta1: number;
@@ -30,13 +34,12 @@ describeBackends('adamw', (device) => {
     steps.forEach((values, index) => {
       const block = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
       block[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = values.learningRate;
-      block[GPT2_STEP.GPT2_STEP_BETA1_CORRECTION] = values.beta1Correction;
-      block[GPT2_STEP.GPT2_STEP_BETA2_CORRECTION] = values.beta2Correction;
+      block.set([values.beta1Correction, values.beta2Correction], firstScalar);
       block[GPT2_STEP.GPT2_STEP_CLIP] = values.clip;
       block[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
       step.write(block);
       gradient.write(row('gradients', index));
-      adamw(device(), { weight, master: weight, m, v, gradient, step, beta1, beta2, eps, weightDecay });
+      adamw(device(), { weight, master: weight, m, v, gradient, step, firstScalar, beta1, beta2, eps, weightDecay });
       // A few fp32 roundings of each element.
       expectClose(`weights after update ${index + 1}`, floats(weight), row('master', index), 1e-6);
       expectClose(`m after update ${index + 1}`, floats(m), row('m', index), 1e-6);
@@ -58,9 +61,21 @@ describeBackends('adamw', (device) => {
     const before = [weight, m, v].map((tensor) => floats(tensor));
     adamw(device(), {
       ...{ weight, master: weight, m, v, gradient, step },
-      ...{ beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 },
+      ...{ firstScalar, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 },
     });
     expect([weight, m, v].map((tensor) => floats(tensor))).toEqual(before);
     bench.checkGuards();
+  });
+
+  it.each([GPT2_STEP.GPT2_STEP_SCALARS - 1, firstScalar + 1])('rejects scalars outside their range: %i', (index) => {
+    using bench = new TensorBench(device());
+    const [weight, m, v, gradient] = ['weight', 'm', 'v', 'gradient'].map((name) => bench.tensor(name, [32])) as [
+      ...[Tensor, Tensor, Tensor, Tensor],
+    ];
+    const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE]);
+    const scalars = { firstScalar: index, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
+    expect(() => adamw(device(), { weight, master: weight, m, v, gradient, step, ...scalars })).toThrow(
+      /firstScalar.*, got firstScalar/,
+    );
   });
 });
