@@ -2,6 +2,7 @@
 //   npm run prepro tinyshakespeare
 //   node --import tsx examples/custom-loop.ts [DATA [STEPS]]
 import {
+  AdamW,
   createModel,
   Device,
   findShards,
@@ -24,7 +25,13 @@ using loader = openLoader({
 });
 const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
 initializeWeights(model, 42);
-const trainer = new Trainer(model, { batch, sequence, accumulation: 1, weightDecay: 0.1, gradientClip: 1 });
+const trainer = new Trainer(model, {
+  batch,
+  sequence,
+  accumulation: 1,
+  optimizer: new AdamW({ weightDecay: 0.1 }),
+  gradientClip: 1,
+});
 
 let [learningRate, best] = [6e-4, Number.POSITIVE_INFINITY];
 for (let step = 0; step < Number(steps); step++) {

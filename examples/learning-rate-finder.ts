@@ -2,6 +2,7 @@
 // loss was least is a good start.
 //   node --import tsx examples/learning-rate-finder.ts [DATA [STEPS]]
 import {
+  AdamW,
   createModel,
   Device,
   findShards,
@@ -29,7 +30,13 @@ using loader = openLoader({
 });
 const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
 initializeWeights(model, 42);
-const trainer = new Trainer(model, { batch, sequence, accumulation: 1, weightDecay: 0, gradientClip: 1 });
+const trainer = new Trainer(model, {
+  batch,
+  sequence,
+  accumulation: 1,
+  optimizer: new AdamW({ weightDecay: 0 }),
+  gradientClip: 1,
+});
 
 let [smooth, least, best] = [0, Number.POSITIVE_INFINITY, from];
 for (let step = 0; step < steps; step++) {

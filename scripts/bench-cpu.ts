@@ -23,6 +23,7 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import {
+  AdamW,
   createModel,
   Device,
   findShards,
@@ -250,7 +251,13 @@ async function main() {
     seed,
     vocabularySize: config.vocabularySize,
   });
-  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, weightDecay: 0.1, gradientClip: 1 });
+  const trainer = new Trainer(model, {
+    batch: B,
+    sequence: T,
+    accumulation: 1,
+    optimizer: new AdamW({ weightDecay: 0.1 }),
+    gradientClip: 1,
+  });
   const { step, measureRound } = ourProgram(trainer, () => loader.next());
 
   const ourRounds: Round[] = [];

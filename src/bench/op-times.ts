@@ -29,7 +29,7 @@ interface Call {
 
 const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op, flops }) => [op.name, flops])));
 
-/** Times every op of one of `trainer`'s steps. It leaves weights, moments and gradients changed. */
+/** Times every op of one of `trainer`'s steps. It leaves weights, optimizer state and gradients changed. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
   const { device } = trainer.model;
   const least = device.description.library === 'cuda' ? 20 : 5;

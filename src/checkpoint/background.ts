@@ -1,58 +1,68 @@
-// Writes checkpoints on a thread of its own (background-thread.ts) while training goes on: the device copies its state into
-// page-locked memory behind what was issued before, and the thread writes from there. What a checkpoint is, is write.ts's.
+// Writes checkpoints on a thread (background-thread.ts) while training continues: the device copies its state into page-locked
+// memory, after all work issued so far, and the thread writes from there. The format of a checkpoint is in write.ts.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
-import { arenaSizes, type ParameterCopy, parameterBytes } from '../model/arena.ts';
+import { type ParameterCopy, parameterBytes } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { gib, hostMemory } from '../model/memory.ts';
 import type { Model } from '../model/model.ts';
+import type { Parameter, ParameterKind } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type PinnedBuffer } from '../native/buffer.ts';
 import { startThread } from '../native/start-thread.ts';
-import type { CheckpointHead, Keeping, Moments, SaveResult, StateCopy } from './write.ts';
+import { type OptimizerChoice, stateBytes } from '../optimizer/assign.ts';
+import type { StateCopy } from '../optimizer/state.ts';
+import { type CheckpointHead, copiesOf, type Keeping, type SaveResult } from './write.ts';
 
-/** Addresses in the memory of this process. */
-export type StateAddresses = Readonly<Record<StateCopy, { readonly matrix: bigint; readonly vector: bigint }>>;
+/** The values of a copy, in the memory of this process. */
+export interface CopyInMemory {
+  readonly prefix: string;
+  readonly parameters: readonly Parameter[];
+  /** By parameter name. */
+  readonly addresses: ReadonlyMap<string, bigint>;
+}
 
-/** What the thread is asked. */
+/** A message to the thread. */
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;
-  readonly addresses: StateAddresses;
+  /** As `copiesOf`. */
+  readonly copies: readonly CopyInMemory[];
   readonly keeping: Keeping | undefined;
 }
 
-/** The thread itself failed, not what it was asked to do; the next save gets another. */
+/** The thread itself failed, not its request; the next save starts another. */
 export class WriterError extends Gpt2Error {
   override readonly name = 'WriterError';
 }
 
-/** Bytes of host memory that a copy of a model's state takes. */
-export const stateCopyBytes = (config: ModelConfig): number => 3 * parameterBytes(config, 'fp32', 'fp32');
+/** Bytes of host memory that a copy of a run's state takes: master weights and optimizer state. */
+export const stateCopyBytes = (config: ModelConfig, optimizer: OptimizerChoice): number =>
+  parameterBytes(config, 'fp32', 'fp32') + stateBytes(config, optimizer);
 
 export class BackgroundWriter {
+  /** Bytes of host memory that a copy takes. */
+  readonly copyBytes: number;
   readonly #model: Model;
-  readonly #copies: Readonly<Record<StateCopy, ParameterCopy>>;
+  readonly #copies: ReturnType<typeof copiesOf>;
   readonly #event: Pointer;
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
   #isClosed = false;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
 
-  constructor(model: Model, { m, v }: Moments) {
+  constructor(model: Model, optimizer: readonly StateCopy[]) {
     this.#model = model;
-    this.#copies = { weights: model.masters, m, v };
+    this.#copies = copiesOf(model, optimizer);
     this.#event = model.device.createEvent();
-  }
-
-  /** Bytes of host memory that a copy takes. */
-  get copyBytes(): number {
-    return stateCopyBytes(this.#model.config);
+    this.copyBytes = this.#copies
+      .map(({ copy: { wholeLayout } }) => (wholeLayout.sizes.matrix + wholeLayout.sizes.vector) * bytesOf('fp32'))
+      .reduce((sum, bytes) => sum + bytes, 0);
   }
 
   /**
-   * Nothing is refused where memory is promised and not there: the system ends the program that touches too much of it.
-   * @throws NativeError as if it were, if there is too little host memory for a copy
+   * Linux grants more memory than there is, and later kills the program that touches it.
+   * @throws NativeError if there is too little host memory for a copy
    */
   checkMemory(): void {
     const { available } = hostMemory();
@@ -65,7 +75,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Makes the memory and the thread that a save needs while training goes on, so that the first is no slower than others.
+   * Allocates the memory and starts the thread that saves need, so that the first save is as fast as later ones.
    * @throws NativeError if there is too little host memory for a copy
    */
   prepare(): void {
@@ -77,55 +87,57 @@ export class BackgroundWriter {
   }
 
   /**
-   * Writes the state after all that was issued so far. Returns at once, and what is issued from now on may change the state;
-   * unless `inPlace`, for which nothing may until it is written: the CPU's memory is then read where it is. One at a time.
+   * Writes the state after all work issued so far, one write at a time. Returns at once, and work issued later may change the
+   * state. With `inPlace` nothing may change it until it is written: the thread then reads the CPU device's own memory.
    * @throws NativeError as `prepare`. The promise rejects with WriterError, or with NativeError if another rank ended before it
    *   sent its part: nothing is written then
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
     const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharing;
-    const addresses = isHere ? this.#inPlace() : this.#copy();
+    const copies = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
     return device.reached(this.#event).then(() => {
       // Abandoned collectives leave incomplete data, which must not be saved.
       this.#model.sharing?.communicator.check();
-      return this.#ask({ head, config, addresses, keeping });
+      return this.#ask({ head, config, copies, keeping });
     });
   }
 
-  /** Gives rank 0, which writes it, this rank's part of the state. */
+  /** Sends this rank's part of the state to rank 0, which writes it. */
   give(): void {
     if (!this.#model.sharing) return;
-    for (const copy of Object.values(this.#copies)) for (const _ of copy.parts());
+    for (const { copy } of this.#copies) for (const _ of copy.parts());
   }
 
-  #inPlace(): StateAddresses {
-    const of = ({ matrices, vectors }: ParameterCopy) => ({ matrix: matrices.pointer, vector: vectors.pointer });
-    const { weights, m, v } = this.#copies;
-    return { weights: of(weights), m: of(m), v: of(v) };
+  #inPlace(): CopyInMemory[] {
+    return this.#copies.map(({ copy, ...named }) => {
+      const { matrices, vectors } = copy;
+      return {
+        ...named,
+        addresses: addressesIn(copy, { matrix: matrices.pointer, vector: vectors.pointer }, named.parameters),
+      };
+    });
   }
 
-  #copy(): StateAddresses {
+  #copy(): CopyInMemory[] {
     this.prepare();
-    const { device, config } = this.#model;
-    const sizes = arenaSizes(config);
+    const { device } = this.#model;
     let next = 0;
     const take = (count: number): bigint => {
       const address = this.#memory!.at(next);
       next += count * bytesOf('fp32');
       return address;
     };
-    const copyOf = (copy: ParameterCopy) => {
-      const addresses = { matrix: take(sizes.matrix), vector: take(sizes.vector) };
+    return this.#copies.map(({ copy, ...named }) => {
+      const { matrix, vector } = copy.wholeLayout.sizes;
+      const arenas = { matrix: take(matrix), vector: take(vector) };
       for (const { kind, start, tensor } of copy.parts()) {
-        const pinned = addresses[kind] + BigInt(start * bytesOf('fp32'));
+        const pinned = addressOf(arenas, kind, start);
         device.call('copyToHostAsync', { pinned, source: tensor.pointer, bytes: tensor.bytes });
       }
-      return addresses;
-    };
-    const { weights, m, v } = this.#copies;
-    return { weights: copyOf(weights), m: copyOf(m), v: copyOf(v) };
+      return { ...named, addresses: addressesIn(copy, arenas, named.parameters) };
+    });
   }
 
   #thread(): Worker {
@@ -133,10 +145,10 @@ export class BackgroundWriter {
     // A thread started now would read memory that is freed with the device.
     if (this.#isClosed) throw new Gpt2Error('the checkpoint writer is closed');
     const worker = startThread('./background-thread', import.meta.url);
-    // It keeps the program alive only while it writes.
+    // The thread keeps the program alive only while it writes.
     worker.unref();
     worker.on('message', (result: SaveResult) => this.#answered?.resolve(result));
-    // What it did not answer itself: a defect of ours, or no memory left.
+    // Not a disk error, which it answers: a defect of ours, or no memory left.
     worker.on('error', (cause) => {
       this.#worker = undefined;
       this.#answered?.reject(new WriterError(`the thread that writes checkpoints failed: ${cause.message}`, { cause }));
@@ -159,10 +171,19 @@ export class BackgroundWriter {
     }
   }
 
-  /** Ends the thread for good. No write may be in progress. */
+  /** Ends the thread; no other is started. No write may be in progress. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#worker?.terminate();
     this.#worker = undefined;
   }
 }
+
+type Arenas = Readonly<Record<ParameterKind, bigint>>;
+
+const addressOf = (arenas: Arenas, kind: ParameterKind, start: number): bigint =>
+  arenas[kind] + BigInt(start * bytesOf('fp32'));
+
+/** The address of each parameter of a copy whose arenas are at these addresses. */
+const addressesIn = ({ wholeLayout }: ParameterCopy, arenas: Arenas, parameters: readonly Parameter[]) =>
+  new Map(parameters.map(({ name, kind }) => [name, addressOf(arenas, kind, wholeLayout.starts.get(name)!)]));

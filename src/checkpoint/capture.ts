@@ -1,5 +1,5 @@
-// A capture: what is needed to compute one step's loss and gradients again, here or on another machine: weights, tokens, how
-// they are cut, and what came out. A folder like a checkpoint, capture.json written last; replaying it is train/replay.ts.
+// Writes and reads captures: the weights and tokens of one step, its sizes and its results, from which any machine can compute
+// loss and gradients again (train/replay.ts). A folder like a checkpoint, capture.json written last.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
 import { checkModelSize, verifyContents } from './directory.ts';
 import { filesSchema, modelSchema, positionSchema, readDescription, weightsFile } from './manifest.ts';
 import { syncFolder, unfinishedPath } from './replace.ts';
-import { type Moments, stateInDevice, writeTensors } from './write.ts';
+import { stateInDevice, writeTensors } from './write.ts';
 
 export const captureFile = 'capture.json';
 export const tokensFile = 'tokens.bin';
@@ -23,7 +23,7 @@ export const captureVersion = 2;
 
 const count = z.int().nonnegative();
 const size = z.int().positive();
-/** JSON has no word for what is not finite. */
+/** JSON has no numbers that are not finite. */
 const result = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])]);
 
 const captureSchema = z.object({
@@ -43,7 +43,7 @@ const captureSchema = z.object({
   accumulation: size,
   loss: result,
   norm: result,
-  /** sha256 over the step's gradients as they lie in the device. */
+  /** sha256 over the step's gradients, in the order of the device's memory. */
   gradients: z.string().regex(/^[0-9a-f]{64}$/),
   /** The first tensor that was not finite. */
   finding: z
@@ -63,27 +63,27 @@ const captureSchema = z.object({
 
 export type Capture = z.infer<typeof captureSchema>;
 
-/** A capture whose files are what it says. */
+/** A capture whose files have the sizes and hashes that it lists. */
 export interface FoundCapture {
   readonly path: string;
   readonly manifest: Capture;
 }
 
-/** A number as a capture holds it. */
+/** A number as a capture stores it. */
 export const captured = (value: number): Capture['loss'] =>
   Number.isFinite(value) ? value : (String(value) as Capture['loss']);
 
-/** What `writeCapture` finds out by itself. */
+/** Fields that `writeCapture` fills in. */
 type Derived = 'format' | 'version' | 'model' | 'library' | 'dtype' | 'codePath' | 'gradients' | 'files';
 
 /**
- * Writes a capture to `folder`/step-NNNNNNNN and gives its path; one of the same step is replaced.
+ * Writes a capture to `folder`/step-NNNNNNNN and returns its path; one of the same step is replaced.
  * @param batches the step's micro-batches
  * @throws Gpt2Error if it cannot be written
  */
 export function writeCapture(
   folder: string,
-  { model, moments, gradients }: { model: Model; moments: Moments; gradients: ParameterArena },
+  { model, gradients }: { model: Model; gradients: ParameterArena },
   batches: readonly Batch[],
   facts: Omit<Capture, Derived>,
 ): string {
@@ -93,7 +93,7 @@ export function writeCapture(
   const { description, dtype } = model.device;
   try {
     mkdirSync(temporary, { recursive: true });
-    const weights = writeTensors(join(temporary, weightsFile), stateInDevice(model, moments), ['weights']);
+    const weights = writeTensors(join(temporary, weightsFile), [stateInDevice(model, []).weights]);
     const tokens = rowsOf(batches, facts.sequence);
     const { sha256 } = writeShard(join(temporary, tokensFile), tokens);
     const { library, codePath } = description;
@@ -121,7 +121,7 @@ export function writeCapture(
   return path;
 }
 
-/** Each row's tokens and the one that follows. */
+/** Each row's tokens, and the token that follows them. */
 function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   const rows = batches.flatMap(({ inputs, targets }) =>
     Array.from({ length: inputs.length / sequence }, (_, row) => [
@@ -132,7 +132,7 @@ function rowsOf(batches: readonly Batch[], sequence: number): Uint16Array {
   return Uint16Array.from(rows.flat());
 }
 
-/** @throws Gpt2Error if the folder is no capture, or a file is missing or changed */
+/** @throws Gpt2Error if the folder is not a capture, or a file is missing or changed */
 export function readCapture(path: string): FoundCapture {
   const description = join(path, captureFile);
   if (!existsSync(description)) {
@@ -146,7 +146,7 @@ export function readCapture(path: string): FoundCapture {
   return { path, manifest };
 }
 
-/** The micro-batches of a capture. @throws Gpt2Error if there are more or fewer tokens than it says */
+/** The micro-batches of a capture. @throws Gpt2Error if it has more or fewer tokens than its sizes need */
 export function readBatches({ path, manifest }: FoundCapture): Batch[] {
   const { batch, sequence, accumulation, model } = manifest;
   using shard = openShard(join(path, tokensFile));
@@ -166,7 +166,7 @@ export function readBatches({ path, manifest }: FoundCapture): Batch[] {
   });
 }
 
-/** sha256 over gradients as they lie in the device: the same bits give the same hash, on one code path. */
+/** sha256 over gradients in the order of the device's memory: on one code path the same bits give the same hash. */
 export function gradientsHash({ matrices, vectors }: ParameterArena): string {
   const hash = createHash('sha256');
   for (const tensor of [matrices, vectors]) for (const part of partsOf(tensor)) hash.update(part);

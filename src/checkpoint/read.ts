@@ -1,17 +1,17 @@
-// Puts a checkpoint's weights and moments back into a model. All names and shapes are compared before the first tensor is
-// written, so a refused file leaves the model as it was. Finding and verifying the checkpoint is directory.ts.
+// Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
+// written, so a rejected file leaves the model unchanged. Finding and verifying the checkpoint is in directory.ts.
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { fromStored, storedShape } from '../formats/layout.ts';
 import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
 import { quote } from '../formats/safetensors-header.ts';
-import type { ParameterCopy } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
+import type { StateCopy } from '../optimizer/state.ts';
 import type { FoundCheckpoint } from './directory.ts';
 import { type Manifest, optimizerFile, weightsFile } from './manifest.ts';
-import type { Moments } from './write.ts';
+import { copiesOf } from './write.ts';
 
 /**
  * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
@@ -24,46 +24,47 @@ export function loadWeights(
   model: Model,
 ): void {
   checkModel(path, manifest.model, model.config);
-  loadArenas(join(path, weightsFile), model.config, [['', model.masters]], manifest.model.context);
+  loadCopies(join(path, weightsFile), model.config, copiesOf(model, []), manifest.model.context);
   castWeights(model);
 }
 
-/** Fills AdamW's state; padding rows become zero. @throws Gpt2Error likewise */
-export function loadMoments({ path, manifest }: FoundCheckpoint, { m, v }: Moments, config: ModelConfig): void {
-  checkModel(path, manifest.model, config, 'the same context');
-  loadArenas(join(path, optimizerFile), config, [
-    ['m.', m],
-    ['v.', v],
-  ]);
+/** Fills optimizer state; padding rows become zero. @throws Gpt2Error likewise */
+export function loadOptimizer(
+  { path, manifest }: FoundCheckpoint,
+  model: Model,
+  optimizer: readonly StateCopy[],
+): void {
+  checkModel(path, manifest.model, model.config, 'the same context');
+  loadCopies(join(path, optimizerFile), model.config, copiesOf(model, optimizer).slice(1));
 }
 
 /**
- * From a file that holds these arenas, each tensor's name behind the arena's prefix, and nothing else.
- * @param context positions in the file; those that the model has are taken
+ * Fills copies from a file that holds their tensors and no others.
+ * @param context positions in the file; the model takes the first of them
  */
-function loadArenas(
+function loadCopies(
   path: string,
   config: ModelConfig,
-  arenas: readonly (readonly [string, ParameterCopy])[],
+  copies: ReturnType<typeof copiesOf>,
   context = config.context,
 ): void {
-  const stored = parameterTable({ ...config, context });
-  const wanted = arenas.flatMap(([prefix, arena]) =>
-    parameterTable(config).map((parameter, index) => ({
+  const stored = new Map(parameterTable({ ...config, context }).map((parameter) => [parameter.name, parameter]));
+  const wanted = copies.flatMap(({ prefix, parameters, copy }) =>
+    parameters.map((parameter) => ({
       name: `${prefix}${parameter.huggingFaceName}`,
-      shape: storedShape(stored[index]!),
+      shape: storedShape(stored.get(parameter.name)!),
       parameter,
-      arena,
+      copy,
     })),
   );
   using file = openSafetensors(path);
   checkTensors(file, new Map(wanted.map(({ name, shape }) => [name, shape])));
-  for (const { name, parameter, arena } of wanted) {
-    arena.write(parameter, fromStored(parameter, file.read(name).subarray(0, realCount(parameter))));
+  for (const { name, parameter, copy } of wanted) {
+    copy.write(parameter, fromStored(parameter, file.read(name).subarray(0, realCount(parameter))));
   }
 }
 
-/** @throws Gpt2Error if weights are of another model; one with a shorter context is no other, unless it has to be the same */
+/** @throws Gpt2Error if weights are of another model. A shorter context is accepted, unless it has to be the same. */
 export function checkModel(
   path: string,
   found: ModelConfig,
@@ -90,7 +91,7 @@ function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonl
       [...wanted.keys()].filter((name) => !found.has(name)),
     ),
     ...several(
-      'it has besides',
+      'it also has',
       file.names.filter((name) => !wanted.has(name)),
     ),
   ];

@@ -1,38 +1,38 @@
-// Writes a checkpoint beside its final name, every file synced, the manifest last, then renames it: under its name a
-// checkpoint is whole or not there. Making room, for a new one or by pruning, is in replace.ts and prune.ts.
+// Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
+// checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
 import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
-import type { ParameterCopy } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
+import type { StateCopy } from '../optimizer/state.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { checkpointName } from './directory.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
 import { clearLeftovers, putInPlace, syncFolder, unfinishedPath } from './replace.ts';
 
-/** AdamW's state. */
-export interface Moments {
-  readonly m: ParameterCopy;
-  readonly v: ParameterCopy;
+/** Values to write for some parameters: master weights, or a row of optimizer state. */
+export interface Values {
+  /** Prefix of the tensor names: "", "m." */
+  readonly prefix: string;
+  readonly parameters: readonly Parameter[];
+  /** A parameter's real rows, as the device holds them. */
+  read(parameter: Parameter): Float32Array;
 }
 
-/** A copy of all parameters in a checkpoint: master weights, first and second moments. */
-export type StateCopy = 'weights' | 'm' | 'v';
-
-/** Where the numbers of a checkpoint come from. */
+/** The tensors of a checkpoint. */
 export interface State {
   readonly config: ModelConfig;
-  /** A parameter's real rows, as they lie in the device. */
-  read(copy: StateCopy, parameter: Parameter): Float32Array;
+  readonly weights: Values;
+  readonly optimizer: readonly Values[];
 }
 
-/** What a checkpoint says besides its numbers. */
+/** A checkpoint apart from its tensors. */
 export interface CheckpointHead {
   /** The run's folder of checkpoints. */
   readonly folder: string;
@@ -43,27 +43,34 @@ export interface CheckpointHead {
 
 export interface CheckpointToWrite extends CheckpointHead {
   readonly model: Model;
-  readonly moments: Moments;
+  readonly optimizer: readonly StateCopy[];
 }
 
-/** Removes the remains of interrupted writes, then writes a checkpoint from the device's memory, as `writeState`. */
-export function writeCheckpoint({ model, moments, ...head }: CheckpointToWrite): string {
+/** Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`. */
+export function writeCheckpoint({ model, optimizer, ...head }: CheckpointToWrite): string {
   clearLeftovers(head.folder);
-  return writeState(head, stateInDevice(model, moments), makeFolders);
+  return writeState(head, stateInDevice(model, optimizer), makeFolders);
 }
 
-/** The state as it is in the device when it is read. */
-export const stateInDevice = (model: Model, moments: Moments): State => ({
-  config: model.config,
-  read: (copy, parameter) => {
-    const arena = copy === 'weights' ? model.masters : moments[copy];
-    return arena.read(parameter);
-  },
-});
+/** The state in the device at the time it is read. */
+export function stateInDevice(model: Model, optimizer: readonly StateCopy[]): State {
+  const { config } = model;
+  const [weights, ...rows] = copiesOf(model, optimizer).map(({ copy, ...named }) => ({
+    ...named,
+    read: (parameter: Parameter) => copy.read(parameter),
+  }));
+  return { config, weights: weights!, optimizer: rows };
+}
+
+/** The parameter copies of a checkpoint: master weights, then the rows of optimizer state. */
+export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCopy[]) => [
+  { prefix: '', parameters: parameterTable(config), copy: masters },
+  ...optimizer.map(({ name, ...row }) => ({ prefix: `${name}.`, ...row })),
+];
 
 /**
- * Writes a checkpoint and gives its path. One of the same step, whole or damaged, is replaced.
- * @throws Gpt2Error if it cannot be written; what was written of it is removed then, older checkpoints are untouched
+ * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
+ * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
  */
 export function writeState({ folder, step, manifest }: CheckpointHead, state: State, make = makeFolder): string {
   const name = checkpointName(step);
@@ -73,8 +80,8 @@ export function writeState({ folder, step, manifest }: CheckpointHead, state: St
     make(folder);
     temporary = unfinishedPath(folder, name, 'tmp');
     mkdirSync(temporary);
-    const weights = writeTensors(join(temporary, weightsFile), state, ['weights']);
-    const optimizer = writeTensors(join(temporary, optimizerFile), state, ['m', 'v']);
+    const weights = writeTensors(join(temporary, weightsFile), [state.weights]);
+    const optimizer = writeTensors(join(temporary, optimizerFile), state.optimizer);
     const whole: Manifest = {
       format: 'gpt2.ts checkpoint',
       version: checkpointVersion,
@@ -91,7 +98,7 @@ export function writeState({ folder, step, manifest }: CheckpointHead, state: St
     putInPlace(temporary, folder, name);
   } catch (cause) {
     if (temporary) removeIfPossible(temporary);
-    // Anything without the file system's code is no matter of disks: a device that failed, a defect of ours.
+    // Without an error code of the file system the cause is not the disk, but a failed device or a defect of ours.
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
     throw new Gpt2Error(
@@ -108,11 +115,11 @@ export interface Keeping {
   readonly keepEvery?: number;
 }
 
-/** Why something could not be removed; no reason to stop. */
+/** Why something could not be removed. Training continues. */
 export interface TidyResult {
-  /** For remains of interrupted saves. */
+  /** For what interrupted saves left. */
   readonly clearFailure?: string;
-  /** For checkpoints that are no longer kept. */
+  /** For checkpoints that --keep no longer keeps. */
   readonly pruneFailure?: string;
 }
 
@@ -123,8 +130,8 @@ export interface SaveResult extends TidyResult {
 }
 
 /**
- * Removes the remains of interrupted saves, writes a checkpoint, then removes those that are no longer kept. Disk errors are
- * in the result.
+ * Removes what interrupted saves left, writes a checkpoint, then removes those that are no longer kept. Disk errors are in the
+ * result.
  */
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
   const clearFailure = clearLeftovers(head.folder);
@@ -136,7 +143,7 @@ export function saveState(head: CheckpointHead, state: State, keeping: Keeping |
   return { path, failure, clearFailure, pruneFailure };
 }
 
-/** Removes what `saveState` would, for a run with nothing left to save: its last save may have been killed while removing. */
+/** Removes what `saveState` would, for a run with nothing left to save: its last save may have been killed before that. */
 export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult => ({
   clearFailure: clearLeftovers(folder),
   pruneFailure: prune(folder, keeping),
@@ -156,7 +163,7 @@ function refused(work: () => void): string | undefined {
   }
 }
 
-/** Makes a folder in an existing run folder. A lost run folder is not made again: it would lack log and configuration. */
+/** Makes a folder in an existing run folder. A lost run folder is not recreated: it would lack log and configuration. */
 function makeFolder(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder);
@@ -171,29 +178,26 @@ function makeFolders(folder: string): void {
   for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));
 }
 
-/** Fails on the disk that has just failed; then the next write removes it (clearLeftovers). */
+/** Removes a folder; on a disk that fails here too, the next write removes it (clearLeftovers). */
 function removeIfPossible(folder: string): void {
   try {
     rmSync(folder, { recursive: true, force: true });
   } catch {
-    // The error that matters is the one that led here.
+    // The caller reports the error of the write.
   }
 }
 
-/** Whether a Gpt2Error stands for one of the file system. */
+/** Whether a Gpt2Error was caused by the file system. */
 const isOfFiles = (error: unknown): boolean =>
   error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
 
-/** In optimizer.safetensors a tensor's name is its name in model.safetensors behind "m." or "v.". */
-const prefixes: Readonly<Record<StateCopy, string>> = { weights: '', m: 'm.', v: 'v.' };
-
-/** Writes copies of all parameters to a new safetensors file. @throws as `writeSafetensors` */
-export function writeTensors(path: string, { config, read }: State, copies: readonly StateCopy[]): WrittenFile {
-  const tensors = copies.flatMap((copy) =>
-    parameterTable(config).map((parameter) => ({
-      name: `${prefixes[copy]}${parameter.huggingFaceName}`,
+/** Writes values of parameters to a new safetensors file. @throws as `writeSafetensors` */
+export function writeTensors(path: string, values: readonly Values[]): WrittenFile {
+  const tensors = values.flatMap(({ prefix, parameters, read }) =>
+    parameters.map((parameter) => ({
+      name: `${prefix}${parameter.huggingFaceName}`,
       shape: storedShape(parameter),
-      read: () => toStored(parameter, read(copy, parameter)),
+      read: () => toStored(parameter, read(parameter)),
     })),
   );
   return writeSafetensors(path, tensors);

@@ -35,7 +35,7 @@ export function checkInferenceMemory(
   );
 }
 
-const lessThanOne = ({ mend }: MemoryLimit): string => `take a shorter --seq, or ${mend}`;
+const lessThanOne = ({ remedy }: MemoryLimit): string => `take a shorter --seq, or ${remedy}`;
 
 /** The largest batch up to `most` that fits, 0 if none does: a larger one never takes less. */
 function largestFitting(

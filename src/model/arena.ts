@@ -114,6 +114,8 @@ export interface ArenaPart {
 /** One value per element of some parameters: all in this device, or divided between ranks (shards.ts). */
 export interface ParameterCopy {
   readonly layout: ArenaLayout;
+  /** The layout without shares, which `parts` and checkpoints use. */
+  readonly wholeLayout: ArenaLayout;
   /** The matrices that this device holds, as one vector, [count]. */
   readonly matrices: Tensor;
   /** All vectors as one, [count]. */
@@ -130,9 +132,7 @@ export interface ParameterCopy {
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /**
-   * The whole copy, in the layout without shares. A part is valid until the next is asked for, for work issued before that.
-   */
+  /** The whole copy, in `wholeLayout`. A part is valid until the next is asked for, for work issued before that. */
   parts(): Iterable<ArenaPart>;
 }
 
@@ -147,8 +147,7 @@ export class ParameterArena implements ParameterCopy {
   readonly matrices: Tensor;
   readonly vectors: Tensor;
   readonly layout: ArenaLayout;
-  readonly #config: ModelConfig;
-  readonly #selected: Selection;
+  readonly wholeLayout: ArenaLayout;
   readonly #tensors = new Map<string, Tensor>();
 
   constructor(
@@ -160,9 +159,8 @@ export class ParameterArena implements ParameterCopy {
     shares = 1,
     selected = everyParameter,
   ) {
-    this.#config = config;
-    this.#selected = selected;
     this.layout = arenaLayout(config, shares, selected);
+    this.wholeLayout = shares === 1 ? this.layout : arenaLayout(config, 1, selected);
     const { sizes, starts } = this.layout;
     const flat = (kind: ParameterKind, type: ElementType) => {
       const bytes = arenaBytes(sizes[kind], kind, type, shares);
@@ -201,9 +199,13 @@ export class ParameterArena implements ParameterCopy {
   }
 
   *parts(): Generator<ArenaPart> {
-    const { buckets } = arenaLayout(this.#config, 1, this.#selected);
     for (const [index, { start, used }] of this.layout.buckets.entries()) {
-      if (used > 0) yield { kind: 'matrix', start: buckets[index]!.start, tensor: this.matrices.view([used], start) };
+      if (used > 0)
+        yield {
+          kind: 'matrix',
+          start: this.wholeLayout.buckets[index]!.start,
+          tensor: this.matrices.view([used], start),
+        };
     }
     if (this.vectors.count > 0) yield { kind: 'vector', start: 0, tensor: this.vectors };
   }

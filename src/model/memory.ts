@@ -1,5 +1,5 @@
-// Memory before it is taken: what a device or the host may give, and what a model that is only run takes of it. What training
-// takes is in train/memory.ts.
+// Plans memory before it is allocated: what a device or the host has free, and what inference takes. train/memory.ts plans
+// training.
 import { freemem, totalmem } from 'node:os';
 import type { Device } from '../native/device.ts';
 import { activationBytes } from './activations.ts';
@@ -7,20 +7,20 @@ import { parameterBytes } from './arena.ts';
 import type { ModelConfig } from './config.ts';
 import { modelScratch } from './model.ts';
 
-/** What a GPU keeps besides the plan: the kernels' code, recorded graphs, and the ends of pages. */
+/** GPU memory outside the plan: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
 
-/** Sequences of T tokens in a batch beyond which a device is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
+/** Sequences of T tokens beyond which a larger batch is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
 export const enoughRows = ({ description }: Device, T: number): number =>
   Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
-/** Device memory that may be taken: what is free, or less if a user says so. */
+/** Device memory that a run may allocate: all that is free, or the user's limit. */
 export interface MemoryLimit {
   readonly bytes: number;
   /** "41.3 GiB of 79.2 GiB are free", "--max-memory 6 allows no more" */
   readonly text: string;
-  /** What would give more. */
-  readonly mend: string;
+  /** How to get more. */
+  readonly remedy: string;
 }
 
 /** @param maxMemory GiB; undefined: all that is free */
@@ -28,13 +28,17 @@ export function memoryLimit(device: Device, maxMemory: number | undefined): Memo
   const { available, total } = availableMemory(device);
   const allowed = maxMemory === undefined ? Number.POSITIVE_INFINITY : maxMemory * 2 ** 30;
   if (allowed < available) {
-    return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more`, mend: 'give a larger --max-memory' };
+    return { bytes: allowed, text: `--max-memory ${maxMemory} allows no more`, remedy: 'give a larger --max-memory' };
   }
   const where = device.description.library === 'cuda' ? 'on the GPU' : 'here';
-  return { bytes: available, text: `${gib(available)} of ${gib(total)} are free`, mend: `end what else runs ${where}` };
+  return {
+    bytes: available,
+    text: `${gib(available)} of ${gib(total)} are free`,
+    remedy: `end what else runs ${where}`,
+  };
 }
 
-/** Bytes of a device's memory that may be taken, and in all; on the CPU no more than a container leaves to this process. */
+/** Bytes of a device's memory that are free, and in total; on the CPU within the limit of a container. */
 export function availableMemory(device: Device): { available: number; total: number } {
   return device.description.library === 'cpu' ? withinContainer(device.memory()) : device.memory();
 }
@@ -55,11 +59,11 @@ export type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
 
-/** Bytes that have to be free for a plan. */
+/** Bytes that must be free for a plan. */
 export const neededFor = (device: Device, plan: MemoryPlan): number =>
   totalOf(plan) + (device.description.library === 'cuda' ? reserve : 0);
 
-/** What `createModel` takes for inference. */
+/** Memory that `createModel` allocates for inference. */
 export const inferencePlan = (device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): MemoryPlan =>
   new Map([
     ['weights', parameterBytes(config, device.elementType, device.elementType)],

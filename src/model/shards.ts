@@ -16,7 +16,6 @@ import {
   flatBytes,
   type ParameterArena,
   type ParameterCopy,
-  type Selection,
 } from './arena.ts';
 import type { ModelConfig } from './config.ts';
 import { type Parameter, type ParameterKind, realCount } from './parameters.ts';
@@ -71,23 +70,23 @@ export const gatheringBytes = (config: ModelConfig, ranks: number): number =>
 
 export class ParameterShards implements ParameterCopy {
   readonly layout: ArenaLayout;
+  readonly wholeLayout: ArenaLayout;
   /** This rank's parts, bucket after bucket. */
   readonly matrices: Tensor;
   readonly vectors: Tensor;
   readonly #sharing: Sharing;
   readonly #config: ModelConfig;
-  readonly #selected: Selection;
 
   constructor(device: Device, config: ModelConfig, name: string, sharing: Sharing, selected = everyParameter) {
     const { ranks } = sharing.communicator;
     const flat = (kind: ParameterKind, count: number) =>
       new Tensor(device.allocate(flatBytes(count, 'fp32'), name), `${name}.${kind}`, 'fp32', [count]);
     this.layout = arenaLayout(config, ranks, selected);
+    this.wholeLayout = arenaLayout(config, 1, selected);
     this.matrices = flat('matrix', this.layout.sizes.matrix / ranks);
     this.vectors = flat('vector', this.layout.sizes.vector);
     this.#sharing = sharing;
     this.#config = config;
-    this.#selected = selected;
   }
 
   get(name: string): Tensor {
@@ -131,11 +130,10 @@ export class ParameterShards implements ParameterCopy {
   }
 
   *parts(): Generator<ArenaPart> {
-    const { buckets } = arenaLayout(this.#config, 1, this.#selected);
     for (const [index, bucket] of this.layout.buckets.entries()) {
       if (bucket.used === 0) continue;
       const tensor = this.#sharing.gather(this.matrices, bucket).view([bucket.used]);
-      yield { kind: 'matrix', start: buckets[index]!.start, tensor };
+      yield { kind: 'matrix', start: this.wholeLayout.buckets[index]!.start, tensor };
     }
     if (this.vectors.count > 0) yield { kind: 'vector', start: 0, tensor: this.vectors };
   }

@@ -16,7 +16,7 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
     if (needed <= limit.bytes) return texts;
     if (texts === 1) {
       throw new Gpt2Error(
-        `a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.mend}`,
+        `a text needs ${gib(needed)} of memory, ${limit.text}; take a smaller --model, or ${limit.remedy}`,
       );
     }
   }

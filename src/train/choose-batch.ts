@@ -4,6 +4,7 @@ import { type Recompute, recomputeNames } from '../model/activations.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { enoughRows, memoryLimit } from '../model/memory.ts';
 import { Device, type DeviceOptions } from '../native/device.ts';
+import type { OptimizerChoice } from '../optimizer/assign.ts';
 import { divisors, largestBatch } from './memory.ts';
 
 export interface BatchChoice {
@@ -22,6 +23,7 @@ export function chooseBatch(
   config: ModelConfig,
   {
     T,
+    optimizer,
     rows,
     recompute,
     samples,
@@ -29,6 +31,7 @@ export function chooseBatch(
     shares,
   }: {
     T: number;
+    optimizer: OptimizerChoice;
     rows: number | undefined;
     recompute: Recompute | undefined;
     samples: boolean;
@@ -43,7 +46,7 @@ export function chooseBatch(
   const batches = rows === undefined ? upTo(most) : divisors(rows).filter((batch) => batch <= most);
   const limit = memoryLimit(opened, maxMemory);
   for (const each of kinds) {
-    const sizes = { T, rows, recompute: each, samples, shares, batches, limit };
+    const sizes = { T, optimizer, rows, recompute: each, samples, shares, batches, limit };
     const batch = largestBatch(opened, config, sizes);
     if (batch !== undefined) return { batch, recompute: each };
   }

@@ -1,5 +1,5 @@
-// How much device memory a training run takes, known before anything is allocated: the plan that --dry-run prints, the batch
-// that --batch auto picks, and for a batch that does not fit what would.
+// Plans the device memory of a training run before anything is allocated: the plan that --dry-run prints, the batch that
+// --batch auto picks, and, for a batch that does not fit, flags that do.
 import { Gpt2Error } from '../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../model/activations.ts';
 import { arenaSizes, parameterBytes } from '../model/arena.ts';
@@ -13,32 +13,35 @@ import { bytesOf } from '../native/buffer.ts';
 import { sharedBytes } from '../native/communicator.ts';
 import { type Device, gradientTypeOf } from '../native/device.ts';
 import { globalNormScratch } from '../ops/ops.generated.ts';
+import { type OptimizerChoice, stateBytes } from '../optimizer/assign.ts';
+import { stateMemory } from '../optimizer/state.ts';
 
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */
   readonly B: number;
   /** Tokens in a sequence. */
   readonly T: number;
+  readonly optimizer: OptimizerChoice;
   /** Sequences of a rank in a step: more than B accumulate. Default B. */
   readonly rows?: number;
   /** Default none. */
   readonly recompute?: Recompute;
-  /** Whether samples of text are taken, which have a cache of keys and values. Default false. */
+  /** Whether text is sampled, which needs a cache of keys and values. Default false. */
   readonly samples?: boolean;
-  /** Ranks that share what the optimizer keeps. Default 1. */
+  /** Ranks that divide optimizer state and master weights. Default 1. */
   readonly shares?: number;
-  /** As a communicator says, once there is one. Default `shares`, the most. */
+  /** The communicator's, once there is one. Default `shares`, the most. */
   readonly parts?: number;
 }
 
 /**
- * Bytes of device memory that training takes, by the name they are allocated under. Of `rows`, not of how `device` was opened,
- * come the gradients' bytes: what another batch would take can be asked too.
+ * Bytes of device memory that training takes, by the name they are allocated under. The dtype of gradients follows from `rows`,
+ * not from how `device` was opened, so that other batches can be planned too.
  */
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, rows = B, recompute, samples = false, shares = 1, parts = shares }: TrainingSizes,
+  { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares }: TrainingSizes,
 ): ReadonlyMap<string, number> {
   const { elementType } = device;
   const gradientType = gradientTypeOf(device.dtype, rows > B);
@@ -49,7 +52,7 @@ export function trainingPlan(
     ['weights', parameterBytes(config, elementType, elementType, shares)],
     ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
     ['gradients', parameterBytes(config, gradientType, 'fp32', shares)],
-    ['moments', 2 * fp32],
+    [stateMemory, stateBytes(config, optimizer, shares)],
     ...(shares === 1
       ? []
       : [
@@ -70,11 +73,11 @@ export function trainingPlan(
   ]);
 }
 
-/** Bytes that have to be there for a run to start. */
+/** Bytes that must be free for a run to start. */
 export const neededBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
   neededFor(device, trainingPlan(device, config, sizes));
 
-/** The largest of `batches` that fits, rising. */
+/** The largest of `batches` (ascending) that fits. */
 export function largestBatch(
   device: Device,
   config: ModelConfig,
@@ -83,13 +86,13 @@ export function largestBatch(
   return batches.findLast((B) => neededBytes(device, config, { ...sizes, B }) <= limit.bytes);
 }
 
-/** Micro-batches that divide a step of `rows` sequences, rising. */
+/** Micro-batches that divide a step of `rows` sequences, ascending. */
 export const divisors = (rows: number): number[] =>
   Array.from({ length: rows }, (_, index) => index + 1).filter((batch) => rows % batch === 0);
 
 /**
- * @param asked batches that are advised divide its `rows`; `hasRecompute`: whether there is a --recompute to advise, default true
- * @throws Gpt2Error if there is too little memory: what is needed, what there is, and the flags that would fit
+ * @param asked advised batches divide its `rows`; `hasRecompute`: whether the command has --recompute, default true
+ * @throws Gpt2Error if there is too little memory: how much is needed, how much is free, and flags that would fit
  */
 export function checkMemory(
   device: Device,
@@ -101,7 +104,7 @@ export function checkMemory(
   const limit = memoryLimit(device, maxMemory);
   const needed = neededBytes(device, config, sizes);
   if (needed <= limit.bytes) return;
-  // A smaller micro-batch leaves the step as it is if it accumulates to the same.
+  // A smaller micro-batch leaves the step unchanged if it accumulates to the same total.
   const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
   const smaller = divisors(rows).filter((batch) => batch < B);
   const largest = (recompute: Recompute) =>
@@ -116,7 +119,7 @@ export function checkMemory(
     ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),
     ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute ${strongest}`]),
   ];
-  // A step in one go takes less for its gradients.
+  // A step of one micro-batch needs less memory for its gradients.
   const alone = { ...sizes, B: 1, rows: 1, recompute: strongest };
   const refused =
     neededBytes(device, config, alone) <= limit.bytes
@@ -126,7 +129,7 @@ export function checkMemory(
     `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
       advice.length > 0
         ? `${advice.join(', or ')} fits`
-        : `${refused} a shorter --seq, a smaller --model, or ${limit.mend}`
+        : `${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`
     }`,
   );
 }

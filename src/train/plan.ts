@@ -6,6 +6,7 @@ import { type ModelConfig, modelLabel } from '../model/config.ts';
 import { availableMemory, hostMemory } from '../model/memory.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device } from '../native/device.ts';
+import { chooseOptimizer } from '../optimizer/choose.ts';
 import type { SettledOptions, TrainOptions } from '../options/table.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
 import { settle, sharesOf, takesSamples } from './settle.ts';
@@ -30,7 +31,7 @@ export interface TrainingPlan {
   readonly savingMemory: number;
   /** Bytes free there. */
   readonly availableHost: number;
-  /** Why it does not fit, and what would; undefined: it fits. */
+  /** Why it does not fit, and which flags would; undefined: it fits. */
   readonly refusal: string | undefined;
 }
 
@@ -39,9 +40,10 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
   const { options, deviceOptions, config } = settle(given, notice);
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
+  const sizes = memorySizes(options, config);
   let refusal: string | undefined;
   try {
-    checkMemory(device, config, memorySizes(options, config));
+    checkMemory(device, config, sizes);
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     refusal = error.message;
@@ -51,9 +53,9 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     parameters: parameterCount(config),
     device: describeDevice(device),
     ...{ batch, sequence, accumulation, ranks, recompute },
-    memory: trainingPlan(device, config, memorySizes(options, config)),
+    memory: trainingPlan(device, config, sizes),
     available: availableMemory(device).available,
-    savingMemory: savesFromCopy(options, device) ? stateCopyBytes(config) : 0,
+    savingMemory: savesFromCopy(options, device) ? stateCopyBytes(config, sizes.optimizer) : 0,
     availableHost: hostMemory().available,
     refusal,
   };
@@ -67,6 +69,7 @@ const savesFromCopy = (options: SettledOptions, { description }: Device): boolea
 export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
+    optimizer: chooseOptimizer(options),
     B: batch,
     T: sequence,
     rows: totalBatch / sequence / ranks,

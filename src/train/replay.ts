@@ -1,4 +1,4 @@
-// Replays a capture: the same weights and tokens through the same micro-batches, and whether the same came out.
+// Replays a capture: computes its step again from the same weights and tokens, and compares the results.
 import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../checkpoint/capture.ts';
 import { loadWeights } from '../checkpoint/read.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -8,12 +8,13 @@ import { gib, memoryLimit } from '../model/memory.ts';
 import { createModel } from '../model/model.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import { selectDevice } from '../native/select-device.ts';
+import { noUpdate } from '../optimizer/optimizer.ts';
 import { describeFinding, locate } from './locate.ts';
 import { neededBytes } from './memory.ts';
 import { Trainer } from './trainer.ts';
 
 export interface ReplayOptions {
-  /** "auto", "cpu", "cuda", "cuda:N". Default: what it was captured on. */
+  /** "auto", "cpu", "cuda", "cuda:N". Default: the library that captured it. */
   readonly device?: string;
   /** Default: the capture's. */
   readonly dtype?: Dtype;
@@ -25,20 +26,20 @@ export interface Replayed {
   readonly capture: FoundCapture;
   readonly loss: number;
   readonly norm: number;
-  /** Where the first number that is not finite came up, in words; undefined if each is finite. */
+  /** Where the first number that is not finite appeared, in words; undefined if all are finite. */
   readonly finding: string | undefined;
   /** "cuda sm90 bf16" */
   readonly on: string;
-  /** What is other than in the capture, each "norm 2.5 instead of NaN"; none: it is the same to the last bit. */
+  /** Differences from the capture, each "norm 2.5 instead of NaN". Without any, all bits are equal. */
   readonly differences: readonly string[];
 }
 
 /**
  * Computes a captured step again.
- * @throws UsageError for a device that cannot be; Gpt2Error for a capture that is damaged or does not fit the device
+ * @throws UsageError for an invalid device; Gpt2Error for a capture that is damaged or does not fit the device
  */
 export async function replay(path: string, options: ReplayOptions = {}): Promise<Replayed> {
-  // What the command line alone says wrong comes first.
+  // A mistake on the command line is reported before the capture is read.
   if (options.device !== undefined) selectDevice(options.device);
   const capture = readCapture(path);
   const { manifest } = capture;
@@ -49,27 +50,28 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const target = selectDevice(options.device ?? manifest.library);
   const dtype = options.dtype ?? manifest.dtype;
   using device = Device.open({ ...target, dtype, threads: options.threads, accumulates: accumulation > 1 });
-  const needed = (recompute: Recompute) => neededBytes(device, config, { B, T, rows: B * accumulation, recompute });
+  const needed = (recompute: Recompute) =>
+    neededBytes(device, config, { B, T, optimizer: noUpdate, rows: B * accumulation, recompute });
   const limit = memoryLimit(device, undefined);
-  // What was kept changes no bit: a run of any --recompute is replayed by the fastest that fits.
+  // --recompute changes no bit: the fastest setting that fits replays any run.
   const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
   if (recompute === undefined) {
     const least = Math.min(...recomputeNames.map(needed));
     throw new Gpt2Error(
-      `${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.mend}, or name another --device`,
+      `${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
     );
   }
   const model = createModel(device, config, { B, T, purpose: 'training', recompute });
-  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0, gradientClip: 0 });
+  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer: noUpdate, gradientClip: 0 });
   loadWeights(capture, model);
   let next = 0;
   const { finding, result } = await locate(trainer, () => batches[next++]!);
 
-  const told = (found: typeof finding) => (found ? describeFinding(found) : 'every gradient finite');
+  const describe = (found: typeof finding) => (found ? describeFinding(found) : 'every gradient finite');
   const pairs: [string, string | number, string | number][] = [
     ['loss', captured(result.loss), manifest.loss],
     ['norm', captured(result.norm), manifest.norm],
-    ['finding:', told(finding), told(manifest.finding)],
+    ['finding:', describe(finding), describe(manifest.finding)],
     ['gradients', gradientsHash(trainer.gradients).slice(0, 12), manifest.gradients.slice(0, 12)],
   ];
   return {

@@ -4,7 +4,7 @@ import { basename, join, resolve } from 'node:path';
 import { type Loader, openLoader, planValidation } from '../batches/loader.ts';
 import { BackgroundWriter } from '../checkpoint/background.ts';
 import { checkpointHash, type FoundCheckpoint } from '../checkpoint/directory.ts';
-import { loadMoments } from '../checkpoint/read.ts';
+import { loadOptimizer } from '../checkpoint/read.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Hellaswag } from '../evaluate/hellaswag.ts';
 import { openLivePage } from '../live/live-page.ts';
@@ -173,18 +173,20 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
     const { communicator, overlap = options.overlap } = connection ?? {};
     // What was chosen by a measured rate, so that a resumed run does the same.
     const configuration = { ...asked, overlap };
-    checkMemory(device, config, { ...memorySizes(options, config), parts: communicator?.parts });
+    const sizes = memorySizes(options, config);
+    checkMemory(device, config, { ...sizes, parts: communicator?.parts });
     const { batch: B, sequence: T, recompute } = options;
     const sharing = communicator && sharesOf(options) > 1 ? new Sharing(communicator, config) : undefined;
     const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharing);
-    const trainer = new Trainer(model, { ...options, besideBackward: overlap === 'on' }, communicator);
-    const writer = new BackgroundWriter(model, trainer);
+    const { optimizer } = sizes;
+    const trainer = new Trainer(model, { ...options, optimizer, overlapsBackward: overlap === 'on' }, communicator);
+    const writer = new BackgroundWriter(model, trainer.optimizerState.copies);
     // What other ranks give to a save has nowhere else to go; the save may be the run's last, hours from here.
     if (sharing && isRoot) writer.checkMemory();
     const cache = samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
     if (start) start.load(model);
     else initializeWeights(model, options.seed);
-    if (checkpoint) loadMoments(checkpoint, trainer, config);
+    if (checkpoint) loadOptimizer(checkpoint, model, trainer.optimizerState.copies);
 
     const startStep = checkpoint?.manifest.step ?? 0;
     const { tensorboard: folder } = options;

@@ -1,5 +1,5 @@
-// When a run's state goes to the disk: behind the device's work, on a thread of its own, one save at a time. What a
-// checkpoint holds is ../checkpoint; when one is due is decided in session.ts.
+// Saves a run's state: after the device's work, on a thread, one save at a time. The format of a checkpoint is in ../checkpoint;
+// session.ts decides when one is due.
 import type { Position } from '../batches/order.ts';
 import { WriterError } from '../checkpoint/background.ts';
 import {
@@ -18,7 +18,7 @@ import type { Run } from './run.ts';
 import { shardRecord } from './same-data.ts';
 
 export interface SavingHooks {
-  /** Told of each checkpoint once it is on the disk. */
+  /** Called for each checkpoint once it is on the disk. */
   readonly log: (event: RunEvent) => void;
   readonly notice: (text: string) => void;
 }
@@ -26,12 +26,12 @@ export interface SavingHooks {
 export class Saving {
   readonly #run: Run;
   readonly #hooks: SavingHooks;
-  /** The save that is being written, while it is. It rejects only if training cannot go on. */
+  /** The save in progress. It rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
-  /** Why the run moved to another folder; it ends once it is saved there. */
+  /** Why the run moved to another folder. It ends once it is saved there. */
   #lost: string | undefined;
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
 
   constructor(run: Run, hooks: SavingHooks) {
     this.#run = run;
@@ -40,10 +40,10 @@ export class Saving {
   }
 
   /**
-   * Begins to save the state after `step` updates, and returns when the state may change: training is held up for the copy
-   * from the device alone. A save before this one that is still being written is waited for. What the disk does not take is
-   * told and is no reason to stop. Of several ranks, 0 saves what all give it.
-   * @param position of the micro-batch that comes next
+   * Begins to save the state after `step` updates, and returns when the state may change: training only waits for the copy from
+   * the device, and for an earlier save that is still being written. Disk errors are reported and training continues. Of several
+   * ranks, 0 saves the parts of all.
+   * @param position of the next micro-batch
    */
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
@@ -75,7 +75,7 @@ export class Saving {
         this.#notSaved(step, error);
       },
     );
-    // Who awaits it comes later.
+    // It is awaited later.
     done.catch(() => {});
     this.#writing = { step, done };
   }
@@ -132,7 +132,7 @@ export class Saving {
       .finally(() => {
         this.#writing = undefined;
       });
-    // `close` waits for it where another rank's end is heard of meanwhile.
+    // `close` waits for it if another rank ends meanwhile.
     this.#writing = { step, done };
     await done;
   }
@@ -158,12 +158,12 @@ export class Saving {
     return this.#isRoot && this.#run.log.lost !== undefined;
   }
 
-  /** Whether the run folder is no longer in place; all ranks ask at the same time. */
+  /** Whether the run folder was removed or moved; all ranks ask at the same time. */
   async isLost(): Promise<boolean> {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
-  /** Nothing is being written, and all ranks are here: none waits in a collective for one that waits for its disk. */
+  /** Waits until no save is in progress and all ranks are here, so that none waits in a collective for another's disk. */
   async #ready(): Promise<void> {
     await this.written();
     await this.#run.ranks?.barrier();
@@ -185,8 +185,8 @@ export class Saving {
         refusal = error;
       }
     }
-    const told = await this.#run.ranks?.fromRoot(refusal?.message ?? '');
-    return refusal ?? (told ? new Gpt2Error(told) : undefined);
+    const refused = await this.#run.ranks?.fromRoot(refusal?.message ?? '');
+    return refusal ?? (refused ? new Gpt2Error(refused) : undefined);
   }
 
   get #isRoot(): boolean {
@@ -204,19 +204,19 @@ export class Saving {
     return error;
   }
 
-  /** Whether this rank gives its part to another, which saves. */
+  /** Sends this rank's part to rank 0, which saves. Returns false on rank 0. */
   #gives(): boolean {
     if (this.#isRoot) return false;
     this.#run.writer.give();
     return true;
   }
 
-  /** Waits until nothing is being written. @throws whatever keeps training from going on */
+  /** Waits until no save is in progress. @throws if training cannot continue */
   async written(): Promise<void> {
     await this.#writing?.done;
   }
 
-  /** As `written`, but throws nothing; then ends the thread. */
+  /** As `written`, but never throws; then ends the thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
     await this.#run.writer.close();
@@ -237,10 +237,10 @@ export class Saving {
       },
     };
     const keeping = keepingOf(options);
-    const direct = async () => saveState(head, stateInDevice(model, trainer), keeping);
+    const direct = async () => saveState(head, stateInDevice(model, trainer.optimizerState.copies), keeping);
     const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
     const result = await (begun ?? direct()).catch((error) => {
-      // The state is still there to be written without the thread.
+      // The state has not changed: write it without the thread.
       if (inPlace && error instanceof WriterError && !model.sharing) return direct();
       throw error;
     });
@@ -249,7 +249,7 @@ export class Saving {
     return result;
   }
 
-  /** A copy takes host memory; without it a save is slower, but a save. Parts of other ranks have nowhere else to go. */
+  /** A copy takes host memory. Without it a save is slower, and cannot receive the parts of other ranks. */
   #tryCopy<R>(copy: () => R): R | undefined {
     if (!this.#copies) return undefined;
     try {
@@ -274,7 +274,7 @@ export class Saving {
     this.#hooks.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
   }
 
-  /** Removes the remains of an earlier process's saves, for a run that has nothing to save itself. */
+  /** Removes what an earlier process's saves left, for a run that has nothing to save itself. */
   tidy(): void {
     const { options, out } = this.#run;
     if (this.#isRoot) this.#tellLeft(tidy(checkpointsFolder(out), keepingOf(options)));
@@ -283,8 +283,8 @@ export class Saving {
   /** Reports each failure only once: every save finds it again. */
   #tellLeft({ clearFailure, pruneFailure }: TidyResult): void {
     for (const failure of [clearFailure, pruneFailure]) {
-      if (failure === undefined || this.#told.has(failure)) continue;
-      this.#told.add(failure);
+      if (failure === undefined || this.#reported.has(failure)) continue;
+      this.#reported.add(failure);
       this.#hooks.notice(`${failure}; training continues`);
     }
   }
@@ -293,5 +293,5 @@ export class Saving {
 const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping | undefined =>
   keep === undefined ? undefined : { keep, keepEvery };
 
-/** A device that fails is another matter: what it computes next would fail too. */
+/** Whether training can continue: after a disk error it can, after a device error it cannot. */
 const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);

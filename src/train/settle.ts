@@ -16,6 +16,7 @@ import {
 } from '../model/config.ts';
 import type { DeviceOptions } from '../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../native/select-device.ts';
+import { chooseOptimizer } from '../optimizer/choose.ts';
 import { completeOptions } from '../options/check.ts';
 import { settleStep } from '../options/defaults.ts';
 import { withOptionsFile } from '../options/read.ts';
@@ -138,7 +139,8 @@ function batchOf(
   const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
   const samples = takesSamples(options.sampleEvery, config);
   const { recompute } = merged;
-  return chooseBatch(device, config, { T, rows, recompute, samples, maxMemory, shares: sharesOf(options) });
+  const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
+  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares });
 }
 
 function announceStart(

@@ -1,160 +1,99 @@
-// One optimizer step: micro-batches forward and backward, the gradient norm, AdamW (update.ts). Owns what training adds to a
-// model: gradients, moments, and the step block through which step values go in and loss and norm come out. A GPU replays
-// micro-batches, and what ends a step, as graphs; tokens, step values and results are copied between them, so that the host
-// runs a step ahead.
+// Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
+// replays micro-batches, and the end of a step, as graphs; tokens, step values and results are copied between them, so that the
+// host can issue a step while the device works on the one before.
 import { checkBatch, writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
 import { ShapeError, UsageError } from '../errors.ts';
-import { ParameterArena, type ParameterCopy } from '../model/arena.ts';
-import { backward } from '../model/backward.ts';
-import { forward } from '../model/forward.ts';
-import { headForwardBackward } from '../model/head.ts';
-import { fp32Copy, type Model } from '../model/model.ts';
+import type { ParameterArena } from '../model/arena.ts';
+import type { Model } from '../model/model.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
-import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import type { Program } from '../native/device.ts';
-import { globalNormOfRanks } from '../ops/collectives.ts';
-import { globalNorm, globalNormScratch, lossSum } from '../ops/ops.generated.ts';
-import { Exchange } from './exchange.ts';
+import type { OptimizerState } from '../optimizer/state.ts';
 import { Slot, type StepResult, type StepValues } from './slot.ts';
-import { corrections, Update } from './update.ts';
+import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
 
-export interface TrainerOptions {
-  /** Sequences in a micro-batch. */
-  readonly batch: number;
-  /** Tokens in a sequence. */
-  readonly sequence: number;
-  /** Micro-batches in a step, of each rank. */
-  readonly accumulation: number;
-  readonly weightDecay: number;
-  /** Largest gradient norm; 0 clips nothing. */
-  readonly gradientClip: number;
+export interface TrainerOptions extends StepOptions {
   /**
-   * Whether `begin` leaves a step's update to the step after it: the same bits, later; see `update`. Default: where weights
-   * are spread over ranks, and return while the next forward pass begins.
+   * Whether `begin` leaves a step's update to the next step: the same bits, later; see `update`. Default: where weights are
+   * divided between ranks, and return while the next forward pass begins.
    */
   readonly defersUpdate?: boolean;
-  /** With other ranks, whether gradients are summed beside the backward pass, or behind it; see exchange.ts. Default true. */
-  readonly besideBackward?: boolean;
 }
 
-/** The largest number of fp32: as a limit it lets everything pass but what is not finite. */
+/** The largest fp32 number: as a limit it accepts every finite value. */
 export const largestFloat = 3.4028234663852886e38;
 
-/** When a step changes weights and moments. Decided by the device, which may work on a step before the last is known. */
+/** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
 export interface UpdateLimits {
-  /** A loss over it, or one that is not finite, updates nothing. Default: none. */
+  /** A loss above it, or one that is not finite, updates nothing. Default: none. */
   readonly loss?: number;
-  /** The same of the gradient norm. */
+  /** The same for the gradient norm. */
   readonly norm?: number;
-  /** Whether the step updates nothing either if the one before did not. Default false. */
+  /** Whether the step updates nothing if the previous one did not. Default false. */
   readonly afterUpdate?: boolean;
 }
 
 /** A step that was issued. */
 export interface BegunStep {
-  /** How long the program was busy issuing it. */
+  /** Time that issuing it took the program. */
   readonly hostMilliseconds: number;
   /** Waits until the step is done, without blocking the event loop. */
   finished(): Promise<StepResult>;
 }
 
-/** What tells a micro-batch of a step from another. */
-interface MicroBatch {
-  /** Adds to the gradients of those before it. */
-  readonly accumulate: boolean;
-  /** Is the last, whose gradients go to other ranks. */
-  readonly exchanges: boolean;
-  /** Begins with the update of the step before. */
-  readonly updates: boolean;
-}
-
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
-  /** First moments. */
-  readonly m: ParameterCopy;
-  /** Second moments. */
-  readonly v: ParameterCopy;
-  readonly gradients: ParameterArena;
-  readonly #step: Tensor;
-  readonly #exchange: Exchange | undefined;
+  readonly #ops: StepOps;
+  readonly #hasRanks: boolean;
   readonly #defersUpdate: boolean;
-  readonly #update: Update;
   readonly #microBatches = new Map<string, Program>();
   readonly #endOfStep: Program;
   readonly #updateAlone: Program;
-  /** Whether the last step's update is still to be done. */
+  /** Whether the last step's update has not been issued yet. */
   #owesUpdate = false;
   readonly #slots: readonly Slot[];
   #begun = 0;
 
-  /** @param communicator with the ranks that a step is spread over, each with micro-batches of its own */
+  /** @param communicator with the ranks that a step is divided between, each with its own micro-batches */
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
-    const { device, config, sharing } = model;
+    const { device, sharing } = model;
     checkSizes(options);
     this.model = model;
     this.options = options;
-    const { gradientType } = device;
-    this.gradients = new ParameterArena(device, config, 'gradients', gradientType, 'fp32', sharing?.communicator.ranks);
-    this.m = fp32Copy(device, config, 'moments', sharing);
-    this.v = fp32Copy(device, config, 'moments', sharing);
-    if (communicator) {
-      this.#exchange = new Exchange(model, this.gradients, communicator, options.besideBackward ?? true);
-    }
-    this.#step = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
-    const { matrices, vectors } = this.gradients;
-    device.reserveWorkspace(globalNormScratch(device, { matrixCount: matrices.count, vectorCount: vectors.count }));
-    const { gradients, m, v } = this;
+    this.#ops = new StepOps(model, options, communicator);
+    this.#hasRanks = communicator !== undefined;
     this.#defersUpdate = options.defersUpdate ?? sharing !== undefined;
-    this.#update = new Update(
-      { model, gradients, m, v, step: this.#step, weightDecay: options.weightDecay },
-      this.#exchange,
-    );
     this.#endOfStep = device.program(() => {
-      this.#issueNorm();
-      if (!this.#defersUpdate) this.#update.issue();
+      this.#ops.norm();
+      if (!this.#defersUpdate) this.#ops.update.issue();
     });
-    this.#updateAlone = device.program(() => this.#update.issue());
+    this.#updateAlone = device.program(() => this.#ops.update.issue());
     const tokens = options.batch * options.sequence * options.accumulation;
     this.#slots = [new Slot(device, tokens), new Slot(device, tokens)];
+  }
+
+  get gradients(): ParameterArena {
+    return this.#ops.gradients;
+  }
+
+  get optimizerState(): OptimizerState {
+    return this.#ops.optimizerState;
   }
 
   #microBatch(which: MicroBatch): Program {
     const name = JSON.stringify(which);
     const known = this.#microBatches.get(name);
     if (known) return known;
-    const program = this.model.device.program(() => this.#issueMicroBatch(which));
+    const program = this.model.device.program(() => this.#ops.microBatch(which));
     this.#microBatches.set(name, program);
     return program;
   }
 
-  #issueMicroBatch({ accumulate, exchanges, updates }: MicroBatch): void {
-    const { batch: B, sequence: T, accumulation } = this.options;
-    const { model } = this;
-    const activations = model.activations.at(B, T);
-    // Of all ranks, whose gradients and losses are summed.
-    const scale = 1 / (B * T * accumulation * (this.#exchange?.communicator.ranks ?? 1));
-    const exchange = exchanges ? this.#exchange : undefined;
-    forward(model, activations, updates ? this.#update.issueForForward() : undefined);
-    headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
-    backward(model, activations, this.gradients, { accumulate, layerDone: exchange?.layerDone });
-    lossSum(model.device, { step: this.#step, losses: activations.model.losses, scale, accumulate });
-    exchange?.microBatchDone(this.#step);
-  }
-
-  #issueNorm(): void {
-    const { matrices, vectors } = this.gradients;
-    const { communicator, ...normed } = this.#exchange?.normed ?? { matrices, vectors };
-    const args = { step: this.#step, ...normed, maxNorm: this.options.gradientClip };
-    if (communicator) globalNormOfRanks(communicator, args);
-    else globalNorm(this.model.device, args);
-  }
-
   /**
-   * Does step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update.
-   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; weights and moments stay as they are
+   * Runs step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update.
+   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; weights and optimizer state stay as they are
    */
   async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
     const { finished } = await this.begin(index, learningRate, nextBatch, limits);
@@ -163,8 +102,8 @@ export class Trainer {
   }
 
   /**
-   * Issues the update that the last step begun has left to the next (TrainerOptions.defersUpdate), if it has. To be called
-   * before anything but a step reads or writes weights or moments.
+   * Issues the update that the last step left to the next (TrainerOptions.defersUpdate), if any. To be called before anything
+   * but a step reads or writes weights or optimizer state.
    */
   update(): void {
     if (!this.#owesUpdate) return;
@@ -174,7 +113,7 @@ export class Trainer {
 
   /**
    * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
-   * same bits. Of several ranks each computes its own. `onMicroBatch` is told before each.
+   * same bits. Each rank computes its own. `onMicroBatch` is called before each.
    */
   recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
     return this.model.activations.inTurn(() => this.#recompute(nextBatch, onMicroBatch));
@@ -191,19 +130,18 @@ export class Trainer {
     for (let micro = 0; micro < accumulation; micro++) {
       writeBatch(this.model, activations, nextBatch());
       onMicroBatch(micro);
-      this.#issueMicroBatch({ accumulate: micro > 0, exchanges: false, updates: false });
+      this.#ops.microBatch({ accumulate: micro > 0, sums: false, updates: false });
       await device.finished();
     }
-    const { matrices, vectors } = this.gradients;
-    globalNorm(device, { step: this.#step, matrices, vectors, maxNorm: this.options.gradientClip });
-    const block = this.#step.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
+    this.#ops.norm(this.gradients);
+    const block = this.#ops.block.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
     return { loss: block[GPT2_STEP.GPT2_STEP_LOSS]!, norm: block[GPT2_STEP.GPT2_STEP_NORM]! };
   }
 
   /**
-   * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read;
-   * on the CPU it is then done, but for an update that is left to the next. Two steps may be under way; a third waits for the
-   * first. Signals and timers get their turn between micro-batches.
+   * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read. On
+   * the CPU it is then done, except for an update that is left to the next. Two steps may be in progress; a third waits for the
+   * first. Signals and timers run between micro-batches.
    * @param stops whether this rank was asked to stop: every rank then finds it in the step's result
    */
   begin(
@@ -213,10 +151,11 @@ export class Trainer {
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
     stops = false,
   ): Promise<BegunStep> {
-    const values = { learningRate, scalars: corrections(index), loss, norm, afterUpdate, stops };
+    const limits = { loss, norm, afterUpdate };
     return this.model.activations.inTurn(() => {
       checkStep(index, learningRate);
-      return this.#begin(values, nextBatch);
+      const scalars = this.optimizerState.scalarsAt(index);
+      return this.#begin({ learningRate, scalars, ...limits, stops }, nextBatch);
     });
   }
 
@@ -229,22 +168,21 @@ export class Trainer {
     const started = performance.now();
 
     slot.fill(values);
-    slot.hand(this.#step, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
+    slot.hand(this.#ops.block, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
     for (let micro = 0; micro < accumulation; micro++) {
       const batch = nextBatch();
       checkBatch(this.model, activations, batch);
       slot.copy(batch, activations, micro);
-      const exchanges = this.#exchange !== undefined && micro === accumulation - 1;
       const updates = micro === 0 && this.#owesUpdate;
-      this.#microBatch({ accumulate: micro > 0, exchanges, updates }).run();
+      this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
       if (updates) this.#owesUpdate = false;
       if (!device.captures) await device.finished();
     }
-    // Behind the micro-batches: until then they are those of the step before, which an update that it left reads.
-    slot.hand(this.#step, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
+    // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
+    slot.hand(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
     this.#endOfStep.run();
     this.#owesUpdate = this.#defersUpdate;
-    const finished = slot.take(this.#step);
+    const finished = slot.take(this.#ops.block);
     return { hostMilliseconds: performance.now() - started, finished };
   }
 }

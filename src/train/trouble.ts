@@ -1,5 +1,5 @@
-// What a run does when a step's loss or gradient is not finite: the device has left the weights as they were before the step;
-// the tensor where it began is found, the step captured, the state saved, and the run ends with all of that in one line.
+// Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
+// state, and says all of that in one line. The device has left the weights as they were before the step.
 import type { Batch } from '../batches/loader.ts';
 import type { Position } from '../batches/order.ts';
 import { captured, writeCapture } from '../checkpoint/capture.ts';
@@ -15,13 +15,13 @@ import type { StepResult } from './slot.ts';
 export interface BadStep {
   readonly step: number;
   readonly result: StepResult;
-  /** Of the step's first micro-batch. */
+  /** The step's first micro-batch. */
   readonly position: Position;
   /** The step's micro-batches, from the first. */
   readonly nextBatch: () => Batch;
 }
 
-/** Finds out, saves what there is, and gives the error that ends the run. */
+/** Locates the cause, saves, and returns the error that ends the run. */
 export async function stopAtBadStep(
   run: Run,
   { step, result, position, nextBatch }: BadStep,
@@ -33,7 +33,7 @@ export async function stopAtBadStep(
   ranks?.rest();
   const what = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
   notice(`${what}: computing it again to find where it began`);
-  // A step may have been begun behind it.
+  // The next step may have been issued already.
   await model.device.finished();
   const batches: Batch[] = [];
   let changed: string | undefined;
@@ -42,7 +42,7 @@ export async function stopAtBadStep(
     batches.push({ inputs: inputs.slice(), targets: targets.slice() });
     return batches.at(-1)!;
   }).catch((error) => {
-    // The step cannot be computed again from what its shard holds now, but the state before it can be saved.
+    // A changed shard no longer gives the step's tokens, but the state before the step can be saved.
     if (!(error instanceof ChangedShardError)) throw error;
     changed = error.message;
     return { finding: undefined };
@@ -66,10 +66,10 @@ export async function stopAtBadStep(
   };
   let capture: string | undefined;
   const captureText = attempt(() => {
-    // Its loss and norm are of all ranks, its tokens of one.
+    // Loss and norm belong to all ranks, the tokens to one.
     if (ranks) return 'a step of several ranks is not captured';
     if (changed !== undefined) return 'not captured';
-    capture = writeCapture(capturesFolder(out), { model, moments: trainer, gradients: trainer.gradients }, batches, {
+    capture = writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
       ...{ program, step, position, finding },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
       ...{ loss: captured(loss), norm: captured(norm) },
@@ -77,12 +77,12 @@ export async function stopAtBadStep(
     return `captured: \`npm run gpt2 -- replay ${capture}\` computes it again`;
   });
   const saved = await save(run, step, position, finding, saving);
-  // After the save, whose log ends before the step: a resumed run does it again.
+  // After the save, whose log ends before the step: a resumed run repeats the step.
   log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
   return new Gpt2Error(`${what}; ${began}; ${captureText}; ${saved}`);
 }
 
-/** The state before the step, unless it is what is wrong. */
+/** Saves the state before the step, unless its weights are not finite. */
 async function save(
   { out }: Run,
   step: number,

@@ -1,66 +1,57 @@
-// What a step changes: AdamW over all parameters. Of ranks each updates its part of every bucket, in the order in which a
-// forward pass reads them: a bucket's weights return from the others while the buckets behind it are updated and the next
+// Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
+// forward pass reads them: a bucket's weights return from the other ranks while the next buckets are updated and the next
 // forward pass begins.
-
-import { layersInBucket, type ParameterArena, type ParameterCopy } from '../model/arena.ts';
+import { layersInBucket, type ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import type { Sharing } from '../model/shards.ts';
-import { GPT2_STEP, type Pointer } from '../native/bindings.generated.ts';
+import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
-import { adamw } from '../ops/ops.generated.ts';
-import type { Exchange, UpdatePart } from './exchange.ts';
+import type { OptimizerState } from '../optimizer/state.ts';
+import type { Exchange } from './exchange.ts';
 
-const beta1 = 0.9;
-const beta2 = 0.95;
-const eps = 1e-8;
-
-/** 1 - beta^t of both moments in step `index`, counted from 0, with t = index + 1. */
-export const corrections = (index: number): number[] => [beta1, beta2].map((beta) => 1 - beta ** (index + 1));
-
-export interface UpdateState {
+export interface UpdateInputs {
   readonly model: Model;
   readonly gradients: ParameterArena;
-  readonly m: ParameterCopy;
-  readonly v: ParameterCopy;
+  readonly optimizerState: OptimizerState;
   readonly step: Tensor;
-  readonly weightDecay: number;
 }
 
 export class Update {
-  readonly #state: UpdateState;
+  readonly #inputs: UpdateInputs;
   readonly #exchange: Exchange | undefined;
-  /** One for each bucket: its weights are back. */
+  /** One for each bucket: its weights have returned. */
   #events: readonly Pointer[] | undefined;
 
-  constructor(state: UpdateState, exchange: Exchange | undefined) {
-    this.#state = state;
+  constructor(inputs: UpdateInputs, exchange: Exchange | undefined) {
+    this.#inputs = inputs;
     this.#exchange = exchange;
   }
 
-  /** Issues all of it; what comes next runs behind it. */
+  /** Issues all of it; work issued later runs after it. */
   issue(): void {
-    const { model } = this.#state;
-    this.#adamw(this.#whole('vectors'), 0);
+    const { model, gradients, optimizerState, step } = this.#inputs;
+    optimizerState.issue(step, 'vector', gradients.vectors);
     if (model.sharing && this.#exchange) {
       this.#issueBuckets(model.sharing, this.#exchange);
       this.#exchange.join();
-    } else this.#adamw(this.#whole('matrices'), this.#state.weightDecay);
+    } else optimizerState.issue(step, 'matrix', gradients.matrices);
   }
 
   /**
-   * Issues it, for a forward pass to come next: that runs behind the embeddings' weights, and behind those of a layer what comes
-   * after a call of the result, which has to be called for every layer, in turn.
+   * Issues it before a forward pass, which may begin as soon as the weights of the embeddings have returned. The forward pass
+   * calls the result before each layer, in order, to wait for that layer's weights.
    */
   issueForForward(): (layer: number) => void {
-    const { device, config, sharing } = this.#state.model;
+    const { model, gradients, optimizerState, step } = this.#inputs;
+    const { device, config, sharing } = model;
     const exchange = this.#exchange;
     if (!sharing || !exchange) {
       this.issue();
       return () => {};
     }
-    this.#events ??= this.#buckets.map(() => device.createEvent());
+    this.#events ??= gradients.layout.buckets.map(() => device.createEvent());
     const events = this.#events;
-    this.#adamw(this.#whole('vectors'), 0);
+    optimizerState.issue(step, 'vector', gradients.vectors);
     this.#issueBuckets(sharing, exchange, (bucket) => exchange.record(events[bucket]!));
     device.behind(events[0]!);
     const together = layersInBucket(config);
@@ -70,25 +61,12 @@ export class Update {
   }
 
   #issueBuckets(sharing: Sharing, exchange: Exchange, spread?: (bucket: number) => void): void {
-    for (const index of this.#buckets.keys()) {
-      this.#adamw(exchange.ownPart(sharing, index, this.#state), this.#state.weightDecay);
+    const { optimizerState, step } = this.#inputs;
+    for (const [index, bucket] of sharing.layout.buckets.entries()) {
+      const { count, inArena: start, inParts } = sharing.partOf(bucket);
+      optimizerState.issue(step, 'matrix', exchange.ownGradients, { start, count, inParts });
       exchange.spread(sharing, index);
       spread?.(index);
     }
-  }
-
-  get #buckets() {
-    return this.#state.gradients.layout.buckets;
-  }
-
-  #whole(kind: 'matrices' | 'vectors'): UpdatePart {
-    const { model, gradients, m, v } = this.#state;
-    const { weights, masters } = model;
-    return { weight: weights[kind], master: masters[kind], m: m[kind], v: v[kind], gradient: gradients[kind] };
-  }
-
-  #adamw(part: UpdatePart, weightDecay: number): void {
-    const { model, step } = this.#state;
-    adamw(model.device, { ...part, step, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, beta1, beta2, eps, weightDecay });
   }
 }

@@ -1,31 +1,32 @@
-// A tiny model as training leaves it: weights, moments and padding rows with something in them, and what a run adds to a
-// manifest. Shared by the tests of this folder.
+// A tiny model as training leaves it: weights, optimizer state and padding rows with values in them, and the fields that a run
+// adds to a manifest. Shared by the tests of this folder.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
-import type { CheckpointToWrite, Moments } from '../../src/checkpoint/write.ts';
-import { ParameterArena, type ParameterCopy } from '../../src/model/arena.ts';
+import type { CheckpointToWrite } from '../../src/checkpoint/write.ts';
+import type { ParameterCopy } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import type { Device } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import { OptimizerState, type StateCopy } from '../../src/optimizer/state.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 export interface Trained {
   readonly model: Model;
-  readonly moments: Moments;
+  readonly optimizer: readonly StateCopy[];
 }
 
-/** A model and moments, all zero. */
+/** A model and AdamW's state, all zero. */
 export function emptyModel(device: Device, config: ModelConfig = tinyConfig): Trained {
-  const arena = (name: string) => new ParameterArena(device, config, name, 'fp32', 'fp32');
   const model = createModel(device, config, { B: 1, T: 16, purpose: 'inference' });
-  return { model, moments: { m: arena('m'), v: arena('v') } };
+  return { model, optimizer: new OptimizerState(model, new AdamW({ weightDecay: 0 })).copies };
 }
 
-/** A model and moments with values that a seed draws; the real rows only. */
+/** A model and AdamW's state with values drawn from a seed, in the real rows. */
 export function trainedModel(device: Device, seed = 1, config: ModelConfig = tinyConfig): Trained {
   const trained = emptyModel(device, config);
   const random = new Random(seed);
@@ -39,9 +40,12 @@ export function trainedModel(device: Device, seed = 1, config: ModelConfig = tin
   return trained;
 }
 
-export const arenasOf = ({ model, moments }: Trained): ParameterCopy[] => [model.masters, moments.m, moments.v];
+export const arenasOf = ({ model, optimizer }: Trained): ParameterCopy[] => [
+  model.masters,
+  ...optimizer.map(({ copy }) => copy),
+];
 
-/** Every element of weights and moments, padding too, by name. */
+/** Every element of weights and state, including padding, by name. */
 export const contentOf = (trained: Trained): Record<string, Float32Array> =>
   Object.fromEntries(
     arenasOf(trained).flatMap((arena, index) =>

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { resolveCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import { loadMoments, loadWeights } from '../../src/checkpoint/read.ts';
+import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
@@ -34,10 +34,10 @@ describeBackends('a checkpoint', (_, kind) => {
   });
   afterEach(() => device.close());
 
-  const write = ({ model, moments }: Trained, folder = newFolder(), step = 20) =>
-    writeCheckpoint({ folder, step, model, moments, manifest: manifestFields });
+  const write = ({ model, optimizer }: Trained, folder = newFolder(), step = 20) =>
+    writeCheckpoint({ folder, step, model, optimizer, manifest: manifestFields });
 
-  it('gives back weights and moments bit for bit, padding rows zero', async () => {
+  it('gives back weights and optimizer state bit for bit, padding rows zero', async () => {
     const trained = trainedModel(device);
     const path = write(trained);
     expect(path).toMatch(/step-00000020$/);
@@ -48,7 +48,7 @@ describeBackends('a checkpoint', (_, kind) => {
     const padding = loaded.model.masters.get('wte');
     padding.write(new Float32Array(padding.count).fill(7));
     loadWeights(checkpoint, loaded.model);
-    loadMoments(checkpoint, loaded.moments, tinyConfig);
+    loadOptimizer(checkpoint, loaded.model, loaded.optimizer);
     expect(contentOf(loaded)).toEqual(contentOf(trained));
     expect(await weightsHash(loaded.model)).toBe(await weightsHash(trained.model));
     expect(await weightsHash(loaded.model)).not.toBe(await weightsHash(trainedModel(device, 2).model));
@@ -62,8 +62,8 @@ describeBackends('a checkpoint', (_, kind) => {
   });
 
   it("has Hugging Face's names and shapes, linear weights as [in, out], and no padding rows", () => {
-    const { model, moments } = trainedModel(device);
-    const path = write({ model, moments });
+    const { model, optimizer: state } = trainedModel(device);
+    const path = write({ model, optimizer: state });
     using file = openSafetensors(join(path, 'model.safetensors'));
     const { channels: C, context, vocabularySize } = tinyConfig;
     expect(file.names.length).toBe(2 + 12 * tinyConfig.layers + 2);
@@ -95,7 +95,7 @@ describeBackends('a checkpoint', (_, kind) => {
     const message = 'is of another model: layers 2 instead of 3, context 32 instead of 64';
     const checkpoint = verifyCheckpoint(path);
     expect(() => loadWeights(checkpoint, other.model)).toThrow(message);
-    expect(() => loadMoments(checkpoint, other.moments, other.model.config)).toThrow(message);
+    expect(() => loadOptimizer(checkpoint, other.model, other.optimizer)).toThrow(message);
     expect(contentOf(other)).toEqual(before);
   });
 
@@ -116,7 +116,7 @@ describeBackends('a checkpoint', (_, kind) => {
     const { model } = trainedModel(device, 2);
     const before = await weightsHash(model);
     expect(() => loadWeights({ path, manifest }, model)).toThrow(
-      `${file} does not fit the model: it lacks h.0.ln_1.bias; it has besides lm_head.weight; ` +
+      `${file} does not fit the model: it lacks h.0.ln_1.bias; it also has lm_head.weight; ` +
         'h.1.attn.c_attn.weight is [144,48], not [48,144]',
     );
     expect(await weightsHash(model)).toBe(before);
@@ -141,11 +141,14 @@ describeBackends('a checkpoint', (_, kind) => {
     const older = write(trained, folder, 10);
     const failing = (error: Error): Trained => ({
       ...trained,
-      moments: new Proxy(trained.moments, {
-        get: () => {
-          throw error;
-        },
-      }),
+      optimizer: trained.optimizer.map((row) => ({
+        ...row,
+        copy: new Proxy(row.copy, {
+          get: () => {
+            throw error;
+          },
+        }),
+      })),
     });
     const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
     expect(() => write(failing(full), folder)).toThrow(Gpt2Error);

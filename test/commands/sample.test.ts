@@ -20,12 +20,12 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   /** A run with one checkpoint; with `diverged`, of weights that are no numbers. */
   const makeRun = (name: string, { seed = 1, diverged = false, vocabularySize = config.vocabularySize } = {}) => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
-    const { model, moments } = emptyModel(device, { ...config, vocabularySize });
+    const { model, optimizer } = emptyModel(device, { ...config, vocabularySize });
     initializeWeights(model, seed);
     if (diverged) model.masters.get('lnfb').write(new Float32Array(16).fill(Number.NaN));
     castWeights(model);
     const checkpoints = place.path('runs', name, 'checkpoints');
-    writeCheckpoint({ folder: checkpoints, step: 3, model, moments, manifest: manifestFields });
+    writeCheckpoint({ folder: checkpoints, step: 3, model, optimizer, manifest: manifestFields });
     return checkpoints;
   };
 

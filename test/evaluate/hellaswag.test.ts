@@ -10,6 +10,7 @@ import { headForward } from '../../src/model/head.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { type Question, writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -49,7 +50,13 @@ describeBackends(
       const [batch, sequence] = [8, 16];
       const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
       initializeWeights(model, 42);
-      const trainer = new Trainer(model, { batch, sequence, accumulation: 1, weightDecay: 0, gradientClip: 1 });
+      const trainer = new Trainer(model, {
+        batch,
+        sequence,
+        accumulation: 1,
+        optimizer: new AdamW({ weightDecay: 0 }),
+        gradientClip: 1,
+      });
       for (let step = 0; step < 150; step++) {
         await trainer.step(step, 3e-3, () => countingBatch(batch, sequence, vocabulary, step));
       }

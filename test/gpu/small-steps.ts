@@ -8,6 +8,7 @@ import { createModel } from '../../src/model/model.ts';
 import { allocateTensor } from '../../src/native/buffer.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 
@@ -28,7 +29,13 @@ for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
       if (dtype === 'tf32' && accumulation > 1) continue;
       using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, captures: accumulation === 1 });
       const model = createModel(device, config, { B, T, purpose: 'training' });
-      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
+      const trainer = new Trainer(model, {
+        batch: B,
+        sequence: T,
+        accumulation,
+        optimizer: new AdamW({ weightDecay: 0.1 }),
+        gradientClip: 1,
+      });
       initializeWeights(model, 42);
       let next = 0;
       const tokens = () => Int32Array.from({ length: B * T }, () => (next = (next * 7 + 3) % config.vocabularySize));

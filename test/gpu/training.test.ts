@@ -15,6 +15,7 @@ import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { checkMemory, trainingPlan } from '../../src/train/memory.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeCuda } from '../support/backends.ts';
@@ -31,10 +32,16 @@ function batches(seed: number, count: number, below: number): () => Batch {
 function makeTrainer(device: Device, config: ModelConfig, B: number, T: number, accumulation: number): Trainer {
   const model = createModel(device, config, { B, T, purpose: 'training' });
   initializeWeights(model, 42);
-  return new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
+  return new Trainer(model, {
+    batch: B,
+    sequence: T,
+    accumulation,
+    optimizer: new AdamW({ weightDecay: 0.1 }),
+    gradientClip: 1,
+  });
 }
 
-/** A hash of all weights and moments after some steps, two under way at a time as in training. */
+/** A hash of all weights and optimizer state after some steps, two under way at a time as in training. */
 async function trained(options: Partial<DeviceOptions>, steps: number, accumulation = 1): Promise<string> {
   using device = Device.open({ kind: 'cuda', accumulates: accumulation > 1, ...options });
   const [B, T] = [4, 200];
@@ -49,7 +56,7 @@ async function trained(options: Partial<DeviceOptions>, steps: number, accumulat
   }
   await before!.finished();
   hash.update(await weightsHash(trainer.model));
-  for (const arena of [trainer.m, trainer.v]) hash.update(floats(arena.matrices)).update(floats(arena.vectors));
+  for (const { copy } of trainer.optimizerState.copies) hash.update(floats(copy.matrices)).update(floats(copy.vectors));
   return hash.digest('hex');
 }
 
@@ -151,11 +158,11 @@ describeCuda('training', () => {
     using device = Device.open({ kind: 'cuda', dtype: 'bf16' });
     const config = presetConfig('d12')!;
     const before = device.memory().available;
-    const sizes = { B: 8, T: 1024 };
+    const sizes = { B: 8, T: 1024, optimizer: new AdamW({ weightDecay: 0.1 }) };
     makeTrainer(device, config, sizes.B, sizes.T, 1);
     const used = before - device.memory().available;
     expect(Math.abs(totalOf(trainingPlan(device, config, sizes)) / used - 1), `${used} bytes used`).toBeLessThan(0.02);
-    expect(() => checkMemory(device, config, { B: 4096, T: 1024 })).toThrow(
+    expect(() => checkMemory(device, config, { ...sizes, B: 4096 })).toThrow(
       /^--batch 4096 with --seq 1024 needs [\d.]+ GiB of memory, [\d.]+ GiB of [\d.]+ GiB are free; --batch \d+ --total-batch 4194304 fits$/,
     );
   });

@@ -9,6 +9,7 @@ import { createModel } from '../../src/model/model.ts';
 import { parameterCount, parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { expectClose } from '../support/tensors.ts';
@@ -94,7 +95,7 @@ describeBackends('model', (_, kind) => {
       batch: B,
       sequence: T,
       accumulation: 1,
-      weightDecay,
+      optimizer: new AdamW({ weightDecay }),
       gradientClip: gradClip,
     });
     for (const [index, loss] of tinyFixture.float64.losses.entries()) {
@@ -106,7 +107,13 @@ describeBackends('model', (_, kind) => {
 
   it('steps begun ahead keep their results, read late and in any order', async () => {
     using device = Device.open({ kind });
-    const options = { batch: B, sequence: T, accumulation: 1, weightDecay: 0.1, gradientClip: 1 };
+    const options = {
+      batch: B,
+      sequence: T,
+      accumulation: 1,
+      optimizer: new AdamW({ weightDecay: 0.1 }),
+      gradientClip: 1,
+    };
     const one = new Trainer(recordedModel(device), options);
     const wanted = [];
     for (let index = 0; index < 5; index++) wanted.push(await one.step(index, 1e-3, () => recordedBatch));
@@ -123,9 +130,16 @@ describeBackends('model', (_, kind) => {
     const run = async (defersUpdate: boolean) => {
       using device = Device.open({ kind, accumulates: accumulation > 1 });
       const model = recordedModel(device);
-      const options = { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 0.5, defersUpdate };
+      const options = {
+        batch: B,
+        sequence: T,
+        accumulation,
+        optimizer: new AdamW({ weightDecay: 0.1 }),
+        gradientClip: 0.5,
+        defersUpdate,
+      };
       const trainer = new Trainer(model, options);
-      const copies = [model.masters, model.weights, trainer.m, trainer.v];
+      const copies = [model.masters, model.weights, ...trainer.optimizerState.copies.map(({ copy }) => copy)];
       const state = () => copies.flatMap(({ matrices, vectors }) => [floats(matrices), floats(vectors)]);
       const seen: unknown[] = [];
       for (let index = 0; index < 8; index++) {
@@ -149,7 +163,13 @@ describeBackends('model', (_, kind) => {
   it('has zero padding rows that stay zero', async () => {
     using device = Device.open({ kind });
     const model = drawnModel(device);
-    const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 1, weightDecay: 0.1, gradientClip: 1 });
+    const trainer = new Trainer(model, {
+      batch: B,
+      sequence: T,
+      accumulation: 1,
+      optimizer: new AdamW({ weightDecay: 0.1 }),
+      gradientClip: 1,
+    });
     for (let index = 0; index < 3; index++) await trainer.step(index, 1e-3, () => recordedBatch);
     const padding = floats(model.weights.get('wte')).subarray(61 * 48);
     expect(padding.length).toBe((128 - 61) * 48);
@@ -194,7 +214,13 @@ describeBackends('model', (_, kind) => {
     for (const threads of [1, 2, 3]) {
       using device = Device.open({ kind, threads });
       const model = recordedModel(device);
-      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 2, weightDecay: 0.1, gradientClip: 1 });
+      const trainer = new Trainer(model, {
+        batch: B,
+        sequence: T,
+        accumulation: 2,
+        optimizer: new AdamW({ weightDecay: 0.1 }),
+        gradientClip: 1,
+      });
       for (let index = 0; index < 3; index++) await trainer.step(index, 1e-3, () => recordedBatch);
       hashes.push(
         Buffer.from(floats(model.weights.matrices).buffer).toString('base64') + floats(model.weights.vectors).join(),

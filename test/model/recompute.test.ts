@@ -7,6 +7,7 @@ import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { divisors, trainingPlan } from '../../src/train/memory.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
@@ -18,18 +19,19 @@ describeBackends(
   (_, kind, dtype) => {
     it.each([1, 2])('gives the bits of keeping everything, %i micro-batches', async (accumulation) => {
       const [B, T] = [2, 50];
+      const optimizer = new AdamW({ weightDecay: 0.1 });
       const trained = async (recompute: Recompute) => {
         using device = Device.open({ kind, dtype, accumulates: accumulation > 1 });
         const model = createModel(device, config, { B, T, purpose: 'training', recompute });
         initializeWeights(model, 42);
-        const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, weightDecay: 0.1, gradientClip: 1 });
+        const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer, gradientClip: 1 });
         const random = new Random(3);
         const tokens = () => random.integers(B * T, config.vocabularySize);
         const steps = [];
         for (let step = 0; step < 4; step++) {
           steps.push(await trainer.step(step, 1e-3, () => ({ inputs: tokens(), targets: tokens() })));
         }
-        const planned = trainingPlan(device, config, { B, T, rows: B * accumulation, recompute });
+        const planned = trainingPlan(device, config, { B, T, optimizer, rows: B * accumulation, recompute });
         expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(device.allocated));
         const { activations } = Object.fromEntries(planned) as { activations: number };
         return { steps, weights: await weightsHash(model), activations };

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
 
@@ -26,7 +27,7 @@ it.each([
     batch,
     sequence,
     accumulation: 1,
-    weightDecay: 0.1,
+    optimizer: new AdamW({ weightDecay: 0.1 }),
     gradientClip: 1,
   });
   const wanted = [];

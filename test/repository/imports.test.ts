@@ -16,7 +16,7 @@ const layers: readonly (readonly string[])[] = [
   ['runs', 'ranks'],
   ['options'],
   ['checkpoint', 'formats'],
-  ['batches', 'datasets'],
+  ['batches', 'datasets', 'optimizer'],
   ['shards', 'tokenizer', 'model'],
   ['op-cases'],
   ['ops'],

@@ -5,6 +5,7 @@ import { Gpt2Error } from '../../src/errors.ts';
 import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { drawnModel, recordedBatch, tinyFixture } from './tiny-model.ts';
@@ -18,7 +19,13 @@ const large = Math.ceil(2 ** 26 / (8 * batch * sequence));
 
 function openTrainer(accumulation = 1): Trainer {
   const model = drawnModel(Device.open({ kind: 'cpu', threads: 1 }));
-  return new Trainer(model, { batch, sequence, accumulation, weightDecay: 0.1, gradientClip: 1 });
+  return new Trainer(model, {
+    batch,
+    sequence,
+    accumulation,
+    optimizer: new AdamW({ weightDecay: 0.1 }),
+    gradientClip: 1,
+  });
 }
 
 const step = (trainer: Trainer, index = 0) => trainer.step(index, 1e-3, () => recordedBatch);
@@ -91,7 +98,7 @@ const scenarios: Record<string, () => Promise<void>> = {
     const trainer = openTrainer();
     const { model } = trainer;
     const cache = new KeyValueCache(model, { texts: 1, window: 8 });
-    const writer = new BackgroundWriter(model, trainer);
+    const writer = new BackgroundWriter(model, trainer.optimizerState.copies);
     writer.prepare();
     const deferring = new Trainer(model, { ...trainer.options, defersUpdate: true });
     await (await deferring.begin(0, 1e-3, () => recordedBatch)).finished();
@@ -111,7 +118,7 @@ const scenarios: Record<string, () => Promise<void>> = {
       for await (const _ of generation);
     });
     await refused(() => generate(cache, { prompts: [[1]], tokens: 20, seed: 1 }).next());
-    await refused(() => trainer.m.matrices.read());
+    await refused(() => trainer.optimizerState.copies[0]!.copy.matrices.read());
     const head = { folder: '/nowhere', step: 0, manifest: {} } as unknown as Parameters<BackgroundWriter['write']>[0];
     for (const inPlace of [true, false]) await refused(() => writer.write(head, undefined, { inPlace }));
     await writer.close();

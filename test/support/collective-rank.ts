@@ -3,8 +3,7 @@
 import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import type { CheckpointHead } from '../../src/checkpoint/write.ts';
-import type { ParameterCopy } from '../../src/model/arena.ts';
-import { createModel, fp32Copy } from '../../src/model/model.ts';
+import { createModel } from '../../src/model/model.ts';
 import { Sharing } from '../../src/model/shards.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
@@ -20,6 +19,8 @@ import {
   reduceScatter,
 } from '../../src/ops/collectives.ts';
 import { globalNormScratch } from '../../src/ops/ops.generated.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import { OptimizerState } from '../../src/optimizer/state.ts';
 import { startOf } from './collectives-start.ts';
 import { tinyConfig } from './tiny-model.ts';
 
@@ -151,17 +152,14 @@ async function gatherState(communicator: Communicator, op: RankTask['op']): Prom
   const { device, rank } = communicator;
   const sharing = new Sharing(communicator, tinyConfig);
   const model = createModel(device, tinyConfig, { B: 1, T: 16, purpose: 'training' }, sharing);
-  const [m, v] = ['m', 'v'].map((name) => fp32Copy(device, tinyConfig, name, sharing)) as [
-    ParameterCopy,
-    ParameterCopy,
-  ];
-  const writer = new BackgroundWriter(model, { m, v });
+  const { copies } = new OptimizerState(model, new AdamW({ weightDecay: 0 }));
+  const writer = new BackgroundWriter(model, copies);
   const head = JSON.parse(process.env.CHECKPOINT_HEAD!) as CheckpointHead;
   if (op === 'save' && rank > 0) writer.give();
   else {
-    // Moments are spread in every dtype, master weights only in bf16.
+    // Optimizer state is divided in every dtype, master weights only in bf16.
     const result = op.endsWith('hash')
-      ? weightsHash({ ...model, masters: m })
+      ? weightsHash({ ...model, masters: copies[0]!.copy })
       : writer.write(head, undefined, { inPlace: false });
     if (op.startsWith('abandoned')) communicator.abandon();
     await result;

@@ -43,7 +43,7 @@ export function expectResumedEqual({ device, dtype, order, microBatches }: Resum
   expect(figures.length).toBe(40 + 5 + 3 + 1);
   expect(figures.at(-1)).toMatch(/"event":"done".*"weights":"[0-9a-f]{64}"/);
   expect(figuresOf(place.path('stopped'))).toEqual(figures);
-  // The moments, which no figure shows.
+  // The optimizer state, which no figure shows.
   const { files, position } = saved('straight');
   expect(position.epoch).toBe(microBatches === 2 ? 3 : 1);
   expect(saved('stopped')).toMatchObject({ step: 40, files, position });

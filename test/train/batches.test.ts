@@ -6,6 +6,7 @@ import type { Batch } from '../../src/batches/loader.ts';
 import { ShapeError } from '../../src/errors.ts';
 import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
@@ -41,13 +42,15 @@ const wrong: [string, unknown, string][] = [
 describeBackends('batches', (_, kind) => {
   const open = (accumulation: number) => {
     const device = Device.open({ kind, accumulates: true });
-    const options = { batch, sequence, accumulation, weightDecay: 0.1, gradientClip: 1 };
+    const options = { batch, sequence, accumulation, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
     return { device, trainer: new Trainer(drawnModel(device), options) };
   };
   /** Everything that steps change. */
-  const state = ({ model, m, v, gradients }: Trainer): string => {
+  const state = ({ model, optimizerState, gradients }: Trainer): string => {
     const hash = createHash('sha256');
-    for (const copy of [model.masters, m, v, gradients]) hash.update(copy.matrices.read()).update(copy.vectors.read());
+    const state = optimizerState.copies.map(({ copy }) => copy);
+    for (const copy of [model.masters, ...state, gradients])
+      hash.update(copy.matrices.read()).update(copy.vectors.read());
     return hash.digest('hex');
   };
 

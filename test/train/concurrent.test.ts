@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
@@ -13,7 +14,14 @@ const other = { inputs: recordedBatch.targets, targets: recordedBatch.inputs };
 describeBackends('calls that are not awaited', (_, kind) => {
   const open = (defersUpdate: boolean) => {
     const device = Device.open({ kind, accumulates: true });
-    const options = { batch, sequence, accumulation: 3, weightDecay: 0.1, gradientClip: 1, defersUpdate };
+    const options = {
+      batch,
+      sequence,
+      accumulation: 3,
+      optimizer: new AdamW({ weightDecay: 0.1 }),
+      gradientClip: 1,
+      defersUpdate,
+    };
     return { device, trainer: new Trainer(drawnModel(device), options) };
   };
 

@@ -6,6 +6,7 @@ import { createModel } from '../../src/model/model.ts';
 import { Sharing } from '../../src/model/shards.ts';
 import type { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 
 const [B, T] = [1, 8];
@@ -19,7 +20,7 @@ interface Call {
 }
 
 /** The calls of the third of three steps. */
-async function callsOfStep(layers: number, options: { zero: 0 | 1; besideBackward: boolean; accumulation: number }) {
+async function callsOfStep(layers: number, options: { zero: 0 | 1; overlapsBackward: boolean; accumulation: number }) {
   using device = Device.open({ kind: 'cpu', accumulates: options.accumulation > 1 });
   const config = { layers, channels: 32, heads: 2, context: T, vocabularySize: 50 };
   const communicator = { device, rank: 0, ranks: 2, parts: 2, handle: 1n, share() {} } as unknown as Communicator;
@@ -34,8 +35,15 @@ async function callsOfStep(layers: number, options: { zero: 0 | 1; besideBackwar
   });
   const sharing = options.zero === 1 ? new Sharing(communicator, config) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training' }, sharing);
-  const { accumulation, besideBackward } = options;
-  const sizes = { batch: B, sequence: T, accumulation, weightDecay: 0, gradientClip: 1, besideBackward };
+  const { accumulation, overlapsBackward } = options;
+  const sizes = {
+    batch: B,
+    sequence: T,
+    accumulation,
+    optimizer: new AdamW({ weightDecay: 0 }),
+    gradientClip: 1,
+    overlapsBackward,
+  };
   const trainer = new Trainer(model, sizes, communicator);
   for (let step = 0; step < 3; step++) {
     calls = [];
@@ -49,7 +57,7 @@ const grid = [1, 2, 6, 7, 13].flatMap((layers) => [1, 2].map((accumulation) => (
 it.each(grid)(
   'weights return bucket by bucket, each waited for by its layers: %o',
   async ({ layers, accumulation }) => {
-    const { calls, buckets, together } = await callsOfStep(layers, { zero: 1, besideBackward: false, accumulation });
+    const { calls, buckets, together } = await callsOfStep(layers, { zero: 1, overlapsBackward: false, accumulation });
     const names = calls.map(({ name }) => name);
     const recorded = calls.filter(({ name }) => name === 'collectivesRecord').map(({ event }) => event);
     const waited = calls.filter(({ name }) => name === 'eventWait').map(({ event }) => event);
@@ -71,7 +79,7 @@ describe.each([0, 1] as const)('ZeRO %i', (zero) => {
   const sum = zero === 1 ? 'reduceScatter' : 'allReduce';
 
   it.each(grid)('gradients go together behind the last backward: %o', async ({ layers, accumulation }) => {
-    const { calls, buckets } = await callsOfStep(layers, { zero, besideBackward: false, accumulation });
+    const { calls, buckets } = await callsOfStep(layers, { zero, overlapsBackward: false, accumulation });
     const names = calls.map(({ name }) => name);
     const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
     // And the vectors, and the loss with the wish to stop.
@@ -82,7 +90,7 @@ describe.each([0, 1] as const)('ZeRO %i', (zero) => {
   });
 
   it.each(grid)('or each as soon as it is whole: %o', async ({ layers, accumulation }) => {
-    const { calls, buckets, together } = await callsOfStep(layers, { zero, besideBackward: true, accumulation });
+    const { calls, buckets, together } = await callsOfStep(layers, { zero, overlapsBackward: true, accumulation });
     const names = calls.map(({ name }) => name);
     const backward = names.slice(
       names.lastIndexOf('attentionForward') + 1,

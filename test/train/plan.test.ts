@@ -25,7 +25,7 @@ it('adds up, and takes nothing', () => {
   // A vocabulary of 200, padded to 256.
   const weights = 4 * ((256 + 1024) * 768 + 12 * (12 * 768 ** 2 + 13 * 768) + 2 * 768);
   expect(memory.get('weights')).toBe(weights);
-  expect(memory.get('moments')).toBe(2 * weights);
+  expect(memory.get('optimizer state')).toBe(2 * weights);
   expect(refusal).toBeUndefined();
   expect(existsSync(place.path('none'))).toBe(false);
 });

@@ -6,7 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { listCheckpoints, newestValidCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import { loadMoments, loadWeights } from '../../src/checkpoint/read.ts';
+import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { NativeError } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
@@ -24,7 +24,6 @@ import {
 } from '../checkpoint/trained-model.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
-import { tinyConfig } from '../support/tiny-model.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -44,7 +43,7 @@ describeBackends(
       const folder = temporaryFolder();
       const trained = trainedModel(device());
       const wanted = contentOf(trained);
-      const writer = new BackgroundWriter(trained.model, trained.moments);
+      const writer = new BackgroundWriter(trained.model, trained.optimizer);
       const head = { folder, step: 7, manifest: manifestFields };
       const written = writer.write(head, undefined, { inPlace });
       if (!inPlace) {
@@ -55,23 +54,23 @@ describeBackends(
       const found = verifyCheckpoint(path!);
       const read = emptyModel(device());
       loadWeights(found, read.model);
-      loadMoments(found, read.moments, tinyConfig);
+      loadOptimizer(found, read.model, read.optimizer);
       expect(contentOf(read)).toEqual(wanted);
     });
 
     it('writes what writeCheckpoint writes', async () => {
       const [folder, other] = [temporaryFolder(), temporaryFolder()];
-      const { model, moments } = trainedModel(device(), 3);
-      const writer = new BackgroundWriter(model, moments);
+      const { model, optimizer } = trainedModel(device(), 3);
+      const writer = new BackgroundWriter(model, optimizer);
       const { path } = await writer.write({ folder, step: 7, manifest: manifestFields }, undefined, { inPlace: false });
       await writer.close();
-      const direct = writeCheckpoint({ folder: other, step: 7, model, moments, manifest: manifestFields });
+      const direct = writeCheckpoint({ folder: other, step: 7, model, optimizer, manifest: manifestFields });
       expect(verifyCheckpoint(path!).manifest.files).toEqual(verifyCheckpoint(direct).manifest.files);
     });
 
     it('takes no memory for a copy that the host or a container does not have', () => {
-      const { model, moments } = trainedModel(device());
-      const writer = new BackgroundWriter(model, moments);
+      const { model, optimizer } = trainedModel(device());
+      const writer = new BackgroundWriter(model, optimizer);
       const allocate = vi.spyOn(Device.prototype, 'allocatePinned');
       vi.spyOn(process.memoryUsage, 'rss').mockReturnValue(2 ** 30);
       const allowed = vi.spyOn(process, 'constrainedMemory').mockReturnValue(2 ** 30 + writer.copyBytes - 1);
@@ -85,8 +84,8 @@ describeBackends(
 
     it('removes what is not to be kept, and says what the disk refuses', async () => {
       const folder = temporaryFolder();
-      const { model, moments } = trainedModel(device());
-      const writer = new BackgroundWriter(model, moments);
+      const { model, optimizer } = trainedModel(device());
+      const writer = new BackgroundWriter(model, optimizer);
       for (const step of [1, 2, 3]) {
         await writer.write({ folder, step, manifest: manifestFields }, { keep: 2 }, { inPlace: false });
       }

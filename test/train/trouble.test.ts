@@ -7,12 +7,14 @@ import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { openSafetensors } from '../../src/formats/safetensors.ts';
 import { type Recompute, recomputeNames } from '../../src/model/activations.ts';
-import { ParameterArena } from '../../src/model/arena.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import { noUpdate } from '../../src/optimizer/optimizer.ts';
+import { OptimizerState } from '../../src/optimizer/state.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
@@ -49,9 +51,8 @@ function changedModel(place: Workplace, changes: (change: Change) => void): stri
     edit((row, column) => row * width + column, values);
     tensor.write(values);
   });
-  const zeros = () => new ParameterArena(device, config, 'moments', 'fp32', 'fp32');
-  const moments = { m: zeros(), v: zeros() };
-  return writeCheckpoint({ folder: place.path('changed'), step: 1, model, moments, manifest: manifestFields });
+  const optimizer = new OptimizerState(model, new AdamW({ weightDecay: 0 })).copies;
+  return writeCheckpoint({ folder: place.path('changed'), step: 1, model, optimizer, manifest: manifestFields });
 }
 
 /** A product with an input that is always 0 and a weight that is huge: nothing forward, too much backward. */
@@ -125,7 +126,7 @@ describeBackends(
       const capture = join(given.out!, 'captures', 'step-00000000');
       const needed = (recompute: Recompute) => {
         using device = Device.open({ kind, dtype });
-        return neededBytes(device, config, { B: 2, T: 64, rows: 4, recompute });
+        return neededBytes(device, config, { B: 2, T: 64, optimizer: noUpdate, rows: 4, recompute });
       };
       for (const recompute of recomputeNames) {
         haveMemory(needed(recompute) / 2 ** 30);
@@ -162,7 +163,13 @@ describeBackends(
       const [B, T] = [2, 64];
       const model = createModel(device, config, { B, T, purpose: 'training' });
       initializeWeights(model, 42);
-      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation: 3, weightDecay: 0, gradientClip: 1 });
+      const trainer = new Trainer(model, {
+        batch: B,
+        sequence: T,
+        accumulation: 3,
+        optimizer: new AdamW({ weightDecay: 0 }),
+        gradientClip: 1,
+      });
       const random = new Random(2);
       let micro = 0;
       const nextBatch = () => {

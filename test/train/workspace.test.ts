@@ -2,6 +2,7 @@
 import { expect, it, vi } from 'vitest';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
 import { Trainer } from '../../src/train/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
@@ -11,7 +12,7 @@ const { B: batch, T: sequence } = tinyFixture.batch;
 describeBackends('a workspace', (_, kind) => {
   const open = () => {
     const device = Device.open({ kind });
-    const options = { batch, sequence, accumulation: 1, weightDecay: 0.1, gradientClip: 1 };
+    const options = { batch, sequence, accumulation: 1, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
     return { device, trainer: new Trainer(drawnModel(device), options) };
   };
 

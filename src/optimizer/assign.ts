@@ -1,0 +1,46 @@
+// Assigns parameters to optimizers, and derives from it which state a run has and how much memory that takes.
+import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { type Parameter, parameterTable } from '../model/parameters.ts';
+import type { Optimizer, StateRow } from './optimizer.ts';
+
+/** The optimizer of all parameters, or a function that gives one for each: the same object for those it updates together. */
+export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
+
+/** A state row, and the parameters that have it in a run. */
+export interface AssignedRow {
+  readonly optimizer: Optimizer;
+  readonly row: StateRow;
+  readonly selected: Selection;
+}
+
+export const optimizerOf = (choice: OptimizerChoice, parameter: Parameter): Optimizer =>
+  typeof choice === 'function' ? choice(parameter) : choice;
+
+/** The run's optimizers, in the order of the parameter table. */
+export const optimizersOf = (config: ModelConfig, choice: OptimizerChoice): Optimizer[] => [
+  ...new Set(parameterTable(config).map((parameter) => optimizerOf(choice, parameter))),
+];
+
+/** The run's state rows. A row without parameters is left out. */
+export function assignedRows(config: ModelConfig, choice: OptimizerChoice): AssignedRow[] {
+  const table = parameterTable(config);
+  return optimizersOf(config, choice)
+    .flatMap((optimizer) =>
+      optimizer.rows.map((row) => {
+        const selected = (parameter: Parameter) =>
+          optimizerOf(choice, parameter) === optimizer && row.parameters(parameter);
+        return { optimizer, row, selected };
+      }),
+    )
+    .filter(({ selected }) => table.some(selected));
+}
+
+/** Bytes of device memory that optimizer state takes; of several ranks, in each. */
+export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares = 1): number =>
+  assignedRows(config, choice)
+    .map(({ row, selected }) => {
+      const { matrix, vector } = arenaLayout(config, shares, selected).sizes;
+      return flatBytes(matrix / shares, row.dtype) + flatBytes(vector, row.dtype);
+    })
+    .reduce((sum, bytes) => sum + bytes, 0);

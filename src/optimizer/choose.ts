@@ -1,0 +1,5 @@
+// Chooses a run's optimizers by its options.
+import { AdamW } from './adamw.ts';
+import type { OptimizerChoice } from './assign.ts';
+
+export const chooseOptimizer = (options: { readonly weightDecay: number }): OptimizerChoice => new AdamW(options);

@@ -1,0 +1,116 @@
+// The optimizers of a run at work on a model: allocates their state, lays out their scalars, and issues updates of stretches of
+// the parameters. Which stretch comes when is up to train/update.ts.
+import { Gpt2Error } from '../errors.ts';
+import type { ParameterCopy } from '../model/arena.ts';
+import { fp32Copy, type Model } from '../model/model.ts';
+import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
+import { GPT2_STEP } from '../native/bindings.generated.ts';
+import type { Tensor } from '../native/buffer.ts';
+import { assignedRows, type OptimizerChoice, optimizersOf } from './assign.ts';
+import type { Optimizer, UpdatePart } from './optimizer.ts';
+import { type AllocatedRow, type Span, spansOf } from './spans.ts';
+
+/** The name under which optimizer state is allocated. */
+export const stateMemory = 'optimizer state';
+
+/** A state row in device memory, as a checkpoint stores it. */
+export interface StateCopy {
+  readonly name: string;
+  readonly parameters: readonly Parameter[];
+  readonly copy: ParameterCopy;
+}
+
+/** A stretch of an arena, in elements. */
+export interface Stretch {
+  readonly start: number;
+  readonly count: number;
+  /** Its start in the masters and gradients of this rank, which may hold only parts of the arena. */
+  readonly inParts: number;
+}
+
+const arenas = { matrix: 'matrices', vector: 'vectors' } as const;
+
+export class OptimizerState {
+  readonly optimizers: readonly Optimizer[];
+  readonly #model: Model;
+  readonly #rows: readonly AllocatedRow[];
+  readonly #spans: readonly Span[];
+
+  constructor(model: Model, choice: OptimizerChoice) {
+    const { device, config, sharing } = model;
+    this.#model = model;
+    this.optimizers = optimizersOf(config, choice);
+    this.#rows = assignedRows(config, choice).map((assigned) => {
+      if (sharing && assigned.row.granularity === 'matrix') {
+        throw new Gpt2Error(
+          `${assigned.optimizer.name} updates entire matrices, which --zero 1 divides: give --zero 0`,
+        );
+      }
+      return { ...assigned, copy: fp32Copy(device, config, stateMemory, sharing, assigned.selected) };
+    });
+    this.#spans = spansOf(config, choice, this.#rows, sharing?.communicator.ranks);
+    const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
+    const count = this.scalarsAt(0).length;
+    if (count > room) throw new Error(`the optimizers have ${count} scalars, the step block has room for ${room}`);
+  }
+
+  /** The state rows, for checkpoints. */
+  get copies(): StateCopy[] {
+    const table = parameterTable(this.#model.config);
+    return this.#rows.map(({ row, selected, copy }) => ({ name: row.name, parameters: table.filter(selected), copy }));
+  }
+
+  /** The scalars of all optimizers in step `index`, from GPT2_STEP_SCALARS on. */
+  scalarsAt(index: number): number[] {
+    return this.optimizers.flatMap(({ scalars }) => scalars.map(({ at }) => at(index)));
+  }
+
+  /**
+   * Issues the updates of a stretch; default: all of the arena.
+   * @param step the step block
+   */
+  issue(step: Tensor, kind: ParameterKind, gradients: Tensor, stretch?: Stretch): void {
+    for (const optimizer of this.optimizers) {
+      this.issueParts(step, optimizer, this.parts(optimizer, kind, gradients, stretch));
+    }
+  }
+
+  issueParts(step: Tensor, optimizer: Optimizer, parts: readonly UpdatePart[]): void {
+    if (parts.length === 0) return;
+    const before = this.optimizers.slice(0, this.optimizers.indexOf(optimizer));
+    const firstScalar = before.reduce(
+      (next, { scalars }) => next + scalars.length,
+      GPT2_STEP.GPT2_STEP_SCALARS as number,
+    );
+    optimizer.issue({ device: this.#model.device, step, firstScalar }, parts);
+  }
+
+  /** The parts of a stretch that an optimizer updates. */
+  parts(
+    optimizer: Optimizer,
+    kind: ParameterKind,
+    gradients: Tensor,
+    { start, count, inParts }: Stretch = { start: 0, count: gradients.count, inParts: 0 },
+  ): UpdatePart[] {
+    const { weights, masters } = this.#model;
+    const arena = arenas[kind];
+    return this.#spans.flatMap((span) => {
+      const from = Math.max(span.start, start);
+      const to = Math.min(span.end, start + count);
+      if (span.kind !== kind || span.optimizer !== optimizer || from >= to) return [];
+      const shape = span.shape ?? [to - from];
+      const held = inParts + from - start;
+      const weight = weights[arena].view(shape, from);
+      const state = span.rows.map(({ row, copy }, index) => {
+        return [row.name, copy[arena].view(shape, held - span.gaps[index]!)] as const;
+      });
+      return {
+        kind,
+        weight,
+        master: masters === weights ? weight : masters[arena].view(shape, held),
+        gradient: gradients.view(shape, held),
+        state: Object.fromEntries(state),
+      };
+    });
+  }
+}
