@@ -147,11 +147,12 @@ function columns(values: Numbers, width: number, part: number, parts: number): F
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
+  const scale = cases.scale?.(sizes);
   for (const [name, contract] of Object.entries(cases.op.tensors)) {
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
-    else drawn[name] = held(type, random.normals(count, cases.scale?.[name] ?? 1));
+    else drawn[name] = held(type, random.normals(count, scale?.[name] ?? 1));
   }
   return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
 }
