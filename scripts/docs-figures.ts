@@ -400,7 +400,7 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
   peers,
-  tried: (names) => tried('benchmarks/h100.md', ['what', 'before', 'after', 'measured in'], names),
+  tried: (names) => tried('benchmarks/h100.md', ['change', 'before', 'after', 'measured in'], names),
   'tried-portable': (names) => tried('benchmarks/h100-portable.md', ['change', 'effect'], names),
   cpu,
   families: stepByFamily,
