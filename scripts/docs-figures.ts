@@ -2,7 +2,7 @@
 // `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
 //   ops, portable     ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones
 //   peers             our kernels and library calls, by name
-//   tried, tried-portable   rows of "What was tried", by how they begin
+//   tried, tried-portable   rows of "Experiments", by how they begin
 //   cpu               functions of the CPU library's step, by name
 //   families          a step by kernel family, with links to the pages
 //   sizes             the step at every size that was measured
@@ -83,7 +83,7 @@ function ops(path: string, names: readonly string[]): string {
       percent((ms * calls) / step.ms.median),
       flops > 0 ? (flops / ms / 1e9).toFixed(0) : '',
       (bytes / ms / 1e6).toFixed(0),
-      products > memory ? 'products' : 'memory',
+      products > memory ? 'arithmetic' : 'memory',
       percent(Math.max(products, memory) / ms),
     ];
   });
@@ -361,7 +361,7 @@ function speed(): string {
     `- Other GPUs run the portable kernels. On this H100 (\`GPT2_KERNELS=portable\`) they make ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} tokens/s at d12 with batch 64.`,
     `- At that size the first step ends ${(firstStepMs / 1000).toFixed(1)} s after the program starts.`,
     `- Saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds training up for ${least.toFixed(0)} to ${most.toFixed(0)} ms.`,
-    `- ${viewers.viewers} viewers of the live page make a step ${viewers.ratio.toFixed(3)} times as long.`,
+    `- ${viewers.viewers} viewers of the live page change the time of a step by a factor of ${viewers.ratio.toFixed(3)}.`,
     `- \`sample\` makes ${whole(d12!)} tokens/s of one text with d12, ${whole(d48!)} with d48.`,
   ];
   return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
