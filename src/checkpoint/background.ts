@@ -94,19 +94,19 @@ export class BackgroundWriter {
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
-    const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharing;
+    const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharding;
     const copies = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
     return device.reached(this.#event).then(() => {
       // Abandoned collectives leave incomplete data, which must not be saved.
-      this.#model.sharing?.communicator.check();
+      this.#model.sharding?.communicator.check();
       return this.#ask({ head, config, copies, keeping });
     });
   }
 
   /** Sends this rank's part of the state to rank 0, which writes it. */
   give(): void {
-    if (!this.#model.sharing) return;
+    if (!this.#model.sharding) return;
     for (const { copy } of this.#copies) for (const _ of copy.parts());
   }
 

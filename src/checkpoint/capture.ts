@@ -1,5 +1,5 @@
 // Writes and reads captures: the weights and tokens of one step, its sizes and its results, from which any machine can compute
-// loss and gradients again (train/replay.ts). A folder like a checkpoint, capture.json written last.
+// loss and gradients again (train/failure/replay.ts). A folder like a checkpoint, capture.json written last.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

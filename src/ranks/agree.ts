@@ -12,7 +12,7 @@ export type Facts = Readonly<Record<string, unknown>>;
 
 /** @throws RankError, the same at every rank, naming the first that differs */
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
-  const all = await ranks.exchange(facts);
+  const all = await ranks.allGather(facts);
   const wanted = flat(all[0]!);
   for (const [rank, told] of all.entries()) {
     const found = flat(told);

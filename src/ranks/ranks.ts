@@ -81,7 +81,7 @@ export class Ranks {
     }
     const ranks = new Ranks(place, channels);
     try {
-      ranks.hosts = await ranks.exchange(hostname());
+      ranks.hosts = await ranks.allGather(hostname());
       return ranks;
     } catch (error) {
       ranks.close();
@@ -144,7 +144,7 @@ export class Ranks {
   }
 
   /** Every rank's value, by rank; all ranks exchange in the same order. @throws RankError if the job fails meanwhile */
-  async exchange<T>(value: T): Promise<T[]> {
+  async allGather<T>(value: T): Promise<T[]> {
     if (this.isRoot) {
       const values = [value];
       for (const rank of [...this.#others.keys()].sort((a, b) => a - b)) values[rank] = (await this.#next(rank)) as T;
@@ -157,18 +157,18 @@ export class Ranks {
 
   /** Rank 0's value. */
   async fromRoot<T>(value: T): Promise<T> {
-    return (await this.exchange(value))[0]!;
+    return (await this.allGather(value))[0]!;
   }
 
   /** The sum of every rank's value, added in the order of ranks. */
   async sum(value: number): Promise<number> {
     // As texts: JSON has no word for NaN.
-    return (await this.exchange(String(value))).reduce((sum, each) => sum + Number(each), 0);
+    return (await this.allGather(String(value))).reduce((sum, each) => sum + Number(each), 0);
   }
 
   /** Returns when every rank is here. */
   async barrier(): Promise<void> {
-    await this.exchange(null);
+    await this.allGather(null);
   }
 
   /** Tells that a step is begun. From the first on a rank that is silent, or waited for, for long is given up. */

@@ -59,7 +59,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
   }),
   // Why there is no checkpoint though one was due.
   z.looseObject({ event: z.literal('notSaved'), step, reason: z.string() }),
-  // What stopped a run: see train/trouble.ts.
+  // What stopped a run: see train/failure/bad-step.ts.
   z.looseObject({
     event: z.literal('nonFinite'),
     step,

@@ -125,7 +125,7 @@ export class RunLog {
   }
 
   /** @throws Gpt2Error if lines wait that still cannot be written */
-  settle(): void {
+  flush(): void {
     this.#writeWaiting();
     if (this.#failure) throw this.#failure;
   }
@@ -171,7 +171,7 @@ export class RunLog {
     try {
       there = RunLog.create(out, { configuration, overwrite: false });
       there.#waiting.push(lines);
-      there.settle();
+      there.flush();
     } catch (error) {
       if (there) there.#open.close();
       try {

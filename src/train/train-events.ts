@@ -1,7 +1,7 @@
 // A run as an iteration over its events: `for await (const event of trainEvents(options))`.
 import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { StoppedError, type TrainHooks, type TrainResult } from './session.ts';
+import { StoppedError, type TrainHooks, type TrainResult } from './run/session.ts';
 import { train } from './train.ts';
 
 /**

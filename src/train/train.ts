@@ -6,9 +6,9 @@ import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import { oneGpu, openRun } from './run.ts';
-import { kindsAt, Session, StoppedError, type TrainHooks, type TrainResult } from './session.ts';
-import { type Settled, settle } from './settle.ts';
+import { oneGpu, openRun } from './run/open-run.ts';
+import { kindsAt, Session, StoppedError, type TrainHooks, type TrainResult } from './run/session.ts';
+import { type Settled, settle } from './run/settle.ts';
 
 /**
  * Trains as the options say (src/options/table.ts).
@@ -57,7 +57,7 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
     const session = new Session(run, hooks);
     try {
       const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
-      run.log.settle();
+      run.log.flush();
       await ranks?.leave();
       return result;
     } catch (error) {

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
 import { selectDevice, selectKind } from '../../src/native/select-device.ts';
-import { wantedRanks } from '../../src/train/settle.ts';
+import { wantedRanks } from '../../src/train/run/settle.ts';
 
 const opened: number[] = [];
 

@@ -59,7 +59,7 @@ describe('meeting', () => {
     const all = [root, one, two];
     expect(root.hosts).toEqual([here, here, here]);
     for (let round = 0; round < 3; round++) {
-      const values = await Promise.all(all.map((ranks) => ranks.exchange({ rank: ranks.rank, round })));
+      const values = await Promise.all(all.map((ranks) => ranks.allGather({ rank: ranks.rank, round })));
       const wanted = [0, 1, 2].map((rank) => ({ rank, round }));
       expect(values).toEqual([wanted, wanted, wanted]);
     }
@@ -142,7 +142,7 @@ describe('meeting', () => {
 describe('failing', () => {
   it('what goes wrong in one rank is what all end with', async () => {
     const all = await joinAll(3);
-    const waiting = expect(all[0]!.exchange(1)).rejects.toThrow('the disk is full');
+    const waiting = expect(all[0]!.allGather(1)).rejects.toThrow('the disk is full');
     const own = await all[2]!.fail(new Gpt2Error('the disk is full'));
     const wanted = `rank 2 on ${here}: the disk is full`;
     expect((own as Error).message).toBe(wanted);

@@ -7,7 +7,7 @@ import { ShapeError } from '../../src/errors.ts';
 import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
 

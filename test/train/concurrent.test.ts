@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
 

@@ -1,0 +1,40 @@
+// Learning-rate schedules: a linear warmup, then one of four shapes over the remaining steps. As llm.c computes them.
+import type { SettledOptions } from '../../options/table.ts';
+
+export interface Schedule {
+  readonly schedule: SettledOptions['schedule'];
+  /** The peak. */
+  readonly learningRate: number;
+  /** Steps of the linear rise; step s has (s + 1) / warmup of the peak. */
+  readonly warmup: number;
+  /** Steps in all. */
+  readonly steps: number;
+  /** What is left of the peak at the end. */
+  readonly finalLearningRateFraction: number;
+}
+
+/** wsd ("warmup, stable, decay") holds the peak up to this share of the steps. */
+const stableShare = 0.8;
+
+/** The learning rate of a step, counted from 0. */
+export function learningRateAt(
+  { schedule, learningRate, warmup, steps, finalLearningRateFraction: final }: Schedule,
+  step: number,
+): number {
+  if (step < warmup) return (learningRate * (step + 1)) / warmup;
+  const progress = (step - warmup) / Math.max(1, steps - warmup);
+  switch (schedule) {
+    case 'constant':
+      return learningRate;
+    case 'linear':
+      return learningRate * (1 - (1 - final) * progress);
+    case 'cosine':
+      return learningRate * (final + (1 - final) * 0.5 * (1 + Math.cos(Math.PI * progress)));
+    case 'wsd': {
+      const decayFrom = stableShare * steps;
+      if (step < decayFrom) return learningRate;
+      const decayed = (step - decayFrom) / (steps - decayFrom);
+      return learningRate * (final + (1 - final) * (1 - Math.sqrt(decayed)));
+    }
+  }
+}

@@ -1,0 +1,72 @@
+// Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
+// forward pass reads them: a bucket's weights return from the other ranks while the next buckets are updated and the next
+// forward pass begins.
+import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import type { Model } from '../../model/model.ts';
+import type { Sharding } from '../../model/sharded-parameters.ts';
+import type { Pointer } from '../../native/bindings.generated.ts';
+import type { Tensor } from '../../native/buffer.ts';
+import type { OptimizerState } from '../../optimizer/state.ts';
+import type { GradientSync } from './gradient-sync.ts';
+
+export interface UpdateInputs {
+  readonly model: Model;
+  readonly gradients: ParameterArena;
+  readonly optimizerState: OptimizerState;
+  readonly step: Tensor;
+}
+
+export class Update {
+  readonly #inputs: UpdateInputs;
+  readonly #gradientSync: GradientSync | undefined;
+  /** One for each bucket: its weights have returned. */
+  #events: readonly Pointer[] | undefined;
+
+  constructor(inputs: UpdateInputs, gradientSync: GradientSync | undefined) {
+    this.#inputs = inputs;
+    this.#gradientSync = gradientSync;
+  }
+
+  /** Issues all of it; work issued later runs after it. */
+  issue(): void {
+    const { model, gradients, optimizerState, step } = this.#inputs;
+    optimizerState.issue(step, 'vector', gradients.vectors);
+    if (model.sharding && this.#gradientSync) {
+      this.#issueBuckets(model.sharding, this.#gradientSync);
+      this.#gradientSync.join();
+    } else optimizerState.issue(step, 'matrix', gradients.matrices);
+  }
+
+  /**
+   * Issues it before a forward pass, which may begin as soon as the weights of the embeddings have returned. The forward pass
+   * calls the result before each layer, in order, to wait for that layer's weights.
+   */
+  issueForForward(): (layer: number) => void {
+    const { model, gradients, optimizerState, step } = this.#inputs;
+    const { device, config, sharding } = model;
+    const gradientSync = this.#gradientSync;
+    if (!sharding || !gradientSync) {
+      this.issue();
+      return () => {};
+    }
+    this.#events ??= gradients.layout.buckets.map(() => device.createEvent());
+    const events = this.#events;
+    optimizerState.issue(step, 'vector', gradients.vectors);
+    this.#issueBuckets(sharding, gradientSync, events);
+    device.behind(events[0]!);
+    const together = layersInBucket(config);
+    return (layer) => {
+      if (layer % together === 0) device.behind(events[layer / together + 1]!);
+    };
+  }
+
+  #issueBuckets(sharding: Sharding, gradientSync: GradientSync, events?: readonly Pointer[]): void {
+    const { optimizerState, step } = this.#inputs;
+    for (const [index, bucket] of sharding.layout.buckets.entries()) {
+      const { count, inArena: start, inParts } = sharding.partOf(bucket);
+      optimizerState.issue(step, 'matrix', gradientSync.ownGradients, { start, count, inParts });
+      gradientSync.gatherWeights(sharding, index);
+      if (events) gradientSync.record(events[index]!);
+    }
+  }
+}
