@@ -101,9 +101,8 @@ export {
 } from './tokenizer/tokenizer.ts';
 export { type Replayed, type ReplayOptions, replay } from './train/failure/replay.ts';
 export { planRun, type TrainingPlan } from './train/plan/plan.ts';
-export type { RunDescription } from './train/run/open-run.ts';
+export { type RunDescription, StoppedError, type TrainHooks, type TrainResult } from './train/run/hooks.ts';
 export { learningRateAt } from './train/run/schedule.ts';
-export { StoppedError, type TrainHooks, type TrainResult } from './train/run/session.ts';
 export { wantedRanks } from './train/run/settle.ts';
 export { Trainer } from './train/step/trainer.ts';
 export { train } from './train/train.ts';

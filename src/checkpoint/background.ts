@@ -105,7 +105,7 @@ export class BackgroundWriter {
   }
 
   /** Sends this rank's part of the state to rank 0, which writes it. */
-  give(): void {
+  send(): void {
     if (!this.#model.sharding) return;
     for (const { copy } of this.#copies) for (const _ of copy.parts());
   }

@@ -1,12 +1,12 @@
-// A run as an iteration over its events: `for await (const event of trainEvents(options))`.
+// Iterates over the events of a run: `for await (const event of trainEvents(options))`.
 import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { StoppedError, type TrainHooks, type TrainResult } from './run/session.ts';
+import { StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { train } from './train.ts';
 
 /**
- * Trains as the options say and gives each event after it was written to the run log; the generator's return value is the
- * run's. Leaving the loop early stops the run after its step, saved, as Ctrl-C does.
+ * Trains as the options say and yields each event after it was written to the run log; returns the result of the run. Leaving
+ * the loop early saves and stops the run after the step in progress, as Ctrl-C does.
  * @throws as `train`
  */
 export async function* trainEvents(
@@ -25,7 +25,7 @@ export async function* trainEvents(
     isDone = true;
     wake();
   });
-  // Whoever reads on gets the error from `run` below.
+  // The error is thrown from `await run` below.
   run.catch(() => {});
   try {
     for (;;) {

@@ -43,7 +43,7 @@ it('a step that is not finite ends all ranks, says where it began and is saved a
   const { code, stderr } = place.run(args);
   expect(code).toBe(1);
   expect(stderr).toMatch(
-    /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved as it was before the step; go on with --out bad/,
+    /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved the state before the step; continue with --out bad/,
   );
   const { step } = resolveCheckpoint(place.path('bad')).manifest;
   expect(stderr).toContain(`step ${step} is not finite`);

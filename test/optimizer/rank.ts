@@ -48,7 +48,7 @@ async function run(rank: number, head: CheckpointHead, id: number[]) {
   const allocated = device.allocated.get('optimizer state');
   const writer = new BackgroundWriter(model, trainer.optimizerState.copies);
   if (rank === 0) await writer.write(head, undefined, { inPlace: false });
-  else writer.give();
+  else writer.send();
   await device.finished();
   await writer.close();
   return { planned, allocated, seen: [...new Set(sum.seen)] };

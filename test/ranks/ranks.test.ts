@@ -201,7 +201,7 @@ describe('failing', () => {
     const silent = new Channel(socket);
     await introduce(silent, { token: 'token', rank: 1, ranks: 2 });
     silent.send({ type: 'value', value: 'elsewhere' });
-    (await root).begin(0);
+    (await root).liveness.begin(0);
     expect(await verdictOf(await root)).toBe(
       'rank 1 on elsewhere gave no sign of life for 2 s, last in its preparations',
     );
@@ -219,17 +219,17 @@ describe('failing', () => {
 
   it('a step that no rank comes out of ends the job, though all are there', async () => {
     const [root, one] = (await joinAll(2, { silenceSeconds: 0.2 })) as [Ranks, Ranks];
-    for (const ranks of [root, one]) ranks.done(300);
+    for (const ranks of [root, one]) ranks.liveness.done(300);
     // Something else takes its time.
-    root.pause();
-    const wanted = new RegExp(`^rank 1 on ${here} has waited \\d+ s for step -1 to end, and so has every other`);
+    root.liveness.pause();
+    const wanted = new RegExp(`^rank 1 on ${here} has waited \\d+ s for step -1 to end, as has every other rank`);
     for (const verdict of await Promise.all([root, one].map(verdictOf))) expect(verdict).toMatch(wanted);
   });
 
   it('a rank that stays behind is named with the steps', async () => {
     const [root, one, two] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
-    for (const ranks of [root, one, two]) ranks.begin(0);
-    for (const ranks of [root, one]) ranks.begin(1);
+    for (const ranks of [root, one, two]) ranks.liveness.begin(0);
+    for (const ranks of [root, one]) ranks.liveness.begin(1);
     const wanted = `rank 2 on ${here} is in step 0, and was waited for in step 1 for 2 s`;
     expect(await Promise.all([root, one, two].map(verdictOf))).toEqual([wanted, wanted, wanted]);
   });

@@ -155,7 +155,7 @@ async function gatherState(communicator: Communicator, op: RankTask['op']): Prom
   const { copies } = new OptimizerState(model, new AdamW({ weightDecay: 0 }));
   const writer = new BackgroundWriter(model, copies);
   const head = JSON.parse(process.env.CHECKPOINT_HEAD!) as CheckpointHead;
-  if (op === 'save' && rank > 0) writer.give();
+  if (op === 'save' && rank > 0) writer.send();
   else {
     // Optimizer state is divided in every dtype, master weights only in bf16.
     const result = op.endsWith('hash')

@@ -1,13 +1,14 @@
 // Ends a run whose step has a loss or gradient that is not finite: locates the tensor where it began, captures the step, saves the
-// state, and says all of that in one line. The device has left the weights as they were before the step.
+// state, and reports all of that in one line. The device has left the weights as they were before the step.
 import type { Batch } from '../../batches/loader.ts';
 import type { Position } from '../../batches/order.ts';
 import { captured, writeCapture } from '../../checkpoint/capture.ts';
 import { Gpt2Error } from '../../errors.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
-import type { Run } from '../run/open-run.ts';
-import type { Saving, SavingHooks } from '../run/saving.ts';
+import type { Events } from '../run/events.ts';
+import type { Run } from '../run/run.ts';
+import type { Saving } from '../run/saving.ts';
 import type { StepResult } from '../step/staging.ts';
 import { describeFinding, type Finding, locate } from './locate.ts';
 
@@ -22,64 +23,73 @@ export interface BadStep {
 }
 
 /** Locates the cause, saves, and returns the error that ends the run. */
-export async function stopAtBadStep(
-  run: Run,
-  { step, result, position, nextBatch }: BadStep,
-  saving: Saving,
-  { log, notice }: SavingHooks,
-): Promise<Gpt2Error> {
-  const { model, trainer, options, out, program, ranks } = run;
+export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, events: Events): Promise<Gpt2Error> {
+  const { model, ranks } = run;
+  const { step, result, position } = bad;
   const { loss, norm } = result;
-  ranks?.rest();
-  const what = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
-  notice(`${what}: computing it again to find where it began`);
+  ranks?.liveness.rest();
+  const summary = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
+  events.notice(`${summary}: computing it again to find where it began`);
   // The next step may have been issued already.
   await model.device.finished();
-  const batches: Batch[] = [];
-  let changed: string | undefined;
-  const { finding } = await locate(trainer, () => {
-    const { inputs, targets } = nextBatch();
-    batches.push({ inputs: inputs.slice(), targets: targets.slice() });
-    return batches.at(-1)!;
-  }).catch((error) => {
-    // A changed shard no longer gives the step's tokens, but the state before the step can be saved.
-    if (!(error instanceof ChangedShardError)) throw error;
-    changed = error.message;
-    return { finding: undefined };
-  });
-  const findings = (await ranks?.allGather(finding && describeFinding(finding))) ?? [
-    finding && describeFinding(finding),
-  ];
-  const finder = findings.findIndex((each) => typeof each === 'string');
-  const where = ranks && finder >= 0 ? `${ranks.name(finder)}, ` : '';
+  const located = await locateAgain(run, bad);
+  const own = located.finding && describeFinding(located.finding);
+  const findings = (await ranks?.allGather(own)) ?? [own];
+  const rank = findings.findIndex((each) => typeof each === 'string');
   const began =
-    finder >= 0
-      ? `${where}${findings[finder]}`
-      : (changed ?? 'every gradient is finite, but their norm is over what fp32 holds');
-  const attempt = (work: () => string): string => {
-    try {
-      return work();
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-      return error.message;
-    }
-  };
-  let capture: string | undefined;
-  const captureText = attempt(() => {
-    // Loss and norm belong to all ranks, the tokens to one.
-    if (ranks) return 'a step of several ranks is not captured';
-    if (changed !== undefined) return 'not captured';
-    capture = writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
+    rank >= 0
+      ? `${ranks ? `${ranks.name(rank)}, ` : ''}${findings[rank]}`
+      : (located.changed ?? 'every gradient is finite, but their norm is over the range of fp32');
+  const { capture, text } = tryCapture(run, bad, located);
+  const saved = await save(run, step, position, located.finding, saving);
+  // After the save, whose log ends before the step: a resumed run repeats the step.
+  events.log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
+  return new Gpt2Error(`${summary}; ${began}; ${text}; ${saved}`);
+}
+
+interface Located {
+  readonly finding: Finding | undefined;
+  readonly batches: readonly Batch[];
+  /** Message about a shard that changed, so that the step's tokens are lost; the state before the step can still be saved. */
+  readonly changed: string | undefined;
+}
+
+async function locateAgain({ trainer }: Run, { nextBatch }: BadStep): Promise<Located> {
+  const batches: Batch[] = [];
+  try {
+    const { finding } = await locate(trainer, () => {
+      const { inputs, targets } = nextBatch();
+      const batch = { inputs: inputs.slice(), targets: targets.slice() };
+      batches.push(batch);
+      return batch;
+    });
+    return { finding, batches, changed: undefined };
+  } catch (error) {
+    if (!(error instanceof ChangedShardError)) throw error;
+    return { finding: undefined, batches, changed: error.message };
+  }
+}
+
+/** Captures the step. @returns the path, if there is one, and a clause for the error message */
+function tryCapture(
+  { model, trainer, options, out, program, ranks }: Run,
+  { step, result, position }: BadStep,
+  { finding, batches, changed }: Located,
+): { capture?: string; text: string } {
+  // Loss and norm are those of all ranks, the tokens those of one.
+  if (ranks) return { text: 'a step of several ranks is not captured' };
+  if (changed !== undefined) return { text: 'not captured' };
+  try {
+    const capture = writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
       ...{ program, step, position, finding },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
-      ...{ loss: captured(loss), norm: captured(norm) },
+      ...{ loss: captured(result.loss), norm: captured(result.norm) },
     });
-    return `captured: \`npm run gpt2 -- replay ${capture}\` computes it again`;
-  });
-  const saved = await save(run, step, position, finding, saving);
-  // After the save, whose log ends before the step: a resumed run repeats the step.
-  log({ event: 'nonFinite', step, loss, norm, finding: began, ...(capture === undefined ? {} : { capture }) });
-  return new Gpt2Error(`${what}; ${began}; ${captureText}; ${saved}`);
+    return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}\` computes it again` };
+  } catch (error) {
+    if (!(error instanceof Gpt2Error)) throw error;
+    return { text: error.message };
+  }
 }
 
 /** Saves the state before the step, unless its weights are not finite. */
@@ -90,12 +100,12 @@ async function save(
   finding: Finding | undefined,
   saving: Saving,
 ): Promise<string> {
-  if (finding && finding.microBatch === undefined) return 'not saved, the weights themselves are not finite';
+  if (finding && finding.microBatch === undefined) return 'not saved, because the weights themselves are not finite';
   try {
     await saving.saveNow(step, position);
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     return error.message;
   }
-  return `saved as it was before the step; go on with --out ${out} --resume and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
+  return `saved the state before the step; continue with --out ${out} --resume and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

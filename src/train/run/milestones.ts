@@ -1,24 +1,52 @@
-// What a run tells besides its steps: what it knows of HellaSwag, a sample of text, the closing event.
-
+// Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
 import { startPosition } from '../../batches/order.ts';
 import { weightsHash } from '../../checkpoint/weights-hash.ts';
 import { InterruptedError } from '../../errors.ts';
-import { type Hellaswag, scoreHellaswag } from '../../evaluate/hellaswag.ts';
+import { scoreHellaswag } from '../../evaluate/hellaswag.ts';
 import { summedLoss } from '../../evaluate/mean-loss.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { generate } from '../../sample/generate.ts';
 import { decode, tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import type { Run, Validation } from './open-run.ts';
+import type { Validation } from './data.ts';
+import type { Run } from './run.ts';
 
-/** Tokens in a sample taken while training. */
+/** Tokens in a sample. */
 const sampleTokens = 64;
 
-/**
- * The mean loss over the first batches of the validation set, of which each rank reads its part.
- * @throws InterruptedError, at every rank, if `signal` is aborted at one before it is done
- */
-export async function validationLoss(
+export interface Milestones {
+  readonly step: number;
+  readonly isDue: (every: number, kind: RunEvent['event']) => boolean;
+  readonly signal: AbortSignal | undefined;
+  readonly log: (event: RunEvent) => void;
+}
+
+/** Evaluations that are due at a step, in order. Each throws InterruptedError, on every rank, if `signal` is aborted on one. */
+export function milestonesAt(run: Run, { step, isDue, signal, log }: Milestones): (() => Promise<void>)[] {
+  const { options, model, ranks, isRoot, validation, hellaswag, cache } = run;
+  const milestones: (() => Promise<void>)[] = [];
+  if (validation && isDue(options.valEvery, 'val')) {
+    milestones.push(async () => log({ event: 'val', step, loss: await validationLoss(run, validation, signal) }));
+  }
+  if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
+    const { batch, sequence } = options;
+    milestones.push(async () => {
+      const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks, signal });
+      log({ event: 'hellaswag', step, acc, accNorm, questions });
+    });
+  }
+  if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
+    milestones.push(async () => {
+      // With other ranks waiting, a sample is not interrupted.
+      if (isRoot) log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
+      await ranks?.barrier();
+    });
+  }
+  return milestones;
+}
+
+/** The mean loss over the first batches of the validation set; each rank reads its part of a batch. */
+async function validationLoss(
   { model, ranks }: Run,
   validation: Validation,
   signal: AbortSignal | undefined,
@@ -26,7 +54,7 @@ export async function validationLoss(
   const { loader, batch, sequence, batches, different } = validation;
   loader.seek(startPosition);
   const sumOf = (count: number) => summedLoss(model, { batch, sequence, batches: count }, () => loader.next(), signal);
-  // A batch that comes again gives what it gave: each is run once, the first ones count once more.
+  // A repeated batch has the same loss: each is computed once and weighted by how often it comes.
   const [rounds, more] = [Math.floor(batches / different), batches % different];
   let own: number | InterruptedError;
   try {
@@ -36,7 +64,7 @@ export async function validationLoss(
     if (!(error instanceof InterruptedError)) throw error;
     own = error;
   }
-  // As texts: JSON has no word for NaN.
+  // As texts: JSON has no NaN.
   const all = ranks ? await ranks.allGather(own instanceof InterruptedError ? null : String(own)) : [own];
   if (all.some((each) => each === null || each instanceof InterruptedError)) {
     throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
@@ -45,21 +73,8 @@ export async function validationLoss(
   return parts.reduce((sum, part) => sum + part) / (batches * batch * sequence * validation.ranks);
 }
 
-/** In the memory that a micro-batch has. @throws InterruptedError as `validationLoss` */
-export async function hellaswagEvent(
-  run: Run,
-  hellaswag: Hellaswag,
-  step: number,
-  signal: AbortSignal | undefined,
-): Promise<RunEvent> {
-  const { model, options, ranks } = run;
-  const { batch, sequence } = options;
-  const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks, signal });
-  return { event: 'hellaswag', step, acc, accNorm, questions };
-}
-
-/** A text from nothing; the same for the same weights, seed and step. @throws InterruptedError after `signal` */
-export async function sampleText(
+/** A text from an empty prompt; the same for the same weights, seed and step. */
+async function sampleText(
   cache: KeyValueCache,
   { options }: Run,
   step: number,
@@ -80,16 +95,11 @@ export async function sampleText(
   return decode(tokens, tokenizer);
 }
 
-/** The event that closes a finished run. `skipped`: updates that --skip-spikes left out. */
+/** The event that ends a finished run. `skipped`: updates that --skip-spikes left out. */
 export async function doneEvent(
   { steps, model }: Run,
   { seconds, skipped }: { seconds: number; skipped: number | undefined },
 ): Promise<RunEvent> {
-  return {
-    event: 'done',
-    steps,
-    seconds,
-    weights: await weightsHash(model),
-    ...(skipped === undefined ? {} : { skipped }),
-  };
+  const weights = await weightsHash(model);
+  return { event: 'done', steps, seconds, weights, ...(skipped === undefined ? {} : { skipped }) };
 }

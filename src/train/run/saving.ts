@@ -1,5 +1,5 @@
-// Saves a run's state: after the device's work, on a thread, one save at a time. The format of a checkpoint is in ../checkpoint;
-// session.ts decides when one is due.
+// Saves a run's state: after the device's work, on a thread, one save at a time. It moves the run if its folder is lost.
+// The format of a checkpoint is in ../../checkpoint; session.ts decides when a save is due.
 import type { Position } from '../../batches/order.ts';
 import { WriterError } from '../../checkpoint/background.ts';
 import {
@@ -13,19 +13,13 @@ import {
 } from '../../checkpoint/write.ts';
 import { Gpt2Error, NativeError } from '../../errors.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';
-import type { RunEvent } from '../../runs/schema.ts';
-import type { Run } from './open-run.ts';
+import type { Events } from './events.ts';
+import type { Run } from './run.ts';
 import { shardRecord } from './same-data.ts';
-
-export interface SavingHooks {
-  /** Called for each checkpoint once it is on the disk. */
-  readonly log: (event: RunEvent) => void;
-  readonly notice: (text: string) => void;
-}
 
 export class Saving {
   readonly #run: Run;
-  readonly #hooks: SavingHooks;
+  readonly #events: Events;
   /** The save in progress. It rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
@@ -33,10 +27,10 @@ export class Saving {
   #lost: string | undefined;
   readonly #reported = new Set<string>();
 
-  constructor(run: Run, hooks: SavingHooks) {
+  constructor(run: Run, events: Events) {
     this.#run = run;
-    this.#hooks = hooks;
-    if (this.#isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+    this.#events = events;
+    if (run.isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
   }
 
   /**
@@ -48,17 +42,17 @@ export class Saving {
   async save(step: number, position: Position): Promise<void> {
     const due = performance.now();
     const before = this.#writing;
-    await this.#ready();
+    await this.#waitForSave();
     const refusal = await this.#refusal();
     if (refusal) {
-      if (this.#isRoot) this.#notSaved(step, refusal);
+      if (this.#run.isRoot) this.#reportNotSaved(step, refusal);
       return;
     }
-    if (this.#gives()) return;
+    if (this.#sentToRoot()) return;
     if (this.#lost !== undefined) return this.#writeElsewhere(step, position);
     const waitedMs = performance.now() - due;
     if (before) {
-      this.#hooks.notice(
+      this.#events.notice(
         `the save of step ${step} waited ${(waitedMs / 1000).toFixed(1)} s until step ${before.step} was written`,
       );
     }
@@ -67,12 +61,12 @@ export class Saving {
     const done = result.then(
       (written) => {
         this.#writing = undefined;
-        this.#tell(step, written, { due, heldMs, waitedMs: before && waitedMs });
+        this.#logSaved(step, written, { due, heldMs, waitedMs: before && waitedMs });
       },
       (error: Error) => {
-        if (!isOfDisk(error)) throw this.#noted(step, error);
+        if (!isOfDisk(error)) throw this.#logNotSaved(step, error);
         this.#writing = undefined;
-        this.#notSaved(step, error);
+        this.#reportNotSaved(step, error);
       },
     );
     // It is awaited later.
@@ -82,10 +76,10 @@ export class Saving {
 
   /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
   async saveNow(step: number, position: Position): Promise<void> {
-    await this.#ready();
+    await this.#waitForSave();
     const refusal = await this.#refusal();
-    if (refusal && this.#isRoot) throw refusal;
-    if (!refusal && !this.#gives()) {
+    if (refusal && this.#run.isRoot) throw refusal;
+    if (!refusal && !this.#sentToRoot()) {
       try {
         await this.#writeNow(step, position);
       } catch (error) {
@@ -103,7 +97,7 @@ export class Saving {
       await this.#writeNow(step, position);
     } catch (error) {
       if (!isOfDisk(error)) throw error;
-      this.#hooks.notice(`step ${step} was not saved; training continues: ${error.message}`);
+      this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
       return;
     }
     this.#endIfMoved(step);
@@ -124,9 +118,9 @@ export class Saving {
     const result = this.#write(step, position, { inPlace: true });
     const done = result
       .then(
-        (written) => this.#tell(step, written, { due }),
+        (written) => this.#logSaved(step, written, { due }),
         (error: Error) => {
-          throw this.#noted(step, error);
+          throw this.#logNotSaved(step, error);
         },
       )
       .finally(() => {
@@ -155,7 +149,7 @@ export class Saving {
   }
 
   get #isLostHere(): boolean {
-    return this.#isRoot && this.#run.log.lost !== undefined;
+    return this.#run.isRoot && this.#run.log.lost !== undefined;
   }
 
   /** Whether the run folder was removed or moved; all ranks ask at the same time. */
@@ -163,11 +157,11 @@ export class Saving {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
-  /** Waits until no save is in progress and all ranks are here, so that none waits in a collective for another's disk. */
-  async #ready(): Promise<void> {
+  /** Waits until no save is in progress on any rank, so that none waits in a collective for the disk of another. */
+  async #waitForSave(): Promise<void> {
     await this.written();
     await this.#run.ranks?.barrier();
-    this.#run.ranks?.rest();
+    this.#run.ranks?.liveness.rest();
   }
 
   /**
@@ -176,7 +170,7 @@ export class Saving {
    */
   async #refusal(): Promise<Gpt2Error | undefined> {
     let refusal: Gpt2Error | undefined;
-    if (this.#isRoot) {
+    if (this.#run.isRoot) {
       try {
         this.#run.log.flush();
         this.#leaveLostFolder();
@@ -189,25 +183,21 @@ export class Saving {
     return refusal ?? (refused ? new Gpt2Error(refused) : undefined);
   }
 
-  get #isRoot(): boolean {
-    return this.#run.ranks === undefined || this.#run.ranks.isRoot;
-  }
-
-  #notSaved(step: number, error: Gpt2Error): void {
-    this.#noted(step, error);
-    this.#hooks.notice(`step ${step} was not saved; training continues: ${error.message}`);
+  #reportNotSaved(step: number, error: Gpt2Error): void {
+    this.#logNotSaved(step, error);
+    this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
   }
 
   /** Logs why there is no checkpoint, and returns the error. */
-  #noted<E extends Error>(step: number, error: E): E {
-    this.#hooks.log({ event: 'notSaved', step, reason: error.message });
+  #logNotSaved<E extends Error>(step: number, error: E): E {
+    this.#events.log({ event: 'notSaved', step, reason: error.message });
     return error;
   }
 
   /** Sends this rank's part to rank 0, which saves. Returns false on rank 0. */
-  #gives(): boolean {
-    if (this.#isRoot) return false;
-    this.#run.writer.give();
+  #sentToRoot(): boolean {
+    if (this.#run.isRoot) return false;
+    this.#run.writer.send();
     return true;
   }
 
@@ -244,7 +234,7 @@ export class Saving {
       if (inPlace && error instanceof WriterError && !model.sharding) return direct();
       throw error;
     });
-    this.#tellLeft(result);
+    this.#reportFailures(result);
     if (result.failure !== undefined) throw new Gpt2Error(result.failure);
     return result;
   }
@@ -259,33 +249,33 @@ export class Saving {
         throw error;
       this.#copies = false;
       const gib = (this.#run.writer.copyBytes / 2 ** 30).toFixed(1);
-      this.#hooks.notice(
-        `there is no host memory for a copy of ${gib} GiB: training waits while a checkpoint is written`,
+      this.#events.notice(
+        `too little host memory for a copy of ${gib} GiB: training waits while each checkpoint is written`,
       );
       return undefined;
     }
   }
 
-  #tell(
+  #logSaved(
     step: number,
     { path }: SaveResult,
     { due, ...times }: { due: number; heldMs?: number; waitedMs?: number },
   ): void {
-    this.#hooks.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
+    this.#events.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
   }
 
   /** Removes what an earlier process's saves left, for a run that has nothing to save itself. */
   tidy(): void {
     const { options, out } = this.#run;
-    if (this.#isRoot) this.#tellLeft(tidy(checkpointsFolder(out), keepingOf(options)));
+    if (this.#run.isRoot) this.#reportFailures(tidy(checkpointsFolder(out), keepingOf(options)));
   }
 
   /** Reports each failure only once: every save finds it again. */
-  #tellLeft({ clearFailure, pruneFailure }: TidyResult): void {
+  #reportFailures({ clearFailure, pruneFailure }: TidyResult): void {
     for (const failure of [clearFailure, pruneFailure]) {
       if (failure === undefined || this.#reported.has(failure)) continue;
       this.#reported.add(failure);
-      this.#hooks.notice(`${failure}; training continues`);
+      this.#events.notice(`${failure}; training continues`);
     }
   }
 }

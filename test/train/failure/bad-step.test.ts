@@ -94,7 +94,7 @@ describeBackends(
       const model = changedModel(place, tooMuchBackwardIn(layer));
       const given = options(place, { model, steps: 5, totalBatch: 256 });
       const message =
-        /^step 0 is not finite \(loss 4\.\d+, norm (Infinity|NaN)\); (?<began>micro-batch 0, layer (?<layer>\d): gpt2_matmul_backward_input wrote -?Infinity to din \(dbranch\)); captured: `npm run gpt2 -- replay .*step-00000000` computes it again; saved as it was before the step; go on with --out .* --resume/;
+        /^step 0 is not finite \(loss 4\.\d+, norm (Infinity|NaN)\); (?<began>micro-batch 0, layer (?<layer>\d): gpt2_matmul_backward_input wrote -?Infinity to din \(dbranch\)); captured: `npm run gpt2 -- replay .*step-00000000` computes it again; saved the state before the step; continue with --out .* --resume/;
       const error = await train(given).catch((thrown: Error) => thrown);
       expect((error as Error).message).toMatch(message);
       expect(message.exec((error as Error).message)!.groups!.layer).toBe(String(layer));
@@ -200,7 +200,7 @@ describeBackends(
       );
       const given = options(place, { model, steps: 5 });
       await expect(train(given)).rejects.toThrow(
-        /layer 1: before the step the weights h\.1\.qkvb hold NaN; captured: .*; not saved, the weights themselves are not finite$/,
+        /layer 1: before the step the weights h\.1\.qkvb hold NaN; captured: .*; not saved, because the weights themselves are not finite$/,
       );
       expect(existsSync(checkpointsFolder(given.out!))).toBe(false);
     });

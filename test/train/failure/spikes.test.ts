@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/op-cases/numbers.ts';
 import { logPath } from '../../../src/runs/paths.ts';
 import { readRun } from '../../../src/runs/reader.ts';
-import { type Measured, SpikeWatch, thoseThatCount } from '../../../src/train/failure/spikes.ts';
+import { type Measured, recentSteps, SpikeWatch } from '../../../src/train/failure/spikes.ts';
 import { train } from '../../../src/train/train.ts';
 import { Workplace } from '../../support/cli.ts';
 
@@ -51,7 +51,7 @@ describe('SpikeWatch', () => {
 
   it('needs no more of before than counts', () => {
     const holed = [...measured.slice(0, 290), { step: 290, loss: Number.NaN, norm: 1 }, ...measured.slice(291, 300)];
-    const kept = thoseThatCount(holed);
+    const kept = recentSteps(holed);
     expect(kept.length).toBe(129);
     expect(new SpikeWatch(3, kept).limitsAt(300)).toEqual(new SpikeWatch(3, holed).limitsAt(300));
   });

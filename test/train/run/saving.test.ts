@@ -143,7 +143,7 @@ describe('a run that saves', () => {
     await train(given, { onNotice: (text) => notices.push(text) });
     expect(notices).toEqual([
       expect.stringMatching(
-        /^there is no host memory for a copy of 0\.0 GiB: training waits while a checkpoint is written$/,
+        /^too little host memory for a copy of 0\.0 GiB: training waits while each checkpoint is written$/,
       ),
     ]);
     const saved = events(given.out!).flatMap((event) => (event.event === 'checkpoint' ? [event.step] : []));
@@ -183,7 +183,7 @@ describe('a run that saves', () => {
     });
     const given = options(place, { steps: 9, saveEvery: 2 });
     await expect(train(given)).rejects.toThrow(
-      /^the device failed in step 5: gpt2_event_query: cudaErrorLaunchFailure: .*; .*run.checkpoints.step-0000000[24] is whole: continue with --out .*run --resume$/,
+      /^the device failed in step 5: gpt2_event_query: cudaErrorLaunchFailure: .*; .*run.checkpoints.step-0000000[24] is complete: continue with --out .*run --resume$/,
     );
     const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(given.out!));
     expect([checkpoint?.manifest.step, damaged]).toEqual([4, []]);
