@@ -22,7 +22,7 @@ export interface CopyInMemory {
   readonly addresses: ReadonlyMap<string, bigint>;
 }
 
-/** A message to the thread. */
+/** A request to the thread. */
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;
@@ -70,7 +70,7 @@ export class BackgroundWriter {
     throw new NativeError(
       'gpt2_allocate_pinned',
       'GPT2_OUT_OF_MEMORY',
-      `a save of what ranks share takes ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; end what else runs here, or give --zero 0, which can save without`,
+      `saving the parts of all ranks needs ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; free some, or give --zero 0, which saves without a copy`,
     );
   }
 

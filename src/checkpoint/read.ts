@@ -16,8 +16,7 @@ import { copiesOf } from './write.ts';
 /**
  * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
  * takes the first positions.
- * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
- * another shape
+ * @throws Gpt2Error naming the difference if the checkpoint is of another model, or its tensors are other ones
  */
 export function loadWeights(
   { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
@@ -28,7 +27,7 @@ export function loadWeights(
   castWeights(model);
 }
 
-/** Fills optimizer state; padding rows become zero. @throws Gpt2Error likewise */
+/** Fills optimizer state; padding rows become zero. @throws as `loadWeights` */
 export function loadOptimizer(
   { path, manifest }: FoundCheckpoint,
   model: Model,
@@ -64,7 +63,7 @@ function loadCopies(
   }
 }
 
-/** @throws Gpt2Error if weights are of another model. A shorter context is accepted, unless it has to be the same. */
+/** @throws Gpt2Error if weights are of another model. By default a model may have a shorter context. */
 export function checkModel(
   path: string,
   found: ModelConfig,

@@ -1,6 +1,6 @@
-// Parameter copies that are divided between ranks (ZeRO-1, Rajbhandari et al. 2020): optimizer state and, in bf16, master
-// weights. Every bucket of matrices is cut into as many parts as there are ranks; each rank holds all vectors, a thousandth
-// of the parameters. Initial weights and checkpoints write and read a copy as if it were in one memory.
+// Divides copies of parameters between ranks (ZeRO-1, Rajbhandari et al. 2020): optimizer state and, in bf16, master weights.
+// Each bucket of matrices has one part per rank; every rank holds all vectors, a thousandth of the parameters. Initial weights
+// and checkpoints write and read a copy as if it were in one memory.
 import { bytesOf, Tensor } from '../native/buffer.ts';
 import { allocateShared, type Communicator, sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
@@ -20,7 +20,7 @@ import {
 import type { ModelConfig } from './config.ts';
 import { type Parameter, type ParameterKind, realCount } from './parameters.ts';
 
-/** How matrices are divided between ranks, and the memory that gathers a bucket from all of them. */
+/** The division of matrices between ranks, and the memory in which a bucket is gathered from all. */
 export class Sharding {
   readonly communicator: Communicator;
   readonly layout: ArenaLayout;

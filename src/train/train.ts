@@ -7,6 +7,7 @@ import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
+import type { Run } from './run/run.ts';
 import { kindsAt, Session } from './run/session.ts';
 import { type Settled, settle } from './run/settle.ts';
 
@@ -54,20 +55,9 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
   }
   const run = await openRun(settled, notice, ranks);
   try {
-    const session = new Session(run, hooks);
-    try {
-      const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
-      run.log.flush();
-      await ranks?.leave();
-      return result;
-    } catch (error) {
-      const isDevice = error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR';
-      const reported = isDevice ? session.deviceFailure(error) : error;
-      // Before anything is closed: closing waits for collectives that other ranks have to give up.
-      throw ranks ? await endOf(ranks, reported) : reported;
-    } finally {
-      await session.close();
-    }
+    const result = await runSession(new Session(run, hooks), run);
+    run.close();
+    return result;
   } catch (error) {
     try {
       run.close();
@@ -76,8 +66,22 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
       notice((closing as Error).message);
     }
     throw error;
+  }
+}
+
+async function runSession(session: Session, { log, ranks }: Run): Promise<TrainResult> {
+  try {
+    const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
+    log.flush();
+    await ranks?.leave();
+    return result;
+  } catch (error) {
+    const isDevice = error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR';
+    const reported = isDevice ? session.deviceFailure(error) : error;
+    // Before anything is closed: closing waits for collectives that other ranks have to give up.
+    throw ranks ? await endOf(ranks, reported) : reported;
   } finally {
-    run.close();
+    await session.close();
   }
 }
 

@@ -37,7 +37,7 @@ it('a process that starts ranks opens no GPU, and knows that there are some', ()
 
 it('nor where there is none', () => {
   machineWith(0);
-  expect(() => wantedRanks({ ranks: 2 })).toThrow('--gpus 2, but they would run on the CPU here');
+  expect(() => wantedRanks({ ranks: 2 })).toThrow('--gpus 2 needs GPUs, and none can be used here');
   expect(selectKind('auto')).toBe('cpu');
 });
 

@@ -87,9 +87,9 @@ describe('meeting', () => {
   it('a rank with another token is refused, the right one is waited for', async () => {
     const root = join(0, 2);
     await expect(join(1, 2, { token: 'other' })).rejects.toThrow(
-      `rank 1 on ${here}: rank 0 at 127.0.0.1:${port} refused this rank: its job token is another`,
+      `rank 1 on ${here}: rank 0 at 127.0.0.1:${port} refused this rank: its job token differs`,
     );
-    expect(notices).toEqual(['refused a connection from 127.0.0.1: its job token is another']);
+    expect(notices).toEqual(['refused a connection from 127.0.0.1: its job token differs']);
     const one = await join(1, 2);
     expect((await root).hosts).toEqual(one.hosts);
   });
@@ -98,9 +98,9 @@ describe('meeting', () => {
     const root = join(0, 3);
     const one = join(1, 3);
     await setTimeout(500);
-    await expect(join(1, 3)).rejects.toThrow('rank 1 is there already');
+    await expect(join(1, 3)).rejects.toThrow('rank 1 has already joined');
     await expect(join(3, 3)).rejects.toThrow('there is no rank 3 of 3');
-    await expect(join(1, 2)).rejects.toThrow('it is one of 2 ranks, rank 0 of 3');
+    await expect(join(1, 2)).rejects.toThrow('it is one of 2 ranks, rank 0 one of 3');
     const stranger = connect(port, '127.0.0.1');
     stranger.on('error', () => {}).resume();
     stranger.write(`GET / HTTP/1.1\n${'x'.repeat(5000)}\n`);
@@ -114,7 +114,9 @@ describe('meeting', () => {
       socket.write(`${JSON.stringify({ program: 'gpt2.ts', challenge: 'x' })}\n`);
       socket.once('data', () => socket.write(`${JSON.stringify({ welcome: '0'.repeat(64) })}\n`));
     }).listen(port, '127.0.0.1');
-    await expect(join(1, 2, { joinSeconds: 1 })).rejects.toThrow('what answers does not know the job token');
+    await expect(join(1, 2, { joinSeconds: 1 })).rejects.toThrow(
+      'the program that answers does not know the job token',
+    );
     server.close();
   });
 
@@ -122,7 +124,7 @@ describe('meeting', () => {
     const controller = new AbortController();
     // Not each other.
     const waiting = [place(0, 2), place(1, 2, { port: await freePort() })].map((alone) =>
-      expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while it waited'),
+      expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while waiting'),
     );
     await setTimeout(100);
     controller.abort(130);
@@ -131,7 +133,7 @@ describe('meeting', () => {
 
   it('who does not come is named', async () => {
     await expect(join(0, 3, { joinSeconds: 1 })).rejects.toThrow(
-      `rank 0 on ${here}: ranks 1, 2 have not come to port ${port} within 1 s`,
+      `rank 0 on ${here}: ranks 1, 2 have not connected to port ${port} within 1 s`,
     );
     await expect(join(1, 3, { joinSeconds: 1 })).rejects.toThrow(
       `rank 0 was not reached at 127.0.0.1:${port} within 1 s`,

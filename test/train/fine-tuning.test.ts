@@ -103,7 +103,7 @@ describe('refuses', () => {
     await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
     await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
     await refused({ model: 'none.bin' }).rejects.toThrow(
-      /--model takes d6, .* Hugging Face folder, .*; there is no none/,
+      /--model takes d6, .* Hugging Face folder, .*; none does not exist/,
     );
   });
 });

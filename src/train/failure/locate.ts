@@ -1,5 +1,5 @@
-// Where a non-finite number first appears: a step's micro-batches are computed once more, op by op, and what each op wrote
-// is looked through as soon as it was written. For runs that have stopped: it reads everything back to the host.
+// Locates the first number that is not finite: computes a step's micro-batches again, op by op, and checks each op's outputs as
+// soon as they are written. It reads everything back to the host, so it is for runs that have stopped.
 import type { Batch } from '../../batches/loader.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
@@ -10,7 +10,7 @@ import { contracts } from '../../ops/ops.generated.ts';
 import type { StepResult } from '../step/staging.ts';
 import type { Trainer } from '../step/trainer.ts';
 
-/** The first tensor that holds something not finite, and the op that wrote it. */
+/** The first tensor with a number that is not finite, and the op that wrote it. */
 export interface Finding {
   /** Counted from 0; absent for weights that were not finite before the step. */
   readonly microBatch?: number;
@@ -32,8 +32,8 @@ export function describeFinding({ microBatch, layer, op, tensor, value }: Findin
 }
 
 /**
- * Computes a step's gradients again and looks for the first number that is not finite; undefined where each is finite
- * (the norm of finite gradients can be over what fp32 holds).
+ * Computes a step's gradients again and finds the first number that is not finite; undefined if there is none (the norm of
+ * finite gradients can still exceed fp32).
  * @param nextBatch gives the step's micro-batches
  */
 export async function locate(
@@ -53,7 +53,7 @@ export async function locate(
       const tensor = typeof value === 'bigint' ? tensors.at(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
     });
-    // Attention has no parameters: it is of the layer of the op before it.
+    // Attention has no parameters: it belongs to the layer of the previous op.
     if (!name.startsWith('attention')) layer = layerOf(named.map(({ tensor }) => tensor));
     for (const { argument, tensor } of named) {
       const contract = op.tensors[argument];
@@ -74,7 +74,7 @@ export async function locate(
   const result = await device.observed(observer, () =>
     trainer.recompute(nextBatch, (index) => {
       microBatch = index;
-      // The head goes over its rows in chunks: what is left of another step must not be taken for this one's.
+      // The head writes its rows in chunks, and values of an earlier step must not be reported as this one's.
       const stale = [dresidual, dbranch, dqkv, dfc, tensors.activations.model.losses];
       if (index === 0) stale.push(gradients.matrices, gradients.vectors);
       for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
@@ -92,7 +92,7 @@ function inWeights({ config, weights }: Model): Finding | undefined {
   return undefined;
 }
 
-/** That of the parameters among an op's tensors. */
+/** The layer of the parameters among an op's tensors. */
 function layerOf(tensors: readonly Tensor[]): number | undefined {
   for (const { name } of tensors) {
     const layer = /^(?:weights|gradients|master weights)\.h\.(\d+)\./.exec(name)?.[1];
@@ -101,7 +101,7 @@ function layerOf(tensors: readonly Tensor[]): number | undefined {
   return undefined;
 }
 
-/** The same whether a layer's tensor is its own or, with --recompute, in memory that layers share and named without a number. */
+/** The name of a layer's tensor, also if --recompute keeps it in memory that layers share, where names have no number. */
 const ownName = ({ name }: Tensor, layer: number | undefined): string =>
   layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
 
@@ -113,7 +113,7 @@ class TensorsByAddress {
   constructor({ model, gradients, options }: Trainer) {
     this.activations = model.activations.at(options.batch, options.sequence);
     const { model: whole, layers, backward } = this.activations;
-    // What lies in logits after the classifier is the library's own.
+    // The classifier leaves library-specific values in logits.
     const { logits: _, ...ofModel } = whole;
     const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
     this.#tensors = [ofModel, ...layers, backward!]
@@ -127,7 +127,7 @@ class TensorsByAddress {
   }
 }
 
-/** Elements looked through at a time. */
+/** Elements read at a time. */
 const chunk = 1 << 24;
 
 /** The first element of an fp32 or bf16 tensor that is not finite. */

@@ -1,11 +1,10 @@
-// Chooses for --batch auto: the largest micro-batch that fits in memory, and --recompute where nothing fits without it.
+// Chooses --batch auto: the largest micro-batch that fits in memory, with --recompute if nothing fits without it.
 import { Gpt2Error } from '../../errors.ts';
 import { type Recompute, recomputeNames } from '../../model/activations.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { enoughRows, memoryLimit } from '../../model/memory.ts';
 import { Device, type DeviceOptions } from '../../native/device.ts';
-import type { OptimizerChoice } from '../../optimizer/assign.ts';
-import { divisors, largestBatch } from './memory.ts';
+import { divisors, largestBatch, type TrainingSizes } from './memory.ts';
 
 export interface BatchChoice {
   readonly batch: number;
@@ -13,41 +12,26 @@ export interface BatchChoice {
 }
 
 /**
- * The micro-batch for a step of `rows` sequences; undefined: a step is one micro-batch, as large as it gains speed. Opens the
- * device for a moment.
- * @param recompute as given; undefined: as little as fits
- * @throws Gpt2Error if not even one sequence fits
+ * Chooses the micro-batch for a step of `rows` sequences, or of one micro-batch if `rows` is undefined: then the largest that
+ * still gains speed. Opens the device for a moment.
+ * @param sizes without `recompute`, the one that recomputes least and fits is chosen
+ * @throws Gpt2Error if not one sequence fits
  */
 export function chooseBatch(
   device: DeviceOptions,
   config: ModelConfig,
-  {
-    T,
-    optimizer,
-    rows,
-    recompute,
-    samples,
-    maxMemory,
-    shares,
-  }: {
-    T: number;
-    optimizer: OptimizerChoice;
-    rows: number | undefined;
-    recompute: Recompute | undefined;
-    samples: boolean;
-    maxMemory: number | undefined;
-    shares: number;
-  },
+  { maxMemory, ...sizes }: Omit<TrainingSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined },
 ): BatchChoice {
-  const kinds = recompute === undefined ? recomputeNames : [recompute];
+  const { T, rows, recompute } = sizes;
   using opened = Device.open(device);
   const most = enoughRows(opened, T);
-  const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
-  const batches = rows === undefined ? upTo(most) : divisors(rows).filter((batch) => batch <= most);
+  const batches =
+    rows === undefined
+      ? Array.from({ length: most }, (_, index) => index + 1)
+      : divisors(rows).filter((batch) => batch <= most);
   const limit = memoryLimit(opened, maxMemory);
-  for (const each of kinds) {
-    const sizes = { T, optimizer, rows, recompute: each, samples, shares, batches, limit };
-    const batch = largestBatch(opened, config, sizes);
+  for (const each of recompute === undefined ? recomputeNames : [recompute]) {
+    const batch = largestBatch(opened, config, { ...sizes, recompute: each, batches, limit });
     if (batch !== undefined) return { batch, recompute: each };
   }
   throw new Gpt2Error(

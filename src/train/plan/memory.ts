@@ -1,5 +1,5 @@
-// Plans the device memory of a training run before anything is allocated: the plan that --dry-run prints, the batch that
-// --batch auto picks, and, for a batch that does not fit, flags that do.
+// Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
+// chooses, and flags that fit where a batch does not.
 import { Gpt2Error } from '../../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
 import { arenaSizes, parameterBytes } from '../../model/arena.ts';
@@ -26,16 +26,16 @@ export interface TrainingSizes {
   readonly rows?: number;
   /** Default none. */
   readonly recompute?: Recompute;
-  /** Whether text is sampled, which needs a cache of keys and values. Default false. */
+  /** Whether text is sampled, which needs a key-value cache. Default false. */
   readonly samples?: boolean;
-  /** Ranks that divide optimizer state and master weights. Default 1. */
+  /** Ranks between which optimizer state and master weights are divided. Default 1. */
   readonly shares?: number;
-  /** The communicator's, once there is one. Default `shares`, the most. */
+  /** Rows of received gradients (Communicator.parts). Default `shares`, the most. */
   readonly parts?: number;
 }
 
 /**
- * Bytes of device memory that training takes, by the name they are allocated under. The dtype of gradients follows from `rows`,
+ * Bytes of device memory for training, by name of the allocation. The dtype of gradients follows from `rows`,
  * not from how `device` was opened, so that other batches can be planned too.
  */
 export function trainingPlan(
@@ -92,7 +92,7 @@ export const divisors = (rows: number): number[] =>
 
 /**
  * @param asked advised batches divide its `rows`; `hasRecompute`: whether the command has --recompute, default true
- * @throws Gpt2Error if there is too little memory: how much is needed, how much is free, and flags that would fit
+ * @throws Gpt2Error with the bytes needed and free, and flags that would fit
  */
 export function checkMemory(
   device: Device,
@@ -123,7 +123,7 @@ export function checkMemory(
   const alone = { ...sizes, B: 1, rows: 1, recompute: strongest };
   const refused =
     neededBytes(device, config, alone) <= limit.bytes
-      ? 'no batch fits a step as large: take a smaller --batch and --total-batch,'
+      ? 'no batch fits a step of this size: take a smaller --batch and --total-batch,'
       : 'no batch fits: take';
   throw new Gpt2Error(
     `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${

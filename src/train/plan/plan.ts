@@ -1,4 +1,4 @@
-// Plans a run without starting it (--dry-run): memory by kind, the size of a step, whether it fits.
+// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
 import { stateCopyBytes } from '../../checkpoint/background.ts';
 import { Gpt2Error } from '../../errors.ts';
 import type { Recompute } from '../../model/activations.ts';
@@ -27,11 +27,11 @@ export interface TrainingPlan {
   readonly memory: ReadonlyMap<string, number>;
   /** Bytes free there. */
   readonly available: number;
-  /** Bytes of host memory that the saving process takes for a copy; 0: it saves without one. */
+  /** Bytes of host memory for the copy from which checkpoints are written; 0: they are written without one. */
   readonly savingMemory: number;
   /** Bytes free there. */
   readonly availableHost: number;
-  /** Why it does not fit, and which flags would; undefined: it fits. */
+  /** Why the run does not fit, and flags that would; undefined: it fits. */
   readonly refusal: string | undefined;
 }
 
@@ -61,11 +61,11 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
   };
 }
 
-/** On the CPU a save needs no copy if training waits for it. */
+/** On the CPU, a save for which training waits needs no copy. */
 const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
   description.library === 'cuda' || options.saveEvery > 0 || sharesOf(options) > 1;
 
-/** The options that memory depends on. */
+/** The sizes that memory depends on. */
 export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {

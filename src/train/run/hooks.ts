@@ -1,4 +1,4 @@
-// What a program passes to `train`, and what it gets back.
+// Types of `train`'s arguments and result.
 import { Gpt2Error } from '../../errors.ts';
 import type { Place } from '../../ranks/place.ts';
 import type { RunEvent } from '../../runs/schema.ts';

@@ -1,5 +1,5 @@
-// Checks that a run can resume with the values of a checkpoint's manifest. Values that would fail later count as damage: the
-// run then resumes from an older checkpoint.
+// Checks that a run can resume with the values of a checkpoint's manifest. Values that would fail later count as damage, and
+// the run resumes from an older checkpoint.
 import { orderOf } from '../../batches/order.ts';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { manifestFile } from '../../checkpoint/manifest.ts';

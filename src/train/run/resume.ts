@@ -1,4 +1,4 @@
-// Finds the run that `--resume` continues: its newest valid checkpoint, and the options to go on with.
+// Finds the newest valid checkpoint of the run that --resume continues, and merges its options with those given.
 import { existsSync } from 'node:fs';
 import { type FoundCheckpoint, newestManifest, newestValidCheckpoint } from '../../checkpoint/directory.ts';
 import { Gpt2Error } from '../../errors.ts';
@@ -11,7 +11,7 @@ import { checkResumable, optionsBefore } from './resumable.ts';
 
 export interface Resumed {
   readonly options: TrainOptions;
-  /** Absent where nothing is resumed, or the run had no complete checkpoint yet: it starts at step 0. */
+  /** Undefined if the run starts at step 0: nothing is resumed, or the run has no complete checkpoint yet. */
   readonly checkpoint: FoundCheckpoint | undefined;
 }
 
@@ -26,7 +26,7 @@ export function mergeRun(given: TrainOptions, notice: (text: string) => void): R
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
   if (!checkpoint && damaged.length > 0) {
     throw new Gpt2Error(
-      `no checkpoint of ${out} is whole: ${damaged[0]!.reason}; put its files back, or start again with --overwrite`,
+      `no checkpoint of ${out} is valid: ${damaged[0]!.reason}; restore its files, or start over with --overwrite`,
     );
   }
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
@@ -39,8 +39,8 @@ export function mergeRun(given: TrainOptions, notice: (text: string) => void): R
 }
 
 /**
- * The same without reading weights, for the process that starts ranks: each rank merges for itself.
- * @throws as `mergeRun`, except for what is wrong with the checkpoint
+ * As `mergeRun`, but without verifying the checkpoint, for the process that starts ranks: each rank then calls `mergeRun`.
+ * @throws as `mergeRun`, except for a damaged checkpoint
  */
 export function mergeUnverified(given: TrainOptions): TrainOptions {
   const out = runToResume(given);

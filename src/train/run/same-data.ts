@@ -1,4 +1,4 @@
-// Whether the shards that a run goes on with are those it was trained on: their names, their token counts, their contents.
+// Compares the shards of a resumed run with those it was trained on: names, token counts, contents.
 import { basename } from 'node:path';
 import type { Manifest } from '../../checkpoint/manifest.ts';
 import { beginning } from '../../shards/find.ts';
@@ -6,16 +6,16 @@ import type { Shard } from '../../shards/shard.ts';
 
 type ShardRecord = Manifest['shards'][number];
 
-/** What a manifest notes of a shard. */
+/** A shard's record in a manifest. */
 export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
 
-/** The first shard that is not what it was, and how it differs; undefined if all are the same. */
+/** Describes the first shard that differs; undefined if all are the same. */
 export function changedShard(before: readonly ShardRecord[], now: readonly ShardRecord[]): string | undefined {
   for (let index = 0; index < Math.max(before.length, now.length); index++) {
     const [old, found] = [before[index], now[index]];
     const [was, is] = [described(old), described(found)];
     if (was !== is) return `shard ${index} was ${was}, now it is ${is}`;
-    // Checkpoints of before have no hashes.
+    // Checkpoints of older versions have no hashes.
     if (old?.sha256 && found?.sha256 && old.sha256 !== found.sha256) {
       return `shard ${index}, ${old.name}, had the sha256 ${beginning(old.sha256)}, now it has ${beginning(found.sha256)}`;
     }
@@ -24,4 +24,4 @@ export function changedShard(before: readonly ShardRecord[], now: readonly Shard
 }
 
 const described = (shard: ShardRecord | undefined): string =>
-  shard ? `${shard.name} of ${shard.tokens} tokens` : 'not there';
+  shard ? `${shard.name} of ${shard.tokens} tokens` : 'missing';

@@ -23,7 +23,7 @@ export class Saving {
   /** The save in progress. It rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
-  /** Why the run moved to another folder. It ends once it is saved there. */
+  /** Why the run moved to another folder, where it ends once it is saved. */
   #lost: string | undefined;
   readonly #reported = new Set<string>();
 
@@ -35,8 +35,8 @@ export class Saving {
 
   /**
    * Begins to save the state after `step` updates, and returns when the state may change: training only waits for the copy from
-   * the device, and for an earlier save that is still being written. Disk errors are reported and training continues. Of several
-   * ranks, 0 saves the parts of all.
+   * the device, and for an earlier save that is still being written. After a disk error training continues. Rank 0
+   * saves the parts of all ranks.
    * @param position of the next micro-batch
    */
   async save(step: number, position: Position): Promise<void> {
@@ -91,7 +91,7 @@ export class Saving {
     if (await this.isLost()) await this.saveNow(step, position);
   }
 
-  /** After the run had to move: saves and ends it there, or trains on if it cannot be saved there. */
+  /** Saves a run that had to move and ends it, or continues training if it cannot be saved there. */
   async #writeElsewhere(step: number, position: Position): Promise<void> {
     try {
       await this.#writeNow(step, position);

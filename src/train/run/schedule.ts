@@ -1,4 +1,4 @@
-// Learning-rate schedules: a linear warmup, then one of four shapes over the remaining steps. As llm.c computes them.
+// Computes the learning rate as llm.c does: a linear warmup, then one of four shapes over the remaining steps.
 import type { SettledOptions } from '../../options/table.ts';
 
 export interface Schedule {
@@ -9,7 +9,7 @@ export interface Schedule {
   readonly warmup: number;
   /** Steps in all. */
   readonly steps: number;
-  /** What is left of the peak at the end. */
+  /** Share of the peak at the end. */
   readonly finalLearningRateFraction: number;
 }
 

@@ -1,5 +1,5 @@
 // Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
-// choose the batch, freeze. --batch auto alone takes device memory, for a moment; run.ts opens what stays open.
+// choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
@@ -28,14 +28,14 @@ import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { type BatchChoice, chooseBatch } from '../plan/choose-batch.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
-/** A run's options, and what they name, before data and device are opened. */
+/** A run's options, and the model and files that they name, before data and device are opened. */
 export interface Settled {
   readonly options: SettledOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
-  /** Where a resumed run goes on. */
+  /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
-  /** Weights that the run starts with; undefined: they are drawn. */
+  /** Weights that the run starts with; undefined: random ones. */
   readonly start: Weights | undefined;
   readonly trainShards: string[];
   readonly valShards: string[];
@@ -64,7 +64,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
 }
 
 /**
- * The number of ranks for a run: as given, else as in the run that is resumed.
+ * The number of ranks of a run: as given, or as in the run that is resumed.
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
@@ -81,10 +81,10 @@ function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): voi
   refuseAutoBatch(options.batch, options.ranks);
 }
 
-/** How many parts a rank's optimizer state is one of. */
+/** Ranks between which optimizer state is divided. */
 export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
-/** Whether samples are taken: without a tokenizer of its vocabulary, a model's tokens cannot be decoded. */
+/** Whether samples are taken: a model's tokens can only be decoded with a tokenizer of its vocabulary. */
 export const takesSamples = (sampleEvery: number, config: ModelConfig): boolean =>
   sampleEvery > 0 && tokenizerOf(config) !== undefined;
 
@@ -98,7 +98,7 @@ function startingWeights(model: string | undefined): Weights | undefined {
   if (model === undefined || model === customModel || presetConfig(model)) return undefined;
   if (!existsSync(model)) {
     throw new UsageError(
-      `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; there is no ${model}`,
+      `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
     );
   }
   return resolveWeights(model);
@@ -117,7 +117,7 @@ function modelConfig(
   start: Weights | undefined,
   vocabularySize: number = gpt2VocabularySize,
 ): ModelConfig {
-  // Of a custom model layers, channels and heads are given.
+  // A custom model has --layers, --channels and --heads.
   const base = start?.model ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
   const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
   if (start && context > start.model.context) {
@@ -128,7 +128,7 @@ function modelConfig(
   return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize });
 }
 
-/** What --batch auto comes to; nothing where the batch is given. */
+/** The batch as given, or the choice of --batch auto. */
 function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,

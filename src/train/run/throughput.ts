@@ -1,6 +1,6 @@
-// How fast the run goes and when it will be done, from a moving average of the last steps.
+// Measures a run's speed and estimates when it ends, from a moving average over steps.
 
-/** Weight of the newest step in the average: about the last twenty steps count. */
+/** Weight of the newest step in the average; older ones decay, and about twenty matter. */
 const newest = 0.1;
 
 export class Throughput {
@@ -12,7 +12,7 @@ export class Throughput {
     this.#tokensPerStep = tokensPerStep;
   }
 
-  /** Takes in the time of one more step and gives its own rate. The first step warms up and is left out of the average. */
+  /** Adds the time of a step and returns its rate. The first step, which warms up, is not averaged. */
   add(milliseconds: number): { tokensPerSecond: number } {
     this.#steps++;
     if (this.#steps > 1) {
@@ -22,7 +22,7 @@ export class Throughput {
     return { tokensPerSecond: (this.#tokensPerStep * 1000) / milliseconds };
   }
 
-  /** Seconds that `steps` more steps will take, or undefined before three steps are done. */
+  /** Estimates the seconds of `steps` more steps; undefined before three are done. */
   remaining(steps: number): number | undefined {
     if (this.#milliseconds === undefined || this.#steps < 3) return undefined;
     return (steps * this.#milliseconds) / 1000;

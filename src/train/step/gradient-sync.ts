@@ -1,6 +1,6 @@
-// Collectives of a step: sum gradients, bucket by bucket, the loss and the requests to stop, and return updated weights. With
-// `sharding` (ZeRO-1) each rank receives only the sums of its own parts, updates those, and all gather the weights; without, each
-// updates everything.
+// Sums gradients over ranks, bucket by bucket, with the loss and the requests to stop, and gathers updated weights. With ZeRO-1
+// (`model.sharding`) each rank receives the sums of its own parts only, updates those, and all gather the weights; without it,
+// each rank updates everything.
 //
 // Gradients are summed concurrently with backward, each bucket as soon as it is complete, or after it, all at once. Concurrently
 // is faster with copy engines, and over slow links. With NCCL over NVLink the difference was within that of two equal runs

@@ -25,7 +25,7 @@ export interface StepOptions {
   readonly optimizer: OptimizerChoice;
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
-  /** Of several ranks, whether gradients are summed concurrently with backward, or after it; see gradient-sync.ts. Default true. */
+  /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
   readonly overlapsBackward?: boolean;
 }
 

@@ -1,6 +1,6 @@
 // Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
-// replays micro-batches, and the end of a step, as graphs; tokens, step values and results are copied between them, so that the
-// host can issue a step while the device works on the one before.
+// replays micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
+// host can issue a step while the device works on the previous one.
 import { checkBatch, writeBatch } from '../../batches/batch.ts';
 import type { Batch } from '../../batches/loader.ts';
 import { ShapeError, UsageError } from '../../errors.ts';
@@ -15,8 +15,8 @@ import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
 
 export interface TrainerOptions extends StepOptions {
   /**
-   * Whether `begin` leaves a step's update to the next step: the same bits, later; see `update`. Default: where weights are
-   * divided between ranks, and return while the next forward pass begins.
+   * Whether `begin` leaves a step's update to the next step: the same bits, later; see `update`. Default: with ZeRO-1, whose
+   * weights are gathered while the next forward pass begins.
    */
   readonly defersUpdate?: boolean;
 }

@@ -1,6 +1,5 @@
 // Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
-// forward pass reads them: a bucket's weights return from the other ranks while the next buckets are updated and the next
-// forward pass begins.
+// forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
 import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import type { Sharding } from '../../model/sharded-parameters.ts';
@@ -19,7 +18,7 @@ export interface UpdateInputs {
 export class Update {
   readonly #inputs: UpdateInputs;
   readonly #gradientSync: GradientSync | undefined;
-  /** One for each bucket: its weights have returned. */
+  /** One for each bucket, reached when its weights are gathered. */
   #events: readonly Pointer[] | undefined;
 
   constructor(inputs: UpdateInputs, gradientSync: GradientSync | undefined) {
@@ -27,7 +26,7 @@ export class Update {
     this.#gradientSync = gradientSync;
   }
 
-  /** Issues all of it; work issued later runs after it. */
+  /** Issues the entire update; work issued later runs after it. */
   issue(): void {
     const { model, gradients, optimizerState, step } = this.#inputs;
     optimizerState.issue(step, 'vector', gradients.vectors);
@@ -38,8 +37,8 @@ export class Update {
   }
 
   /**
-   * Issues it before a forward pass, which may begin as soon as the weights of the embeddings have returned. The forward pass
-   * calls the result before each layer, in order, to wait for that layer's weights.
+   * Issues the update before a forward pass, which begins when the embeddings are gathered. The forward pass calls the returned
+   * function before each layer, in order, to wait for that layer's weights.
    */
   issueForForward(): (layer: number) => void {
     const { model, gradients, optimizerState, step } = this.#inputs;

@@ -235,7 +235,7 @@ describeBackends(
       const model = changedModel(place, tooMuchBackwardIn(1));
       const given = options(place, { model, steps: 60, skipSpikes: 4 });
       await expect(train(given)).rejects.toThrow(
-        /^stopped after 1[67] of 60 steps and saved: the last 1[67] updates were all skipped as spikes; go on with/,
+        /^stopped after 1[67] of 60 steps and saved: the last 1[67] updates were all skipped as spikes; continue with/,
       );
       const { checkpoint } = newestValidCheckpoint(checkpointsFolder(given.out!));
       expect(weightsOf(checkpoint!.path)).toEqual(weightsOf(model));

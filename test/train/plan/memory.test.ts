@@ -54,7 +54,7 @@ it('advises no smaller batch that would not fit for accumulating', () => {
 it('where a step fits only in one go, it is the step that is too large', () => {
   const gib = (needed({ recompute: 'block' }) + needed({ recompute: 'block', rows: 2 })) / 2;
   expect(refusal(gib, { B: 64, T })).toMatch(
-    /; no batch fits a step as large: take a smaller --batch and --total-batch, a shorter --seq, a smaller --model, or end what else runs on the GPU$/,
+    /; no batch fits a step of this size: take a smaller --batch and --total-batch, a shorter --seq, a smaller --model, or end what else runs on the GPU$/,
   );
   expect(refusal(needed({ recompute: 'block' }) - 0.1, { B: 64, T })).toMatch(/; no batch fits: take a shorter --seq/);
 });

@@ -14,8 +14,8 @@ it('the same shards are the same, with or without a hash of before', () => {
 it.each([
   ['a name', [{ ...a, name: 'c.bin' }, b], 'shard 0 was a_train.bin of 300 tokens, now it is c.bin of 300 tokens'],
   ['a length', [a, { ...b, tokens: 7 }], 'shard 1 was b_train.bin of 200 tokens, now it is b_train.bin of 7 tokens'],
-  ['one less', [a], 'shard 1 was b_train.bin of 200 tokens, now it is not there'],
-  ['one more', [a, b, a], 'shard 2 was not there, now it is a_train.bin of 300 tokens'],
+  ['one less', [a], 'shard 1 was b_train.bin of 200 tokens, now it is missing'],
+  ['one more', [a, b, a], 'shard 2 was missing, now it is a_train.bin of 300 tokens'],
   [
     'contents',
     [a, { ...b, sha256: a.sha256 }],
