@@ -2,7 +2,7 @@
 // of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { hashFile } from '../files/read.ts';
 import { checkConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
@@ -80,11 +80,8 @@ function namesIn(folder: string): string[] {
 /** The newest checkpoint whose manifest can be read; its other files are not checked. */
 export function newestManifest(folder: string): FoundCheckpoint | undefined {
   for (const path of listCheckpoints(folder).reverse()) {
-    try {
-      return { path, manifest: readManifest(path) };
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-    }
+    const manifest = attempt(() => readManifest(path));
+    if (!(manifest instanceof Gpt2Error)) return { path, manifest };
   }
   return undefined;
 }
@@ -102,14 +99,13 @@ export function newestValidCheckpoint(
 } {
   const damaged: DamagedCheckpoint[] = [];
   for (const path of listCheckpoints(folder).reverse()) {
-    try {
-      const checkpoint = verifyCheckpoint(path);
-      check(checkpoint);
-      return { checkpoint, damaged };
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-      damaged.push({ path, reason: error.message });
-    }
+    const checkpoint = attempt(() => {
+      const found = verifyCheckpoint(path);
+      check(found);
+      return found;
+    });
+    if (!(checkpoint instanceof Gpt2Error)) return { checkpoint, damaged };
+    damaged.push({ path, reason: checkpoint.message });
   }
   return { checkpoint: undefined, damaged };
 }
@@ -138,12 +134,9 @@ export function resolveCheckpoint(
 }
 
 function verifyNamed(path: string): FoundCheckpoint {
-  try {
-    return verifyCheckpoint(path);
-  } catch (cause) {
-    if (!(cause instanceof Gpt2Error)) throw cause;
-    throw new Gpt2Error(`${cause.message}; name another checkpoint`, { cause });
-  }
+  const found = attempt(() => verifyCheckpoint(path));
+  if (!(found instanceof Gpt2Error)) return found;
+  throw new Gpt2Error(`${found.message}; name another checkpoint`, { cause: found });
 }
 
 /**

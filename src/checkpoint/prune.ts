@@ -1,7 +1,7 @@
 // Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged one must not replace a good one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import { clearLeftovers, unfinishedPath } from './replace.ts';
 
@@ -42,12 +42,8 @@ export function timeToWrite(folder: string): string {
 
 /** The time in a checkpoint's manifest; a damaged one counts as older than all others. */
 function timeWritten(path: string): number {
-  try {
-    return Date.parse(verifySizes(path).manifest.time) || 0;
-  } catch (error) {
-    if (error instanceof Gpt2Error) return -1;
-    throw error;
-  }
+  const found = attempt(() => verifySizes(path));
+  return found instanceof Gpt2Error ? -1 : Date.parse(found.manifest.time) || 0;
 }
 
 /** Renames before it removes, so that an interrupted removal leaves no partial checkpoint. */

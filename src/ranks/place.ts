@@ -36,8 +36,9 @@ interface Launcher {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
   /** A name that identifies the job. */
   readonly job: string | undefined;
-  readonly host: string | undefined;
-  readonly port: number | undefined;
+  readonly host?: string | undefined;
+  /** Whether the launcher itself listens on MASTER_PORT. */
+  readonly ownsPort?: boolean;
 }
 
 /** The place that a launcher gave this process; undefined if it trains alone. @throws UsageError for an invalid one */
@@ -54,7 +55,7 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   const localRanks = locals === undefined ? 1 : whole(environment, names.localRanks, 1, mostRanks);
   const host = environment.MASTER_ADDR ?? launcher.host;
   if (!host) throw new UsageError(`MASTER_ADDR is not set; set it to the address of rank 0's machine`);
-  const port = launcher.port ?? derivedPort(job);
+  const port = masterPort(environment, launcher.ownsPort ? 1 : 0) ?? derivedPort(job);
   const seconds = (name: string, otherwise: number) =>
     environment[name] ? whole(environment, name, 1, mostSeconds) : otherwise;
   return {
@@ -69,13 +70,10 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
 function torchrun(environment: Environment): Launcher | undefined {
   const { RANK, WORLD_SIZE, MASTER_PORT, TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE } = environment;
   if (RANK === undefined || WORLD_SIZE === undefined) return undefined;
-  // torchrun itself then listens on MASTER_PORT.
-  const isTaken = TORCHELASTIC_USE_AGENT_STORE === 'True';
   return {
     names: { rank: 'RANK', ranks: 'WORLD_SIZE', localRank: 'LOCAL_RANK', localRanks: 'LOCAL_WORLD_SIZE' },
     job: TORCHELASTIC_RUN_ID && `torchrun ${TORCHELASTIC_RUN_ID} ${MASTER_PORT}`,
-    host: undefined,
-    port: masterPort(environment, isTaken ? 1 : 0),
+    ownsPort: TORCHELASTIC_USE_AGENT_STORE === 'True',
   };
 }
 
@@ -94,7 +92,6 @@ function slurm(environment: Environment): Launcher | undefined {
     },
     job: SLURM_JOB_ID && `slurm ${SLURM_JOB_ID}.${SLURM_STEP_ID}`,
     host: nodes && firstNode(nodes),
-    port: masterPort(environment),
   };
 }
 
@@ -111,7 +108,6 @@ function openMpi(environment: Environment): Launcher | undefined {
     },
     job: job && `mpirun ${job}`,
     host: OMPI_COMM_WORLD_LOCAL_SIZE === OMPI_COMM_WORLD_SIZE ? '127.0.0.1' : undefined,
-    port: masterPort(environment),
   };
 }
 

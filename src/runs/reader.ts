@@ -1,5 +1,5 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import type { Configuration } from '../options/table.ts';
 import { logPath } from './paths.ts';
@@ -71,12 +71,8 @@ export function eventsAt(run: string, step: number): RunEvent[] {
 
 /** The events of a log; none if it cannot be read, because a crash of the machine can destroy it. */
 export function eventsIfReadable(run: string): readonly RunEvent[] {
-  try {
-    return readRun(run).events;
-  } catch (error) {
-    if (error instanceof Gpt2Error) return [];
-    throw error;
-  }
+  const record = attempt(() => readRun(run));
+  return record instanceof Gpt2Error ? [] : record.events;
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { Batch } from '../../batches/loader.ts';
 import type { Position } from '../../batches/order.ts';
 import { captured, writeCapture } from '../../checkpoint/capture.ts';
-import { Gpt2Error } from '../../errors.ts';
+import { attempt, Gpt2Error } from '../../errors.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
 import type { Events } from '../run/events.ts';
@@ -47,14 +47,8 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   return new Gpt2Error(`${summary}; ${began}; ${text}; ${saved}`);
 }
 
-interface Located {
-  readonly finding: Finding | undefined;
-  readonly batches: readonly Batch[];
-  /** Message about a shard that changed, so that the step's tokens are lost; the state before the step can still be saved. */
-  readonly changed: string | undefined;
-}
-
-async function locateAgain({ trainer }: Run, { nextBatch }: BadStep): Promise<Located> {
+/** @returns `changed`: message about a shard that changed, so that the step's tokens are lost; the state can still be saved */
+async function locateAgain({ trainer }: Run, { nextBatch }: BadStep) {
   const batches: Batch[] = [];
   try {
     const { finding } = await locate(trainer, () => {
@@ -74,22 +68,20 @@ async function locateAgain({ trainer }: Run, { nextBatch }: BadStep): Promise<Lo
 function tryCapture(
   { model, trainer, options, out, program, ranks }: Run,
   { step, result, position }: BadStep,
-  { finding, batches, changed }: Located,
+  { finding, batches, changed }: Awaited<ReturnType<typeof locateAgain>>,
 ): { capture?: string; text: string } {
   // Loss and norm are those of all ranks, the tokens those of one.
   if (ranks) return { text: 'a step of several ranks is not captured' };
   if (changed !== undefined) return { text: 'not captured' };
-  try {
-    const capture = writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
+  const capture = attempt(() =>
+    writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
       ...{ program, step, position, finding },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
       ...{ loss: captured(result.loss), norm: captured(result.norm) },
-    });
-    return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}\` computes it again` };
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return { text: error.message };
-  }
+    }),
+  );
+  if (capture instanceof Gpt2Error) return { text: capture.message };
+  return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}\` computes it again` };
 }
 
 /** Saves the state before the step, unless its weights are not finite. */

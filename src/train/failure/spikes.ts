@@ -2,8 +2,7 @@
 import { logPath } from '../../runs/paths.ts';
 import { eventsIfReadable } from '../../runs/reader.ts';
 import type { Run } from '../run/run.ts';
-import type { StepResult } from '../step/staging.ts';
-import type { UpdateLimits } from '../step/trainer.ts';
+import type { StepResult, UpdateLimits } from '../step/staging.ts';
 
 /** Steps that a value is compared with; with fewer, nothing is a spike. */
 const window = 128;

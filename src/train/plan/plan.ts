@@ -1,6 +1,6 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
 import { stateCopyBytes } from '../../checkpoint/background.ts';
-import { Gpt2Error } from '../../errors.ts';
+import { attempt } from '../../errors.ts';
 import type { Recompute } from '../../model/activations.ts';
 import { type ModelConfig, modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
@@ -41,13 +41,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, config);
-  let refusal: string | undefined;
-  try {
-    checkMemory(device, config, sizes);
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    refusal = error.message;
-  }
+  const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
     model: modelLabel(config),
     parameters: parameterCount(config),
@@ -57,7 +51,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void): Tr
     available: availableMemory(device).available,
     savingMemory: savesFromCopy(options, device) ? stateCopyBytes(config, sizes.optimizer) : 0,
     availableHost: hostMemory().available,
-    refusal,
+    refusal: refusal?.message,
   };
 }
 

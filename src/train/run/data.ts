@@ -19,15 +19,10 @@ export interface Validation {
   readonly different: number;
 }
 
-export interface RunData {
-  readonly steps: number;
-  readonly loader: Loader;
-  readonly validation: Validation | undefined;
-  readonly hellaswag: Hellaswag | undefined;
-}
+export type RunData = Readonly<ReturnType<typeof openData>>;
 
 /** @throws Gpt2Error for data that is damaged, changed or too small */
-export function openData(opening: Opening): RunData {
+export function openData(opening: Opening) {
   const { settled, ranks, resources } = opening;
   const { options, config, checkpoint, trainShards: shards } = settled;
   const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup } = options;

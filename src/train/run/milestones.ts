@@ -14,15 +14,14 @@ import type { Run } from './run.ts';
 /** Tokens in a sample. */
 const sampleTokens = 64;
 
-export interface Milestones {
-  readonly step: number;
-  readonly isDue: (every: number, kind: RunEvent['event']) => boolean;
-  readonly signal: AbortSignal | undefined;
-  readonly log: (event: RunEvent) => void;
-}
-
 /** Evaluations that are due at a step, in order. Each throws InterruptedError, on every rank, if `signal` is aborted on one. */
-export function milestonesAt(run: Run, { step, isDue, signal, log }: Milestones): (() => Promise<void>)[] {
+export function milestonesAt(
+  run: Run,
+  step: number,
+  isDue: (every: number, kind: RunEvent['event']) => boolean,
+  signal: AbortSignal | undefined,
+  log: (event: RunEvent) => void,
+): (() => Promise<void>)[] {
   const { options, model, ranks, isRoot, validation, hellaswag, cache } = run;
   const milestones: (() => Promise<void>)[] = [];
   if (validation && isDue(options.valEvery, 'val')) {

@@ -11,15 +11,13 @@ import { checkMemory } from '../plan/memory.ts';
 import { memorySizes } from '../plan/plan.ts';
 import { Trainer } from '../step/trainer.ts';
 import { connectDevices } from './connect.ts';
-import type { Opening, RunModel } from './run.ts';
+import type { Opening } from './run.ts';
 import { sharesOf } from './settle.ts';
 
+export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
+
 /** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
-export async function openModel(
-  { settled, ranks, notice }: Opening,
-  device: Device,
-  asked: Configuration,
-): Promise<RunModel> {
+export async function openModel({ settled, ranks, notice }: Opening, device: Device, asked: Configuration) {
   const { options, config, checkpoint, start } = settled;
   const { batch: B, sequence: T, recompute } = options;
   // Communication between ranks takes device memory, so it comes before the memory check.
@@ -40,5 +38,6 @@ export async function openModel(
   else initializeWeights(model, options.seed);
   if (checkpoint) loadOptimizer(checkpoint, model, copies);
   // The measured choice is recorded, so that a resumed run makes the same.
-  return { model, trainer, writer, cache, configuration: { ...asked, overlap } };
+  const configuration: Configuration = { ...asked, overlap };
+  return { model, trainer, writer, cache, configuration };
 }

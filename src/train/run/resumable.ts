@@ -3,7 +3,7 @@
 import { orderOf } from '../../batches/order.ts';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { manifestFile } from '../../checkpoint/manifest.ts';
-import { Gpt2Error } from '../../errors.ts';
+import { attempt, Gpt2Error } from '../../errors.ts';
 import { readOptions } from '../../options/read.ts';
 import type { TrainOptions } from '../../options/table.ts';
 
@@ -22,13 +22,8 @@ export function checkResumable(found: FoundCheckpoint): void {
     if (asked !== undefined && asked !== size)
       throw refusal(`${name} is ${size} in its model but ${asked} in its configuration`);
   }
-  let before: TrainOptions;
-  try {
-    before = optionsBefore(found);
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    throw refusal(error.message, error);
-  }
+  const before = attempt(() => optionsBefore(found));
+  if (before instanceof Gpt2Error) throw refusal(before.message, before);
   // src/options/check.ts checks other rules about several options later: options given again may change them.
   const { batch, sequence, order, seed, totalBatch, ranks = 1 } = before;
   if (typeof batch !== 'number' || sequence === undefined || order === undefined || seed === undefined) {

@@ -1,27 +1,14 @@
 // Types of an open run, and the list of what it has to close.
-import type { BackgroundWriter } from '../../checkpoint/background.ts';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import type { KeyValueCache } from '../../model/key-value-cache.ts';
-import type { Model } from '../../model/model.ts';
-import type { Configuration, SettledOptions } from '../../options/table.ts';
+import type { SettledOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import type { RunLog } from '../../runs/writer.ts';
 import type { ScalarFile } from '../../tensorboard/scalar-file.ts';
-import type { Trainer } from '../step/trainer.ts';
 import type { RunData } from './data.ts';
 import type { RunDescription } from './hooks.ts';
+import type { RunModel } from './open-model.ts';
 import type { Settled } from './settle.ts';
-
-/** A model on a device, ready for step `startStep`. */
-export interface RunModel {
-  readonly model: Model;
-  readonly trainer: Trainer;
-  readonly writer: BackgroundWriter;
-  /** For text samples; undefined: none are taken. */
-  readonly cache: KeyValueCache | undefined;
-  readonly configuration: Configuration;
-}
 
 /** An open run. `close()` frees the device and closes files. */
 export interface Run extends RunData, RunModel {

@@ -1,22 +1,14 @@
 // Computes the learning rate as llm.c does: a linear warmup, then one of four shapes over the remaining steps.
 import type { SettledOptions } from '../../options/table.ts';
 
-export interface Schedule {
-  readonly schedule: SettledOptions['schedule'];
-  /** The peak. */
-  readonly learningRate: number;
-  /** Steps of the linear rise; step s has (s + 1) / warmup of the peak. */
-  readonly warmup: number;
-  /** Steps in all. */
-  readonly steps: number;
-  /** Share of the peak at the end. */
-  readonly finalLearningRateFraction: number;
-}
+export type Schedule = Readonly<
+  Pick<SettledOptions, 'schedule' | 'learningRate' | 'warmup' | 'finalLearningRateFraction'> & { steps: number }
+>;
 
 /** wsd ("warmup, stable, decay") holds the peak up to this share of the steps. */
 const stableShare = 0.8;
 
-/** The learning rate of a step, counted from 0. */
+/** The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak. */
 export function learningRateAt(
   { schedule, learningRate, warmup, steps, finalLearningRateFraction: final }: Schedule,
   step: number,

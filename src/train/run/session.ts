@@ -99,7 +99,7 @@ export class Session {
       const isResumedHere = resumed !== undefined && step === startStep;
       const isDue = (every: number, kind: RunEvent['event']) =>
         every > 0 && (isLast || step % every === 0) && !(isResumedHere && logged.has(kind));
-      const milestones = milestonesAt(this.#run, { step, isDue, signal, log: (event) => this.#events.log(event) });
+      const milestones = milestonesAt(this.#run, step, isDue, signal, (event) => this.#events.log(event));
       const saves = !isResumedHere && (endsHere || (step > 0 && step % options.saveEvery === 0));
       if (milestones.length > 0 || saves || isStopping()) {
         await this.#finishUpdates();

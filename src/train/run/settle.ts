@@ -52,15 +52,16 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   const start = checkpoint ? checkpointWeights(checkpoint) : startingWeights(merged.model);
   const options = completeOptions(merged, target.kind, start?.model);
   refuseRanks(options, target.kind);
-  const { dataset, ...shards } = openData(options.data);
+  const { data } = options;
+  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
   const config = modelConfig(options, start, dataset?.vocabularySize);
-  if (start) refuseOtherVocabulary(start, options.data, dataset);
+  if (start) refuseOtherVocabulary(start, data, dataset);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config }) });
   if (options.batch === 'auto') announceBatch(merged, settled, notice);
   const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
-  return { options: settled, deviceOptions, config, checkpoint, start, ...shards };
+  return { options: settled, deviceOptions, config, checkpoint, start, trainShards, valShards };
 }
 
 /**
@@ -102,14 +103,6 @@ function startingWeights(model: string | undefined): Weights | undefined {
     );
   }
   return resolveWeights(model);
-}
-
-function openData(folder: string) {
-  return {
-    dataset: readDataset(folder),
-    trainShards: findShards(folder, 'train'),
-    valShards: findShards(folder, 'val'),
-  };
 }
 
 function modelConfig(

@@ -6,9 +6,8 @@
 // is faster with copy engines, and over slow links. With NCCL over NVLink the difference was within that of two equal runs
 // (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL holds for a
 // moment ends that much later, and the rank that is ahead waits at every bucket, not once.
-import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import { type Bucket, layersInBucket, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
-import type { Sharding } from '../../model/sharded-parameters.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { Tensor } from '../../native/buffer.ts';
 import { allocateShared, type Communicator } from '../../native/communicator.ts';
@@ -78,8 +77,9 @@ export class GradientSync {
   }
 
   /** Sends updated weights of a bucket to every rank, concurrently with work issued later. */
-  gatherWeights(sharding: Sharding, index: number): void {
-    sharding.allGatherInto(this.#model.weights.matrices, sharding.layout.buckets[index]!);
+  gatherWeights(bucket: Bucket): void {
+    const { sharding, weights } = this.#model;
+    sharding!.allGatherInto(weights.matrices, bucket);
   }
 
   /** Records an event after the collectives issued so far. */

@@ -6,15 +6,21 @@ import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
 import type { PinnedBuffer, Tensor } from '../../native/buffer.ts';
 import type { Device } from '../../native/device.ts';
 
+/** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
+export interface UpdateLimits {
+  /** A loss above it, or one that is not finite, updates nothing. Default: none. */
+  readonly loss?: number;
+  /** The same for the gradient norm. */
+  readonly norm?: number;
+  /** Whether the step updates nothing if the previous one did not. Default false. */
+  readonly afterUpdate?: boolean;
+}
+
 /** Values that the host writes into the step block. */
-export interface StepValues {
+export interface StepValues extends Required<UpdateLimits> {
   readonly learningRate: number;
   /** Scalars of the optimizers, from GPT2_STEP_SCALARS on. */
   readonly scalars: readonly number[];
-  /** As UpdateLimits. */
-  readonly loss: number;
-  readonly norm: number;
-  readonly afterUpdate: boolean;
   readonly stops: boolean;
 }
 

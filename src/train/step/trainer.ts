@@ -10,7 +10,7 @@ import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Program } from '../../native/device.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
-import { StagingBuffer, type StepResult, type StepValues } from './staging.ts';
+import { StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
 import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
 
 export interface TrainerOptions extends StepOptions {
@@ -23,16 +23,6 @@ export interface TrainerOptions extends StepOptions {
 
 /** The largest fp32 number: as a limit it accepts every finite value. */
 export const largestFloat = 3.4028234663852886e38;
-
-/** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
-export interface UpdateLimits {
-  /** A loss above it, or one that is not finite, updates nothing. Default: none. */
-  readonly loss?: number;
-  /** The same for the gradient norm. */
-  readonly norm?: number;
-  /** Whether the step updates nothing if the previous one did not. Default false. */
-  readonly afterUpdate?: boolean;
-}
 
 /** A step that was issued. */
 export interface BegunStep {
@@ -116,26 +106,21 @@ export class Trainer {
    * same bits. Each rank computes its own. `onMicroBatch` is called before each.
    */
   recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
-    return this.model.activations.inTurn(() => this.#recompute(nextBatch, onMicroBatch));
-  }
-
-  async #recompute(
-    nextBatch: () => Batch,
-    onMicroBatch: (index: number) => void,
-  ): Promise<Pick<StepResult, 'loss' | 'norm'>> {
     const { batch: B, sequence: T, accumulation } = this.options;
-    const { device } = this.model;
-    const activations = this.model.activations.at(B, T);
-    this.update();
-    for (let micro = 0; micro < accumulation; micro++) {
-      writeBatch(this.model, activations, nextBatch());
-      onMicroBatch(micro);
-      this.#ops.microBatch({ accumulate: micro > 0, sums: false, updates: false });
-      await device.finished();
-    }
-    this.#ops.norm(this.gradients);
-    const block = this.#ops.block.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
-    return { loss: block[GPT2_STEP.GPT2_STEP_LOSS]!, norm: block[GPT2_STEP.GPT2_STEP_NORM]! };
+    const { device, activations } = this.model;
+    return activations.inTurn(async () => {
+      const set = activations.at(B, T);
+      this.update();
+      for (let micro = 0; micro < accumulation; micro++) {
+        writeBatch(this.model, set, nextBatch());
+        onMicroBatch(micro);
+        this.#ops.microBatch({ accumulate: micro > 0, sums: false, updates: false });
+        await device.finished();
+      }
+      this.#ops.norm(this.gradients);
+      const block = this.#ops.block.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
+      return { loss: block[GPT2_STEP.GPT2_STEP_LOSS]!, norm: block[GPT2_STEP.GPT2_STEP_NORM]! };
+    });
   }
 
   /**
@@ -151,39 +136,34 @@ export class Trainer {
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
     stops = false,
   ): Promise<BegunStep> {
-    const limits = { loss, norm, afterUpdate };
-    return this.model.activations.inTurn(() => {
+    const { batch: B, sequence: T, accumulation } = this.options;
+    const { device, activations } = this.model;
+    return activations.inTurn(async () => {
       checkStep(index, learningRate);
       const scalars = this.optimizerState.scalarsAt(index);
-      return this.#begin({ learningRate, scalars, ...limits, stops }, nextBatch);
+      const set = activations.at(B, T);
+      const staging = this.#staging[this.#begun++ % this.#staging.length]!;
+      await staging.pending?.();
+      const started = performance.now();
+
+      staging.setValues({ learningRate, scalars, loss, norm, afterUpdate, stops });
+      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
+      for (let micro = 0; micro < accumulation; micro++) {
+        const batch = nextBatch();
+        checkBatch(this.model, set, batch);
+        staging.uploadBatch(batch, set, micro);
+        const updates = micro === 0 && this.#updatePending;
+        this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
+        if (updates) this.#updatePending = false;
+        if (!device.captures) await device.finished();
+      }
+      // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
+      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
+      this.#endOfStep.run();
+      this.#updatePending = this.#defersUpdate;
+      const finished = staging.downloadResult(this.#ops.block);
+      return { hostMilliseconds: performance.now() - started, finished };
     });
-  }
-
-  async #begin(values: StepValues, nextBatch: () => Batch): Promise<BegunStep> {
-    const { batch: B, sequence: T, accumulation } = this.options;
-    const { device } = this.model;
-    const activations = this.model.activations.at(B, T);
-    const staging = this.#staging[this.#begun++ % this.#staging.length]!;
-    await staging.pending?.();
-    const started = performance.now();
-
-    staging.setValues(values);
-    staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
-    for (let micro = 0; micro < accumulation; micro++) {
-      const batch = nextBatch();
-      checkBatch(this.model, activations, batch);
-      staging.uploadBatch(batch, activations, micro);
-      const updates = micro === 0 && this.#updatePending;
-      this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
-      if (updates) this.#updatePending = false;
-      if (!device.captures) await device.finished();
-    }
-    // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
-    staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
-    this.#endOfStep.run();
-    this.#updatePending = this.#defersUpdate;
-    const finished = staging.downloadResult(this.#ops.block);
-    return { hostMilliseconds: performance.now() - started, finished };
   }
 }
 

@@ -17,23 +17,21 @@ export interface UpdateInputs {
 
 export class Update {
   readonly #inputs: UpdateInputs;
-  readonly #gradientSync: GradientSync | undefined;
+  /** Undefined without ZeRO-1. */
+  readonly #zero: { readonly sharding: Sharding; readonly gradientSync: GradientSync } | undefined;
   /** One for each bucket, reached when its weights are gathered. */
   #events: readonly Pointer[] | undefined;
 
   constructor(inputs: UpdateInputs, gradientSync: GradientSync | undefined) {
+    const { sharding } = inputs.model;
     this.#inputs = inputs;
-    this.#gradientSync = gradientSync;
+    this.#zero = sharding && gradientSync && { sharding, gradientSync };
   }
 
   /** Issues the entire update; work issued later runs after it. */
   issue(): void {
-    const { model, gradients, optimizerState, step } = this.#inputs;
-    optimizerState.issue(step, 'vector', gradients.vectors);
-    if (model.sharding && this.#gradientSync) {
-      this.#issueBuckets(model.sharding, this.#gradientSync);
-      this.#gradientSync.join();
-    } else optimizerState.issue(step, 'matrix', gradients.matrices);
+    this.#issue();
+    this.#zero?.gradientSync.join();
   }
 
   /**
@@ -41,17 +39,15 @@ export class Update {
    * function before each layer, in order, to wait for that layer's weights.
    */
   issueForForward(): (layer: number) => void {
-    const { model, gradients, optimizerState, step } = this.#inputs;
-    const { device, config, sharding } = model;
-    const gradientSync = this.#gradientSync;
-    if (!sharding || !gradientSync) {
-      this.issue();
+    const { model, gradients } = this.#inputs;
+    const { device, config } = model;
+    if (!this.#zero) {
+      this.#issue();
       return () => {};
     }
     this.#events ??= gradients.layout.buckets.map(() => device.createEvent());
     const events = this.#events;
-    optimizerState.issue(step, 'vector', gradients.vectors);
-    this.#issueBuckets(sharding, gradientSync, events);
+    this.#issue(events);
     device.behind(events[0]!);
     const together = layersInBucket(config);
     return (layer) => {
@@ -59,12 +55,18 @@ export class Update {
     };
   }
 
-  #issueBuckets(sharding: Sharding, gradientSync: GradientSync, events?: readonly Pointer[]): void {
-    const { optimizerState, step } = this.#inputs;
+  #issue(events?: readonly Pointer[]): void {
+    const { gradients, optimizerState, step } = this.#inputs;
+    optimizerState.issue(step, 'vector', gradients.vectors);
+    if (!this.#zero) {
+      optimizerState.issue(step, 'matrix', gradients.matrices);
+      return;
+    }
+    const { sharding, gradientSync } = this.#zero;
     for (const [index, bucket] of sharding.layout.buckets.entries()) {
       const { count, inArena: start, inParts } = sharding.partOf(bucket);
       optimizerState.issue(step, 'matrix', gradientSync.ownGradients, { start, count, inParts });
-      gradientSync.gatherWeights(sharding, index);
+      gradientSync.gatherWeights(bucket);
       if (events) gradientSync.record(events[index]!);
     }
   }
