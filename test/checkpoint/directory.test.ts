@@ -1,4 +1,4 @@
-// Which checkpoint a path stands for when some are damaged, half written or half removed; and which of them stay.
+// Finds checkpoints among damaged, unfinished and half-removed ones, and keeps the right ones.
 import {
   cpSync,
   existsSync,

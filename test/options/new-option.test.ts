@@ -1,4 +1,4 @@
-// A row is all that a new option needs: with a pretended one, everything that handles options handles it.
+// Adds a row to the options table, and expects everything that handles options to handle it.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

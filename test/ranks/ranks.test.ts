@@ -1,5 +1,5 @@
-// Ranks that meet, exchange values and fail, all in this process: who comes, who is refused, and that every rank ends with the
-// same words about whichever went wrong.
+// Connects ranks in one process: values of all, refused connections, and failures, with which every rank ends in the same
+// words.
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';

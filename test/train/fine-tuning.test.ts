@@ -1,5 +1,5 @@
-// Training from weights that are there: the learning rate of a fine-tune unless one is given, the context as it is or shorter,
-// from a run or llm.c's file the same to the last bit, and what cannot be fine-tuned.
+// Trains from existing weights: the fine-tuning learning rate by default, the same or a shorter context, the same bits from a
+// run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';

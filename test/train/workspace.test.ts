@@ -1,4 +1,4 @@
-// A workspace that grows after steps were done: nothing goes on with the one that was freed.
+// Grows the workspace after steps: later steps do not use the freed one.
 import { expect, it, vi } from 'vitest';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';

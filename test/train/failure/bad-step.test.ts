@@ -1,5 +1,5 @@
-// Numbers that are not finite: the run stops before its weights change, names the tensor where it began, and leaves a capture
-// that gives the same again; and a run that is told to goes on without such steps.
+// Stops at a loss or gradient that is not finite: weights unchanged, the first tensor named, a capture that replays the same.
+// With --skip-spikes training continues without such steps.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it, vi } from 'vitest';

@@ -1,4 +1,5 @@
-// Which steps --skip-spikes leaves out: the mean and deviation of the right 128 steps, the same on a device that is read late.
+// Computes the limits of --skip-spikes: mean and deviation of the right 128 steps, also on a device whose results are read
+// late.
 import { writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/op-cases/numbers.ts';

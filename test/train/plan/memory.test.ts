@@ -1,4 +1,4 @@
-// The arithmetic of memory for a device that is not here: bf16, whose gradients take twice as much where they accumulate.
+// Computes memory for a device that is not here: bf16, whose gradients take twice as much when they accumulate.
 import { expect, it } from 'vitest';
 import { presetConfig } from '../../../src/model/config.ts';
 import type { Device } from '../../../src/native/device.ts';

@@ -1,5 +1,4 @@
-// The table of a plan, what --batch auto picks and what a refusal advises, over models, sequences, steps and limits: they are
-// one arithmetic, so that they must agree.
+// Compares plan, --batch auto and the advice of refusals over models, sequences, steps and limits: they must agree.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { recomputeNames } from '../../../src/model/activations.ts';
 import type { TrainOptions } from '../../../src/options/table.ts';

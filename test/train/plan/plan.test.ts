@@ -1,4 +1,4 @@
-// --dry-run, --batch auto and --max-memory: the plan, what is picked by it, and that the flags a refusal names do fit.
+// Plans runs with --dry-run, --batch auto and --max-memory, and checks that the flags a refusal names do fit.
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { TrainOptions } from '../../../src/options/table.ts';

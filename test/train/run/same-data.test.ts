@@ -1,4 +1,4 @@
-// Which difference between the shards of before and those of now is told.
+// Describes the first difference between the shards of a checkpoint and the current ones.
 import { expect, it } from 'vitest';
 import { changedShard } from '../../../src/train/run/same-data.ts';
 

@@ -1,5 +1,5 @@
-// Saves while training goes on: from a copy, one at a time, each waited for and none left out; without memory for a copy they
-// are slower, not lost; and what a run says that loses its device.
+// Saves while training continues: from a copy, one at a time, none left out; without memory for a copy more slowly; and after
+// the device is lost.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';

@@ -1,4 +1,4 @@
-// Learning rates by hand, and those llm.c printed.
+// Compares learning rates with ones computed by hand and ones printed by llm.c.
 import { describe, expect, it } from 'vitest';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 

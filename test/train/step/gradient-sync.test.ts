@@ -1,5 +1,4 @@
-// In what order a step of several ranks issues its collectives. One process, a CPU device, and a communicator with nobody at its
-// other end: what would go to it is written down instead.
+// Checks the order in which a step of several ranks issues collectives, in one process with a communicator that records calls.
 import { describe, expect, it, vi } from 'vitest';
 import { arenaLayout, layersInBucket } from '../../../src/model/arena.ts';
 import { createModel } from '../../../src/model/model.ts';
