@@ -2,25 +2,23 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { Gpt2Error } from '../errors.ts';
 import {
   createModel,
   Device,
   type Dtype,
   encode,
-  fittingTexts,
   type GenerationEnd,
+  Gpt2Error,
   generate,
-  generationRows,
   KeyValueCache,
   listCheckpoints,
-  modelPaths,
   resolveWeights,
   StreamDecoder,
   selectDevice,
   type Tokenizer,
   tokenizerOf,
 } from '../index.ts';
+import { fittingTexts, generationRows, modelPaths } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 

@@ -1,21 +1,19 @@
 // `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, ToldError } from '../errors.ts';
+import { Gpt2Error, planRun, type TrainingPlan, train } from '../index.ts';
 import {
   customModel,
   launchRanks,
   modelPaths,
   optionNames,
   placeFromEnvironment,
-  planRun,
   presetNames,
   type RunDescription,
   stopWithLauncher,
-  type TrainingPlan,
-  train,
+  ToldError,
   wantedRanks,
   withOptionsFile,
-} from '../index.ts';
+} from '../program.ts';
 import { optionsFromFlags, tableOption } from './option-of-table.ts';
 import { formatBytes, Progress } from './progress.ts';
 
