@@ -119,7 +119,7 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
   throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${rows} sequences of ${sequence}; ${advice}`);
 }
 
-export interface ValidationPlan {
+interface ValidationPlan {
   /** Sequences in a validation batch, of each rank; 0: the set is too small for one, validation is off. */
   readonly batch: number;
   /** Ranks that a batch is spread over; 1: every rank reads the same. */

@@ -2,8 +2,7 @@
 // the places a micro-batch is read from; everything else, permutations included, follows from it and the seed.
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
-export const orderNames = ['llmc', 'file', 'sequence'] as const;
-export type OrderName = (typeof orderNames)[number];
+export type OrderName = 'llmc' | 'file' | 'sequence';
 
 /** Where a loader stands: passes begun, shards opened in this pass, samples read of the open shard. */
 export interface Position {
@@ -13,7 +12,7 @@ export interface Position {
 }
 
 /** `count` tokens and the one after them, from token `start` of shard `shard`. */
-export interface Extent {
+interface Extent {
   readonly shard: number;
   readonly start: number;
   readonly count: number;

@@ -4,7 +4,7 @@ import type { ModelConfig } from '../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
 
-export interface FitOptions {
+interface FitOptions {
   readonly T: number;
   /** GiB that may be taken; undefined: all that is free. */
   readonly maxMemory?: number;

@@ -18,7 +18,7 @@ export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
 
 /** A tensor of the file: a parameter of `layers` layers one after another, or one of the model as a whole. */
-export interface LlmcTensor {
+interface LlmcTensor {
   /** The name in our table, without its layer: "qkvw". */
   readonly name: string;
   readonly layers: number;

@@ -6,7 +6,7 @@ import type { Device, DeviceDescription } from '../native/device.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 /** What activations are kept for: backward needs every layer's, inference only the running ones. */
-export type Purpose = 'training' | 'inference';
+type Purpose = 'training' | 'inference';
 
 /**
  * What backward computes again instead of keeping it, from little to most memory saved: nothing; fc and its GELU, half of a
@@ -99,9 +99,9 @@ function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
-export type LayerActivations = Readonly<Record<keyof ReturnType<typeof layerTable>, Tensor>>;
-export type ModelActivations = Readonly<Record<keyof ReturnType<typeof modelTable>, Tensor>>;
-export type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwardTable>, Tensor>>;
+type LayerActivations = Readonly<Record<keyof ReturnType<typeof layerTable>, Tensor>>;
+type ModelActivations = Readonly<Record<keyof ReturnType<typeof modelTable>, Tensor>>;
+type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwardTable>, Tensor>>;
 
 /** All activations of one batch size, as tensors. */
 export interface ActivationSet {

@@ -231,4 +231,4 @@ const layerNames = [
   'fcprojb',
 ] as const;
 
-export type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;
+type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;

@@ -55,7 +55,7 @@ function withinContainer({ available, total }: { available: number; total: numbe
 export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
 /** Bytes of device memory by the name they are allocated under. */
-export type MemoryPlan = ReadonlyMap<string, number>;
+type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
 

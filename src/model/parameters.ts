@@ -5,7 +5,7 @@ import { type ModelConfig, paddedVocabularySize } from './config.ts';
 export type ParameterKind = 'matrix' | 'vector';
 
 /** Initial values: drawn with a standard deviation, or one value everywhere. */
-export type Initial = { readonly standardDeviation: number } | { readonly value: number };
+type Initial = { readonly standardDeviation: number } | { readonly value: number };
 
 /** One parameter of the model. */
 export interface Parameter {

@@ -3,7 +3,7 @@ import { contracts } from '../ops/ops.generated.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
-export type AttentionSizes = {
+type AttentionSizes = {
   readonly B: number;
   readonly T: number;
   readonly C: number;

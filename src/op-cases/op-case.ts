@@ -17,7 +17,7 @@ export interface Bound {
   readonly parts?: number;
 }
 
-export interface Environment {
+interface Environment {
   readonly dtype: Dtype;
   /** "avx512", "sm90", "portable": see DeviceDescription. */
   readonly codePath: string;

@@ -11,7 +11,7 @@ import type { Bound, OpCases } from './op-case.ts';
 type Sizes = Readonly<Record<string, number>>;
 
 /** How a case is called. */
-export interface Variant {
+interface Variant {
   readonly accumulate: boolean;
   /** Optional tensors that are left out. */
   readonly without: readonly string[];

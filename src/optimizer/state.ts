@@ -21,7 +21,7 @@ export interface StateCopy {
 }
 
 /** A stretch of an arena, in elements. */
-export interface Stretch {
+interface Stretch {
   readonly start: number;
   readonly count: number;
   /** Its start in the masters and gradients of this rank, which may hold only parts of the arena. */

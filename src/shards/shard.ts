@@ -140,7 +140,7 @@ const changed = (path: string): ChangedShardError =>
   );
 
 /** What was written, for dataset.json. */
-export interface WrittenShard {
+interface WrittenShard {
   readonly tokens: number;
   readonly sha256: string;
 }

@@ -2,7 +2,7 @@
 // token's rank is its id, and what was merged into it is what byte-pair encoding makes of it with lower ranks alone.
 import { tokenBytes } from './gpt2.ts';
 
-export interface TokenizerFiles {
+interface TokenizerFiles {
   /** The text of each id, every byte as one printable character (see `characterOf`); the last is <|endoftext|>. */
   readonly tokens: readonly string[];
   /** "Ġ t": the two parts of ids 256, 257, ... */

@@ -56,7 +56,7 @@ function endsWithLetter(bytes: Uint8Array, end: number): boolean {
 }
 
 /** The first safe place before white space that is at least `from`, over 0, and below `to`; or -1. */
-export function nextSpaceCut(bytes: Uint8Array, from: number, to: number): number {
+function nextSpaceCut(bytes: Uint8Array, from: number, to: number): number {
   for (let at = from; at < to; at++) if (isBeforeSpace(bytes, at)) return at;
   return -1;
 }
@@ -73,7 +73,7 @@ export function chooseCut(bytes: Uint8Array, from: number, to: number): number {
 }
 
 /** The beginning of the character that the byte at `at` belongs to. */
-export function characterStart(bytes: Uint8Array, at: number): number {
+function characterStart(bytes: Uint8Array, at: number): number {
   let start = at;
   while (start > 0 && (bytes[start]! & 0xc0) === 0x80) start--;
   return start;
