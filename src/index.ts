@@ -41,7 +41,8 @@ export { createModel, type Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export type { ElementType, Tensor } from './native/buffer.ts';
 // device
-export { Device, type DeviceDescription, type DeviceOptions, type Dtype, type Program } from './native/device.ts';
+export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
+export type { Program } from './native/programs.ts';
 export { type DeviceChoice, selectDevice } from './native/select-device.ts';
 // optimizers
 export { AdamW } from './optimizer/adamw.ts';

@@ -98,7 +98,7 @@ export const elementCount = (shape: readonly number[]): number => shape.reduce((
 const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
 /** What a tensor's elements are on the host: bf16 as its raw 16 bits. */
-export type HostArray = Float32Array | Int32Array | Uint16Array;
+type HostArray = Float32Array | Int32Array | Uint16Array;
 
 /** A shaped, typed view of device memory. */
 export class Tensor {

@@ -8,7 +8,7 @@ import type { ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
 import type { Communicator } from '../native/communicator.ts';
-import type { Program } from '../native/device.ts';
+import type { Program } from '../native/programs.ts';
 import type { OptimizerState } from '../optimizer/state.ts';
 import { Slot, type StepResult, type StepValues } from './slot.ts';
 import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
