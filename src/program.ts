@@ -12,7 +12,7 @@ export { type PreparedText, shardPrefix } from './datasets/text/prepare-text.ts'
 export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
-export { ToldError } from './errors.ts';
+export { ExitError } from './errors.ts';
 export { checkInferenceMemory, chooseInferenceBatch } from './evaluate/fit.ts';
 export { exportFormats } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';

@@ -24,6 +24,7 @@ import {
   agree,
   checkInferenceMemory,
   chooseInferenceBatch,
+  ExitError,
   launchRanks,
   modelPaths,
   optionTable,
@@ -34,7 +35,6 @@ import {
   refuseOtherVocabulary,
   selectKind,
   stopWithLauncher,
-  ToldError,
   threadsOf,
 } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
@@ -123,7 +123,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
     return;
   }
   const code = await launchRanks(count);
-  if (code !== 0) throw new ToldError(code);
+  if (code !== 0) throw new ExitError(code);
 }
 
 const tell = (text: string): void => void process.stderr.write(`${text}\n`);

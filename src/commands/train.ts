@@ -3,6 +3,7 @@ import { Command } from 'commander';
 import { Gpt2Error, planRun, type TrainingPlan, train } from '../index.ts';
 import {
   customModel,
+  ExitError,
   launchRanks,
   modelPaths,
   optionNames,
@@ -10,7 +11,6 @@ import {
   presetNames,
   type RunDescription,
   stopWithLauncher,
-  ToldError,
   wantedRanks,
   withOptionsFile,
 } from '../program.ts';
@@ -61,7 +61,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     const ranks = place ? place.ranks : wantedRanks(options);
     if (!place && ranks > 1) {
       const code = await launchRanks(ranks, interruption('quiet'));
-      if (code !== 0) throw new ToldError(code);
+      if (code !== 0) throw new ExitError(code);
       return;
     }
     stopWithLauncher();

@@ -1,6 +1,6 @@
 // Parameter copies that are divided between ranks (ZeRO-1, Rajbhandari et al. 2020): optimizer state and, in bf16, master
-// weights. Every bucket of matrices is cut into as many parts as there are ranks; each rank holds all vectors, a thousandth
-// of the parameters. Initial weights and checkpoints write and read a copy as if it were in one memory.
+// weights. Every bucket of matrices has one part per rank; each rank holds all vectors, a thousandth of the parameters.
+// Initial weights and checkpoints write and read a copy as if it were in one memory.
 import { bytesOf, Tensor } from '../native/buffer.ts';
 import { allocateShared, type Communicator, sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
@@ -36,7 +36,7 @@ export class Sharing {
     this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [gatheringCount(config, ranks)]);
   }
 
-  /** This rank's part of a bucket: its size, its start in an arena, and its start in a copy that is divided between ranks. */
+  /** This rank's part of a bucket: its size, its start in an arena, and its start in a divided copy. */
   partOf(bucket: Bucket): { readonly count: number; readonly inArena: number; readonly inParts: number } {
     const { rank, ranks } = this.communicator;
     const count = bucket.count / ranks;
@@ -44,7 +44,8 @@ export class Sharing {
     return { count, inArena: bucket.start + rank * count, inParts: bucket.start / ranks };
   }
 
-  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next is gathered. All ranks gather the same. */
+  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next is gathered. All ranks call it with the same bucket. */
+
   gather(parts: Tensor, bucket: Bucket): Tensor {
     const { count, inParts } = this.partOf(bucket);
     const gathered = this.#gathered.view([bucket.count]);

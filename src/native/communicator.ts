@@ -8,7 +8,7 @@ import type { Device } from './device.ts';
 /** Shared memory is a multiple of this many bytes: CUDA maps no less into another process. */
 const sharedGranule = 2 ** 21;
 
-/** Bytes to allocate for `bytes` of memory that ranks share. */
+/** Bytes to allocate for `bytes` of shared memory. */
 export const sharedBytes = (bytes: number): number => Math.ceil(bytes / sharedGranule) * sharedGranule;
 
 /** Allocates a tensor that other ranks may write to. All ranks make the same calls in the same order. */
