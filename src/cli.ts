@@ -71,7 +71,6 @@ function report(error: unknown, verbose: boolean): number {
 }
 
 // Loaded after SIGUSR1 has a handler, because loading takes time.
-
 const { program } = await import('./commands/program.ts');
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));

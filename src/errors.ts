@@ -64,7 +64,6 @@ export class ShapeError extends Gpt2Error {
  * A native function returned a status other than GPT2_OK.
  * @example if (error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR') console.error(error.function);
  */
-
 export class NativeError extends Gpt2Error {
   override readonly name = 'NativeError';
   /** The C function that failed, e.g. "gpt2_matmul_forward". */

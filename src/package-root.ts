@@ -25,7 +25,6 @@ export function programVersion(): string {
 export const isInstalled: boolean = packageRoot.split(sep).includes('node_modules');
 
 /** A text whose commands are as typed in a clone; in an installed package, with the commands to type there. */
-
 export function asTyped(text: string, installed = isInstalled): string {
   if (!installed) return text;
   return text

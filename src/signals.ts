@@ -5,7 +5,6 @@ import { constants } from 'node:os';
 export const demands = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
 /** Sent by batch systems before the end; a demand follows. */
-
 export const announcements = ['SIGUSR1', 'SIGUSR2', 'SIGXCPU', 'SIGALRM'] as const;
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];

@@ -56,7 +56,10 @@ export const stepOf = (path: string): number => {
   return Number((nameOfSetAside(entry) ?? entry).slice('step-'.length));
 };
 
-/** Paths of a folder's checkpoints, the newest last; damaged ones too. None if there is no such folder. */
+/**
+ * Paths of a folder's checkpoints, the newest last; damaged ones too. None if there is no such folder.
+ * @example const newest = listCheckpoints('runs/first/checkpoints').at(-1);
+ */
 export function listCheckpoints(folder: string): string[] {
   const names = namesIn(folder);
   const entries = names.filter((name) => namePattern.test(name));
@@ -119,6 +122,9 @@ export function newestValidCheckpoint(
  * `damaged` are the newer ones that had to be skipped.
  * @param wanted what could have been named
  * @throws Gpt2Error if there is none; it names what is damaged
+ * @example
+ * const checkpoint = resolveCheckpoint('runs/first');
+ * console.log(checkpoint.manifest.step, checkpoint.manifest.model);
  */
 export function resolveCheckpoint(
   path: string,

@@ -18,6 +18,7 @@ import { copiesOf } from './write.ts';
  * takes the first positions.
  * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
  * another shape
+ * @example loadWeights(resolveCheckpoint('runs/first'), model);
  */
 export function loadWeights(
   { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
@@ -28,7 +29,11 @@ export function loadWeights(
   castWeights(model);
 }
 
-/** Fills optimizer state; padding rows become zero. @throws Gpt2Error likewise */
+/**
+ * Fills optimizer state; padding rows become zero.
+ * @throws Gpt2Error likewise
+ * @example loadOptimizer(resolveCheckpoint('runs/first'), model, trainer.optimizerState.copies);
+ */
 export function loadOptimizer(
   { path, manifest }: FoundCheckpoint,
   model: Model,

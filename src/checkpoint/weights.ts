@@ -31,7 +31,12 @@ export interface Weights {
   load(model: Model): void;
 }
 
-/** @throws Gpt2Error if the path stands for no weights, or for damaged ones: what is wrong and where */
+/**
+ * @throws Gpt2Error if the path stands for no weights, or for damaged ones: what is wrong and where
+ * @example
+ * const weights = resolveWeights('runs/first');
+ * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
+ */
 export function resolveWeights(path: string): Weights {
   if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
   if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);

@@ -29,6 +29,7 @@ export interface ExportOptions {
 /**
  * Writes a model in another program's format and gives the checkpoint it was read from.
  * @throws UsageError for a dtype that the format does not have; Gpt2Error if the model cannot be read, or `out` is there
+ * @example exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOptions): string {
   if (format === 'hf' && dtype !== 'fp32')

@@ -210,7 +210,6 @@ export class Activations {
 
   /**
    * The activations of a batch of B x T, in the same memory.
-
    * @throws ShapeError if B x T tokens do not fit
    */
   at(B: number, T: number): ActivationSet {

@@ -85,5 +85,4 @@ export function checkConfig(config: ModelConfig): ModelConfig {
 }
 
 /** Rows of wte: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
-
 export const paddedVocabularySize = (config: ModelConfig): number => Math.ceil(config.vocabularySize / 128) * 128;

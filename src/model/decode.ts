@@ -16,7 +16,6 @@ import type { Model } from './model.ts';
 /**
  * Runs T tokens from the position of each of the B texts of a cache. Their keys and values go into the cache; positions stay.
  * @param first the first row of [B*T] to compute logits for; `rows`: how many
-
  * @returns logits [rows,Vp]
  */
 export function decode(

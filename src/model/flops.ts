@@ -17,6 +17,5 @@ export function flopsPerToken(
 const dataSheets: Readonly<Record<string, number>> = { H100: 989e12, H200: 989e12, A100: 312e12 };
 
 /** Operations per second from the device's data sheet; undefined if unknown. */
-
 export const dataSheetFlops = (device: string, dtype: string): number | undefined =>
   Object.entries(dataSheets).find(([word]) => dtype === 'bf16' && device.includes(word))?.[1];

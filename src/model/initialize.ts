@@ -8,7 +8,6 @@ import { parameterTable, realCount } from './parameters.ts';
  * @param seed a whole number from 0 to 2^32 - 1; weights equal PyTorch's with that seed, to 1e-7
  * @example initializeWeights(model, 42);
  */
-
 export function initializeWeights(model: Model, seed: number): void {
   using generator = new Generator(model.device.description.library, seed);
   for (const parameter of parameterTable(model.config)) {

@@ -127,7 +127,6 @@ export class KeyValueCache implements CacheView {
   }
 
   /** The part of one text. */
-
   text(index: number): CacheView {
     const part = (tensor: Tensor) => {
       const shape = [1, ...tensor.shape.slice(1)];

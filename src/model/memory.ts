@@ -54,7 +54,6 @@ function withinContainer({ available, total }: { available: number; total: numbe
 export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
 /** Bytes of device memory, by the name of the allocation. */
-
 type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);

@@ -75,7 +75,6 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
 }
 
 /** Rounds the master weights into the weights, unless they are the same memory. Call it after changing masters. */
-
 export function castWeights({ device, weights, masters }: Model): void {
   if (masters instanceof ParameterShards) {
     masters.castInto(weights);

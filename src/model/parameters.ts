@@ -80,5 +80,4 @@ export function parameterCount({ layers, channels: C, context, vocabularySize }:
 }
 
 /** Number of values in a parameter's rows without padding; padding rows come last. */
-
 export const realCount = ({ rows, shape }: Parameter): number => rows * elementCount(shape.slice(1));

@@ -45,7 +45,6 @@ export class Sharing {
   }
 
   /** Gathers a bucket from all ranks, [bucket.count]; valid until the next is gathered. All ranks call it with the same bucket. */
-
   gather(parts: Tensor, bucket: Bucket): Tensor {
     const { count, inParts } = this.partOf(bucket);
     const gathered = this.#gathered.view([bucket.count]);

@@ -188,7 +188,6 @@ export class Tensor {
 }
 
 /** Allocates a tensor. */
-
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * elementBytes[type], name), name, type, shape);

@@ -31,5 +31,4 @@ export function loadShared(path: string): LibraryHandle {
 export const lastErrno = (): number => koffi.errno();
 
 /** A view of `bytes` of native memory from an address on. Do not use it after the memory is freed. */
-
 export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => koffi.view(address, bytes);

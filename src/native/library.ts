@@ -84,7 +84,6 @@ function bind(library: LibraryHandle): Bindings {
   for (const [name, { symbol, result, types, names }] of Object.entries(signatures)) {
     const call = library.func(symbol, result, types) as (...values: unknown[]) => unknown;
     // koffi silently turns 3.7 into 3 and 2**40 into 0, so integers and their ranges are checked here.
-
     const integers = types.flatMap((type, index) => (limits[type] ? [{ index, range: limits[type] }] : []));
     bindings[name] = (args: Record<string, unknown> = {}) => {
       const values = names.map((key) => args[key]);

@@ -36,7 +36,6 @@ function hasGpu(index: number): boolean {
   if (!existsSync(libraryPath('cuda'))) return false;
   try {
     // GPT2_LIBRARY may name either library.
-
     using device = Device.open({ kind: 'cuda', index });
     return device.description.library === 'cuda';
   } catch (error) {

@@ -5,7 +5,6 @@ import { Worker, type WorkerOptions } from 'node:worker_threads';
  * @param module path of the thread's module, without its suffix
  * @param from import.meta.url of the caller
  * @param workerData data for the module
-
  */
 export function startThread(
   module: string,

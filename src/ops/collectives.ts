@@ -68,7 +68,6 @@ export function recordCollectives(communicator: Communicator, event: Pointer): v
 }
 
 /** Starts together the collectives that `issue` issues; it must issue nothing else. */
-
 export function groupCollectives(communicator: Communicator, issue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });

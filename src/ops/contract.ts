@@ -74,7 +74,6 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
 /** Bytes that a call moves if it reads each input once and writes each output once. */
-
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape }: TensorContract) =>
     shape.reduce((product, text) => product * (sizeOf(parseDimension(text), args) ?? 1), 1);

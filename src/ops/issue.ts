@@ -142,7 +142,6 @@ const rank = ({ text, dimension, isOutput }: { text: string; dimension: Dimensio
   (text === dimension.name ? 0 : 2) + (isOutput ? 1 : 0);
 
 /** An output shares memory only with the tensors that the contract names. */
-
 function checkOverlaps(op: OpContract, given: readonly Given[]): void {
   const ranges = given.map(({ name, contract, tensor }) => {
     const begin = tensor.pointer;

@@ -1,5 +1,4 @@
 // AdamW (Loshchilov and Hutter 2019).
-
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';

@@ -37,7 +37,6 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
 }
 
 /** Bytes of device memory for optimizer state, on each rank. */
-
 export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares = 1): number =>
   assignedRows(config, choice)
     .map(({ row, selected }) => {

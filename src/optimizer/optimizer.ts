@@ -63,7 +63,6 @@ export interface Optimizer {
   /**
    * Issues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
    * with other parts. A recorded graph calls it only once, so it must issue the same ops every time.
-
    */
   issue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }

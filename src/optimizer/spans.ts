@@ -56,7 +56,6 @@ const closed = (spans: readonly Span[], size: number): Span[] =>
   spans.map((span, index) => (span.shape ? span : { ...span, end: spans[index + 1]?.start ?? size }));
 
 /** Each matrix of a parameter, with its padding rows. */
-
 function matricesOf({ matrices, shape }: Parameter, start: number) {
   const [rows, columns] = [shape[0]! / matrices, elementCount(shape.slice(1))];
   return Array.from({ length: matrices }, (_, index) => {

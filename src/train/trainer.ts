@@ -42,6 +42,14 @@ export interface BegunStep {
   finished(): Promise<StepResult>;
 }
 
+/**
+ * Runs optimizer steps on a model: gradients of micro-batches, their norm, and the update.
+ * @throws ShapeError for sizes that are not whole numbers of at least 1
+ * @example
+ * const optimizer = new AdamW({ weightDecay: 0.1 });
+ * const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });
+ * const { loss, norm } = await trainer.step(0, 6e-4, () => loader.next());
+ */
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
