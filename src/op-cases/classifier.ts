@@ -24,7 +24,7 @@ export const classifierCases = [
     ],
     gpuSizes: [
       { N: 257, C: 768, V: 5000, Vp: 5120, dloss },
-      // Several tiles for each SM one after the other.
+      // Several tiles for each SM.
       { N: 2048, C: 64, V: 2900, Vp: 2944, dloss },
     ],
     scale: { weight: 0.3 },
@@ -38,9 +38,9 @@ export const classifierCases = [
       };
     },
     bounds({ C }: Sizes, { codePath }) {
-      // Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two.
+      // The unfused path rounds logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two.
       const isInParts = codePath === 'portable' || C % 8 !== 0;
-      // Rounded logits are off by as much as the scores are large.
+      // The error of rounded logits grows with the logits.
       const gradient = { fp32: 1e-5, bf16: isInParts ? 2e-2 : 3e-3 };
       return {
         losses: { fp32: 1e-4, bf16: isInParts ? 0.25 : 1e-4, measure: 'absolute' },

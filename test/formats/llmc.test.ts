@@ -94,11 +94,11 @@ describeBackends("llm.c's model file", (_, kind) => {
       /has \d+ bytes of \d+ and ends in lnfb; copy it again/,
     ],
     ['half of it', (bytes: Buffer) => bytes.subarray(0, bytes.length / 2), 'and ends in'],
-    ['GGUF in it', () => Buffer.alloc(2000, 'GGUF'), 'is a GGUF file, which is written and not read; name a run'],
+    ['GGUF in it', () => Buffer.alloc(2000, 'GGUF'), 'is a GGUF file, which cannot be read; name a run'],
     [
       'safetensors in it',
       () => Buffer.concat([Buffer.from([16, 0, 0, 0, 0, 0, 0, 0]), Buffer.alloc(2000, '{}')]),
-      /model\.bin is a safetensors file, of weights alone: name the folder it is in, \//,
+      /model\.bin is a safetensors file without a configuration: name its folder, \//,
     ],
     [
       'a PyTorch archive in it',
