@@ -1,4 +1,4 @@
-// What the commands and scripts need besides the public API (index.ts): options, ranks, reports, the data sets' own settings.
+// Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
 export type { BenchReport } from './bench/bench.ts';
 export { benchTraining } from './bench/bench-training.ts';
 export { refuseOtherVocabulary } from './checkpoint/weights.ts';

@@ -108,8 +108,8 @@ export class SampleOrder implements Order {
   /** Draws permutations up to a shard of a pass; from the start if it is earlier. */
   #moveTo(epoch: number, shard: number): void {
     if (this.#at?.epoch === epoch && this.#at.shard === shard) return;
-    const behind = !this.#at || epoch < this.#at.epoch || (epoch === this.#at.epoch && shard < this.#at.shard);
-    if (behind) {
+    const isEarlier = !this.#at || epoch < this.#at.epoch || (epoch === this.#at.epoch && shard < this.#at.shard);
+    if (isEarlier) {
       const { seed, rank, shardTokens } = this.#sizes;
       this.#generator = new MersenneTwister((seed + rank) >>> 0);
       this.#shards = identityPermutation(shardTokens.length);

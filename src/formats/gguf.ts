@@ -2,7 +2,7 @@
 // Matrices have the requested type, everything else is fp32; the head is token_embd.
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { gpt2VocabularySize, presetName } from '../model/config.ts';
-import { type Parameter, parameterCount } from '../model/parameters.ts';
+import { type Parameter, parameterCount, realCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
@@ -38,7 +38,7 @@ export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: Weigh
   const { config, parameters } = weights;
   // Position embeddings are added, not multiplied: llama.cpp's own files have them in fp32.
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
-  const bytesIn = (parameter: Parameter) => sizeOf(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
+  const bytesIn = (parameter: Parameter) => realCount(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
 
   const pairs: Pair[] = [
     ['general.architecture', 'gpt2'],
@@ -85,7 +85,6 @@ export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: Weigh
   writeDurably(path, parts());
 }
 
-const sizeOf = ({ rows, shape }: Parameter): number => shape.slice(1).reduce((product, size) => product * size, rows);
 const padded = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
 
 function nameOf({ name }: Parameter): string {
