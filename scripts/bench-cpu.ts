@@ -344,7 +344,7 @@ function markdown(result: Result): string {
   const comparison = markdownTable([
     ['training step', 'gpt2.ts', ...(llmc ? ['llm.c'] : [])],
     figures('median', (of) => `${of.medianMs.toFixed(1)} ms`),
-    figures('least', (of) => `${of.minMs.toFixed(1)} ms`),
+    figures('minimum', (of) => `${of.minMs.toFixed(1)} ms`),
     figures('95th percentile', (of) => `${of.p95Ms.toFixed(1)} ms`),
     figures('median of each round', (of) => of.medianMsOfRounds.map((ms) => ms.toFixed(1)).join(', ')),
     figures('tokens per second', (of) => of.tokensPerSecond.toFixed(0)),
@@ -372,8 +372,8 @@ function markdown(result: Result): string {
   const compared =
     llmc && ratio
       ? `\nllm.c's step takes **${ratio.ofMedians.toFixed(2)}** times as long (${ratio.ofRounds.map((of) => of.toFixed(2)).join(', ')} in
-the rounds). Both began from the same weights and read the same batches; rounds alternate, the first step of each round
-is not counted. Our step also takes the gradient norm and clips, which llm.c's CPU program does not do. llm.c was
+the rounds). Both began from the same weights and read the same batches. Rounds alternate; the first step of each round
+is not counted. Our step also computes the gradient norm and clips, which llm.c's CPU program does not do. llm.c was
 compiled by ${llmc.compiler}; its train_gpt2.c has sha256 ${llmc.sourceSha256.slice(0, 16)}...\n`
       : '';
   return `# CPU training step, ${preset}, B=${B}, T=${T}
@@ -393,13 +393,13 @@ ${ops}
 
 ## Matmuls
 
-A step has ${matmul.gflopPerStep.toFixed(1)} GFLOP of matmuls (2NCO for each call's sizes). They run at ${matmul.gflops.toFixed(0)} GFLOP/s,
+A step has ${matmul.gflopPerStep.toFixed(1)} GFLOP of matmuls (2NCO operations for the sizes of each call). They run at ${matmul.gflops.toFixed(0)} GFLOP/s,
 ${percent(matmul.shareOfSquare)} of the ${matmul.squareGflops.toFixed(0)} GFLOP/s that the same matmul reaches on ${square} x ${square} x ${square} (best of ${squareRuns}; a
-measured rate of this library, not the processor's peak). Over the whole step it is ${percent(matmul.shareOfSquareOverStep)}.
+measured rate of this library, not the processor's peak). Over the whole step's time it is ${percent(matmul.shareOfSquareOverStep)}.
 
 ## Memory
 
-Peak resident ${memory.peakResidentMiB.toFixed(0)} MiB, of which ${memory.residentBeforeMiB.toFixed(0)} MiB were there before the device was opened. Allocated in the device:
+Peak resident ${memory.peakResidentMiB.toFixed(0)} MiB, of which ${memory.residentBeforeMiB.toFixed(0)} MiB were in use before the device was opened. Allocated in the device:
 ${memory.tensorsMiB.toFixed(0)} MiB.
 
 ${markdownTable([['tensors', 'MiB'], ...Object.entries(memory.tensors).map(([name, size]) => [name, size.toFixed(1)])])}

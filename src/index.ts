@@ -1,64 +1,78 @@
 // The public API, by what one does with it. Doc comments and examples are at the definitions; examples leave out
 // `import { ... } from 'gpt2.ts'`. What only the commands need is in program.ts.
 
+// device
+
+export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
+export type { Program } from './native/programs.ts';
+export { type DeviceChoice, selectDevice } from './native/select-device.ts';
+
+// model
+
+export type { ActivationSet, ActivationSizes, Recompute } from './model/activations.ts';
+export { type ModelConfig, presetConfig } from './model/config.ts';
+export { forward } from './model/forward.ts';
+export { initializeWeights } from './model/initialize.ts';
+export { createModel, type Model } from './model/model.ts';
+export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
+export type { ElementType, Tensor } from './native/buffer.ts';
+
 // data
+
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './batches/loader.ts';
 export type { OrderName, Position } from './batches/order.ts';
+export { type Prepared, type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
+export type { Format, Input } from './datasets/text/format.ts';
+export { findInputs } from './datasets/text/inputs.ts';
+export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';
+export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
+export { decode, encode, StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerOf } from './tokenizer/tokenizer.ts';
+
+// training
+
+export type { TrainOptions } from './options/table.ts';
+export { planRun, type TrainingPlan } from './train/plan/plan.ts';
+export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
+export { learningRateAt, type Schedule } from './train/run/schedule.ts';
+export type { StepResult, UpdateLimits } from './train/step/staging.ts';
+export { type BegunStep, Trainer, type TrainerOptions } from './train/step/trainer.ts';
+export { train } from './train/train.ts';
+export { trainEvents } from './train/train-events.ts';
+
+// optimizers
+
+export { AdamW } from './optimizer/adamw.ts';
+export type { OptimizerChoice } from './optimizer/assign.ts';
+export type { Optimizer, StateRow, StepScalar, UpdateContext, UpdatePart } from './optimizer/optimizer.ts';
+
 // checkpoints and formats
+
 export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadOptimizer, loadWeights } from './checkpoint/read.ts';
 export { resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './checkpoint/write.ts';
+export { type ExportFormat, type ExportOptions, exportModel } from './formats/export.ts';
+
+// generation
+
+export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
+export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
+
+// evaluation
+
+export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
+export { type Hellaswag, type HellaswagScore, readHellaswag, scoreHellaswag } from './evaluate/hellaswag.ts';
+export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
+
 // runs and comparison
+
 export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
 export { type Reference, readReference } from './compare/reference.ts';
-export { type Prepared, type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
-export type { Format, Input } from './datasets/text/format.ts';
-export { findInputs } from './datasets/text/inputs.ts';
-export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';
-// errors
-export { Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './errors.ts';
-// evaluation
-export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
-export {
-  type Hellaswag,
-  type HellaswagScore,
-  readHellaswag,
-  type ScoreOptions,
-  scoreHellaswag,
-} from './evaluate/hellaswag.ts';
-export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
-export { type ExportFormat, type ExportOptions, exportModel } from './formats/export.ts';
-// model
-export type { ActivationSet, ActivationSizes, Recompute } from './model/activations.ts';
-export { type ModelConfig, presetConfig } from './model/config.ts';
-export { forward } from './model/forward.ts';
-export { initializeWeights } from './model/initialize.ts';
-// generation
-export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
-export { createModel, type Model } from './model/model.ts';
-export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
-export type { ElementType, Tensor } from './native/buffer.ts';
-// device
-export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
-export type { Program } from './native/programs.ts';
-export { type DeviceChoice, selectDevice } from './native/select-device.ts';
-// optimizers
-export { AdamW } from './optimizer/adamw.ts';
-export type { OptimizerChoice } from './optimizer/assign.ts';
-export type { Optimizer, StateRow, StepScalar, UpdateContext, UpdatePart } from './optimizer/optimizer.ts';
-// training
-export type { TrainOptions } from './options/table.ts';
 export { type RunRecord, type RunSeries, readRun, type Series } from './runs/reader.ts';
 export type { RunEvent } from './runs/schema.ts';
-export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
-export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
-export { decode, encode, StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerOf } from './tokenizer/tokenizer.ts';
-export { planRun, type TrainingPlan } from './train/plan.ts';
-export { learningRateAt, type Schedule } from './train/schedule.ts';
-export type { TrainHooks, TrainResult } from './train/session.ts';
-export { StoppedError } from './train/session.ts';
-export { train } from './train/train.ts';
-export { trainEvents } from './train/train-events.ts';
-export { type BegunStep, Trainer, type TrainerOptions, type UpdateLimits } from './train/trainer.ts';
+
+// errors
+
+export { Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './errors.ts';
+export { StoppedError } from './train/run/hooks.ts';

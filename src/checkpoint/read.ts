@@ -1,7 +1,7 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
 // written, so a rejected file leaves the model unchanged. Finding and verifying the checkpoint is in directory.ts.
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, shortList } from '../errors.ts';
 import { fromStored, storedShape } from '../formats/layout.ts';
 import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
 import { quote } from '../formats/safetensors-header.ts';
@@ -16,8 +16,7 @@ import { copiesOf } from './write.ts';
 /**
  * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
  * takes the first positions.
- * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
- * another shape
+ * @throws Gpt2Error naming the difference if the checkpoint is of another model, or its tensors are other ones
  * @example loadWeights(resolveCheckpoint('runs/first'), model);
  */
 export function loadWeights(
@@ -31,7 +30,7 @@ export function loadWeights(
 
 /**
  * Fills optimizer state; padding rows become zero.
- * @throws Gpt2Error likewise
+ * @throws as `loadWeights`
  * @example loadOptimizer(resolveCheckpoint('runs/first'), model, trainer.optimizerState.copies);
  */
 export function loadOptimizer(
@@ -69,7 +68,7 @@ function loadCopies(
   }
 }
 
-/** @throws Gpt2Error if weights are of another model. A shorter context is accepted, unless it has to be the same. */
+/** @throws Gpt2Error if weights are of another model. By default a model may have a shorter context. */
 export function checkModel(
   path: string,
   found: ModelConfig,
@@ -90,16 +89,11 @@ export function checkModel(
 
 function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {
   const found = new Set(file.names);
-  const differences = [
-    ...several(
-      'it lacks',
-      [...wanted.keys()].filter((name) => !found.has(name)),
-    ),
-    ...several(
-      'it also has',
-      file.names.filter((name) => !wanted.has(name)),
-    ),
-  ];
+  const missing = [...wanted.keys()].filter((name) => !found.has(name));
+  const extra = file.names.filter((name) => !wanted.has(name));
+  const differences: string[] = [];
+  if (missing.length > 0) differences.push(`it lacks ${shortList(missing.map(quote))}`);
+  if (extra.length > 0) differences.push(`it also has ${shortList(extra.map(quote))}`);
   for (const [name, shape] of wanted) {
     if (found.has(name) && file.shape(name).join() !== shape.join()) {
       differences.push(`${name} is [${file.shape(name)}], not [${shape}]`);
@@ -109,11 +103,4 @@ function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonl
   const shown = differences.slice(0, 4).join('; ');
   const more = differences.length > 4 ? `; and ${differences.length - 4} more` : '';
   throw new Gpt2Error(`${file.path} does not fit the model: ${shown}${more}`);
-}
-
-/** A few names and how many more there are. */
-function several(what: string, names: readonly string[]): string[] {
-  if (names.length === 0) return [];
-  const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
-  return [`${what} ${names.slice(0, 3).map(quote).join(', ')}${more}`];
 }
