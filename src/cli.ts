@@ -1,12 +1,11 @@
 #!/usr/bin/env node
-// Runs the program. The only file that sets the exit code and listens for signals; what there is to run is in
-// commands/program.ts.
+// Runs the program. Only this file sets the exit code and listens for signals; the commands are in commands/program.ts.
 import { CommanderError } from 'commander';
-import { Gpt2Error, ToldError } from './errors.ts';
+import { ExitError, Gpt2Error } from './errors.ts';
 import { asTyped } from './package-root.ts';
 import { announcements, demands, exitCodeOf } from './signals.ts';
 
-/** Signals that come this soon after the first are the same Ctrl-C, delivered by the terminal and again by npm. */
+/** A signal this soon after the first is the same Ctrl-C: both the terminal and npm deliver it. */
 const sameSignalMilliseconds = 500;
 
 /** A write to a closed terminal fails with EIO. */
@@ -14,13 +13,13 @@ const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as
 
 let running: AbortController | undefined;
 
-/** Without a run, SIGUSR1 ends the program, as it does any other; by default Node would open a debugger port. */
+/** Without a run, SIGUSR1 ends the program, as in other programs; by default Node would open a debugger port. */
 const endByUser1 = () => void process.kill(process.pid, 'SIGUSR1');
 process.once('SIGUSR1', endByUser1);
 
 /**
- * Returns a signal that is aborted, with the exit code as its reason, when the run is to stop. A second demand exits at once; an
- * announcement never does, and does not count as the first: Slurm sends SIGUSR1, then SIGTERM while the run is being saved.
+ * Returns a signal that is aborted when the run must stop; its reason is the exit code. A second demand exits at once. An
+ * announcement never does, and does not count as the first demand: Slurm sends SIGUSR1, then SIGTERM while the run is saved.
  */
 function interruption(how?: 'quiet'): AbortSignal {
   const controller = new AbortController();
@@ -45,22 +44,22 @@ function interruption(how?: 'quiet'): AbortSignal {
 }
 
 /**
- * Nobody reads what is written (`train | head`, a closed terminal, a full disk): a run stops as for Ctrl-C, saved; anything else
- * has nobody left to tell.
+ * Handles output that cannot be written (`train | head`, a closed terminal, a full disk): a run is saved and stops, as for
+ * Ctrl-C; other commands end.
  */
 function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): void {
   if (running?.signal.aborted) return;
   const exitCode = code === 'EIO' || code === 'EPIPE' ? exitCodes[code] : 1;
   if (exitCode === 1) process.stderr.write(`cannot write to ${stream}: ${message}\n`);
-  // What has failed already keeps its code.
+  // A command that has failed keeps its code.
   if (!running) process.exit(process.exitCode || exitCode);
   running.abort(exitCode);
 }
 
-/** The exit code for what a command threw; prints its one line (commander has already printed its own). */
+/** Prints an error that a command threw (commander has printed its own) and returns the exit code. */
 function report(error: unknown, verbose: boolean): number {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  if (error instanceof ToldError) return error.exitCode;
+  if (error instanceof ExitError) return error.exitCode;
   if (error instanceof Gpt2Error) {
     process.stderr.write(`${verbose ? error.stack : asTyped(error.message)}\n`);
     return error.exitCode;
@@ -71,7 +70,7 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
-// Loaded after SIGUSR1 has a handler: loading takes a while.
+// Loaded after SIGUSR1 has a handler, because loading takes time.
 const { program } = await import('./commands/program.ts');
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));

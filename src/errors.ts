@@ -1,12 +1,15 @@
-// The errors a user of gpt2.ts can meet. A message is one line: what is wrong, where, what to do about it. Everything
-// that is not one of these is a defect of ours and is shown with its stack.
+// Errors that a user, a file or the machine can cause. A message is one line: what failed, the value, where, what to do. Any
+// other error is a defect of this program and is shown with its stack.
 
-/** Something the user, the files or the machine can cause. The command line prints its message and exits with `exitCode`. */
+/**
+ * The base class of all errors here. The command line prints the message and exits with `exitCode`.
+ * @example if (error instanceof Gpt2Error) console.error(error.message);
+ */
 export class Gpt2Error extends Error {
   readonly exitCode: number = 1;
   override readonly name: string = 'Gpt2Error';
 
-  /** Line breaks become spaces and control characters are spelled out: a message may quote a file that nobody has checked. */
+  /** Replaces line breaks by spaces and escapes control characters: a message may quote an unchecked file. */
   constructor(message: string, options?: ErrorOptions) {
     super(oneLine(message), options);
   }
@@ -21,16 +24,19 @@ function oneLine(text: string): string {
   return line.length > longestMessage ? `${line.slice(0, longestMessage)}…` : line;
 }
 
-/** Wrong from the command line (or the options object) alone, before any file is opened. Exit code 2. */
+/**
+ * The arguments or options alone are wrong; no file was opened. Exit code 2.
+ * @example if (error instanceof UsageError) process.exitCode = error.exitCode;
+ */
 export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
 }
 
-/** Ends the program with a code; what is wrong was already said, by another process. */
-export class ToldError extends Gpt2Error {
+/** Ends the program with the exit code of another process, which has already printed its error. */
+export class ExitError extends Gpt2Error {
   override readonly exitCode: number;
-  override readonly name = 'ToldError';
+  override readonly name = 'ExitError';
 
   constructor(exitCode: number) {
     super(`ended with ${exitCode}`);
@@ -38,17 +44,26 @@ export class ToldError extends Gpt2Error {
   }
 }
 
-/** What an AbortSignal ended before it had a result. */
+/**
+ * An AbortSignal ended the work before it had a result.
+ * @example if (error instanceof InterruptedError) console.log('stopped');
+ */
 export class InterruptedError extends Gpt2Error {
   override readonly name = 'InterruptedError';
 }
 
-/** A tensor whose shape or dtype does not fit the op it is given to; the message names the dimension. */
+/**
+ * A tensor's shape or dtype does not fit the op; the message names the dimension.
+ * @example if (error instanceof ShapeError) console.error(error.message); // "matmul_forward: weight [O,C] has C = 32, ..."
+ */
 export class ShapeError extends Gpt2Error {
   override readonly name = 'ShapeError';
 }
 
-/** A native function returned a status other than GPT2_OK. */
+/**
+ * A native function returned a status other than GPT2_OK.
+ * @example if (error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR') console.error(error.function);
+ */
 export class NativeError extends Gpt2Error {
   override readonly name = 'NativeError';
   /** The C function that failed, e.g. "gpt2_matmul_forward". */

@@ -1,4 +1,4 @@
-// Where this package lies on disk: the same from src/ (tsx) and from dist/ (compiled).
+// Finds this package's folder, from src/ (tsx) and from dist/ (compiled), and how its commands are typed.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -21,10 +21,10 @@ export function programVersion(): string {
   return `${name} ${version}`;
 }
 
-/** Whether as a package, in whose place commands are typed with npx; else it is a repository, where npm runs them. */
+/** Whether this is an installed package, whose commands are typed with npx, and not a clone, where npm runs them. */
 export const isInstalled: boolean = packageRoot.split(sep).includes('node_modules');
 
-/** A text that names commands as they are typed in this repository, as they are typed where the package is installed. */
+/** A text whose commands are as typed in a clone; in an installed package, with the commands to type there. */
 export function asTyped(text: string, installed = isInstalled): string {
   if (!installed) return text;
   return text

@@ -1,10 +1,10 @@
-// Signals that save and end a training run, and their exit codes: 128 plus the signal's number.
+// Names the signals that save and end a training run, and their exit codes: 128 plus the signal's number.
 import { constants } from 'node:os';
 
-/** Sent by people and batch systems to end a process. A second one means at once. */
+/** Sent by people and batch systems to end a process. A second one ends it at once. */
 export const demands = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
 
-/** Sent by batch systems to announce the end; the demand comes later. */
+/** Sent by batch systems before the end; a demand follows. */
 export const announcements = ['SIGUSR1', 'SIGUSR2', 'SIGXCPU', 'SIGALRM'] as const;
 
 export const exitCodeOf = (signal: NodeJS.Signals): number => 128 + constants.signals[signal];

@@ -1,19 +1,19 @@
-// Batches of tokens from shards, in an order, from a position on. A position is a handful of numbers; seeking to it gives
-// exactly the batches that would have followed.
+// Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
+// gives exactly the batches that would have followed.
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/find.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
 import { type Order, type OrderName, orderOf, type Position, startPosition } from './order.ts';
 
-/** A micro-batch: `inputs` and the tokens that follow them, each [B,T]. The arrays are reused by the next batch. */
+/** A micro-batch: `inputs` and `targets`, the tokens that follow them, each [B,T]. The next batch reuses the arrays. */
 export interface Batch {
   readonly inputs: Int32Array;
   readonly targets: Int32Array;
 }
 
 export interface LoaderOptions {
-  /** Paths of the shards, in the order they are counted. */
+  /** Paths of the shards, in order. */
   readonly shards: readonly string[];
   /** Sequences in a micro-batch. */
   readonly batch: number;
@@ -21,7 +21,7 @@ export interface LoaderOptions {
   readonly sequence: number;
   readonly order: OrderName;
   readonly seed: number;
-  /** A token at or beyond it is refused when the loader opens. */
+  /** The loader rejects larger token ids when it opens. */
   readonly vocabularySize: number;
   readonly rank?: number;
   readonly ranks?: number;
@@ -30,22 +30,26 @@ export interface LoaderOptions {
 export interface Loader extends Disposable {
   /** Tokens in all shards. */
   readonly tokens: number;
-  /** Where the next batch is read from. Plain data; see `seek`. */
+  /** The position of the next batch, as plain data for `seek`. */
   readonly position: Position;
   /** The shards it reads. */
   readonly shards: readonly Shard[];
   next(): Batch;
   /** @throws Gpt2Error for a position that these shards do not have */
   seek(position: Position): void;
-  /** Puts it where it is when rank 0's is at a position. @throws likewise */
+  /** Seeks to this rank's position when rank 0 is at `position`. @throws as `seek` */
   seekAsRoot(position: Position): void;
   close(): void;
 }
 
 /**
- * Opens shards, checks every token in them, and compares their sha256 with dataset.json beside them.
- * @throws Gpt2Error for a file that is not a shard or is damaged, a token beyond the vocabulary, or a shard too short for one
- * sample
+ * Opens shards, checks every token, and compares their sha256 with dataset.json in their folder.
+ * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
+ * for one batch
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'train');
+ * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'llmc', seed: 42, vocabularySize: 50257 });
+ * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
  */
 export function openLoader(options: LoaderOptions): Loader {
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
@@ -74,7 +78,7 @@ export function openLoader(options: LoaderOptions): Loader {
   const check = (order: Order, { epoch, shard, sample }: Position) => {
     if (order.holds({ epoch, shard, sample })) return;
     throw new Gpt2Error(
-      `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: it is not the data that the position is from`,
+      `there is no sample ${sample} of shard ${shard} in pass ${epoch} over ${dirname(options.shards[0]!)}: the position is from other data`,
     );
   };
   const inputs = new Int32Array(batch * sequence);
@@ -119,18 +123,18 @@ function checkLength({ path, tokens }: Shard, { batch, sequence, order, ranks = 
   throw new Gpt2Error(`${path} has ${tokens} tokens, too few for ${rows} sequences of ${sequence}; ${advice}`);
 }
 
-export interface ValidationPlan {
-  /** Sequences in a validation batch, of each rank; 0: the set is too small for one, validation is off. */
+interface ValidationPlan {
+  /** Sequences per rank in a validation batch; 0: the set is too small, validation is off. */
   readonly batch: number;
-  /** Ranks that a batch is spread over; 1: every rank reads the same. */
+  /** Ranks that share a batch; 1: every rank reads the same. */
   readonly ranks: number;
-  /** Whole batches that the set holds, of all these ranks together. */
+  /** Whole batches in the set. */
   readonly batches: number;
-  /** What to tell the user if it is not what was asked for. */
+  /** A notice for the user if the plan differs from the options. */
   readonly notice?: string;
 }
 
-/** The largest batch, up to `batch` sequences a rank, that every validation shard holds. */
+/** The largest batch, up to `batch` sequences per rank, that every validation shard holds. */
 export function planValidation({
   shards,
   batch,
@@ -152,12 +156,8 @@ export function planValidation({
   const fits = Math.max(0, Math.floor((least - 1) / sequence));
   if (fits >= batch * ranks) return { batch, ranks, batches: batchesOf(batch * ranks) };
   if (fits === 0) {
-    return {
-      batch: 0,
-      ranks,
-      batches: 0,
-      notice: `validation is off: its ${least} tokens hold no sequence of ${sequence}`,
-    };
+    const notice = `validation is off: its ${least} tokens hold no sequence of ${sequence}`;
+    return { batch: 0, ranks, batches: 0, notice };
   }
   const together = fits < ranks ? 1 : ranks;
   const each = Math.min(batch, Math.floor(fits / together));

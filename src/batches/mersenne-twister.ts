@@ -1,6 +1,4 @@
-// MT19937 (Matsumoto and Nishimura 1998), for the order of batches. The native library has its own for initial weights;
-// this one keeps the loader free of it.
-
+// MT19937 (Matsumoto and Nishimura 1998), for the order of batches, so that the loader needs no native library.
 const size = 624;
 const middle = 397;
 

@@ -1,11 +1,10 @@
-// In which order a data set's tokens are read. An order turns a position (a handful of numbers, kept in checkpoints) into
-// the places a micro-batch is read from; everything else, permutations included, follows from it and the seed.
+// The order in which the tokens of a data set are read. A position (three numbers, saved in checkpoints) and the seed determine
+// where a micro-batch is read; permutations are derived from them.
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
-export const orderNames = ['llmc', 'file', 'sequence'] as const;
-export type OrderName = (typeof orderNames)[number];
+export type OrderName = 'llmc' | 'file' | 'sequence';
 
-/** Where a loader stands: passes begun, shards opened in this pass, samples read of the open shard. */
+/** A loader's position: complete passes, complete shards in this pass, samples read from the open shard. */
 export interface Position {
   readonly epoch: number;
   readonly shard: number;
@@ -13,7 +12,7 @@ export interface Position {
 }
 
 /** `count` tokens and the one after them, from token `start` of shard `shard`. */
-export interface Extent {
+interface Extent {
   readonly shard: number;
   readonly start: number;
   readonly count: number;
@@ -31,31 +30,31 @@ export interface OrderSizes {
 }
 
 export interface Order {
-  /** Where the micro-batch at a position is read. */
+  /** The extents of the micro-batch at a position. */
   extents(position: Position): readonly Extent[];
   /** The position of the next micro-batch. */
   next(position: Position): Position;
-  /** Whether `extents` has an answer for it. */
+  /** Whether the data has this position. */
   holds(position: Position): boolean;
   /** This rank's position when rank 0 is at `position`. */
   whenRootIsAt(position: Position): Position;
 }
 
-/** Makes the order that `name` selects. Only llmc and sequence shuffle. */
+/** The order with this name. Only llmc and sequence shuffle. */
 export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>): Order => {
   const all = { ...sizes, shuffle: name !== 'file' };
   return name === 'sequence' ? new SequenceOrder(all) : new SampleOrder(all);
 };
 
-/** Passes are drawn one after the other; more than this many are no run's, and would take hours. */
+/** Permutations are drawn pass by pass: more passes than any run has would take hours. */
 const mostEpochs = 1_000_000;
 
 export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
 
 /**
- * Samples of batch x sequence x ranks tokens. Shuffled, it is llm.c's order: each pass permutes the list of shards in
- * place, so that passes build on each other, and each shard as it is opened draws a permutation of its samples; all draws
- * come from one generator seeded with seed + rank. Not shuffled, it is the order of the files.
+ * Samples of batch x sequence x ranks tokens. Shuffled, it is llm.c's order: each pass permutes the list of shards in place, so
+ * that it depends on earlier passes, and each opened shard draws a permutation of its samples; all draws come from one generator
+ * seeded with seed + rank. Otherwise it is the order of the files.
  */
 export class SampleOrder implements Order {
   readonly #sizes: OrderSizes;
@@ -92,7 +91,7 @@ export class SampleOrder implements Order {
     return sample < this.#samplesOfShard.length;
   }
 
-  /** Ranks shuffle the shards each in its own way, so that after as many samples they are at other places. */
+  /** Each rank shuffles the shards differently, so equal numbers of samples end at different positions. */
   whenRootIsAt(position: Position): Position {
     if (this.#sizes.rank === 0) return position;
     const { epoch, shard, sample } = position;
@@ -106,11 +105,11 @@ export class SampleOrder implements Order {
     return { epoch, shard: own, sample: left };
   }
 
-  /** Draws forward to a shard of a pass; from the start if it lies behind. */
+  /** Draws permutations up to a shard of a pass; from the start if it is earlier. */
   #moveTo(epoch: number, shard: number): void {
     if (this.#at?.epoch === epoch && this.#at.shard === shard) return;
-    const behind = !this.#at || epoch < this.#at.epoch || (epoch === this.#at.epoch && shard < this.#at.shard);
-    if (behind) {
+    const isEarlier = !this.#at || epoch < this.#at.epoch || (epoch === this.#at.epoch && shard < this.#at.shard);
+    if (isEarlier) {
       const { seed, rank, shardTokens } = this.#sizes;
       this.#generator = new MersenneTwister((seed + rank) >>> 0);
       this.#shards = identityPermutation(shardTokens.length);
@@ -135,13 +134,13 @@ export class SampleOrder implements Order {
 }
 
 /**
- * Single sequences of all shards, shuffled anew each pass by a permutation that follows from seed and pass alone. Row r of
- * the k-th batch of any split is sequence k·rows + r of the permutation, so every split of the same total batch sees the
- * same tokens. `sample` counts sequences over all ranks; a batch may run into the next pass.
+ * Single sequences of all shards, shuffled in each pass by a permutation that depends on seed and pass only. Row r of the k-th
+ * batch is sequence k·rows + r of the permutation, so every split of the same total batch sees the same tokens. `sample` counts
+ * sequences over all ranks; a batch may continue in the next pass.
  */
 export class SequenceOrder implements Order {
   readonly #sizes: OrderSizes;
-  /** The first sequence of each shard in the count over all shards, and the count itself at the end. */
+  /** Index of each shard's first sequence among all sequences; at the end their count. */
   readonly #firsts: readonly number[];
   readonly #permutations = new Map<number, Int32Array>();
 
@@ -189,7 +188,7 @@ export class SequenceOrder implements Order {
     const known = this.#permutations.get(epoch);
     if (known) return known;
     const permutation = identityPermutation(this.#firsts.at(-1)!);
-    // Any two (seed, pass) pairs get different generators: an odd multiplier spreads passes over all 32 bits.
+    // Any two (seed, pass) pairs give different generators: an odd multiplier spreads passes over all 32 bits.
     if (this.#sizes.shuffle) {
       new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0).shuffle(permutation);
     }

@@ -56,7 +56,10 @@ export const stepOf = (path: string): number => {
   return Number((nameOfSetAside(entry) ?? entry).slice('step-'.length));
 };
 
-/** Paths of a folder's checkpoints, damaged ones included, the newest last. None if the folder does not exist. */
+/**
+ * Paths of a folder's checkpoints, damaged ones included, the newest last. None if the folder does not exist.
+ * @example const newest = listCheckpoints('runs/first/checkpoints').at(-1);
+ */
 export function listCheckpoints(folder: string): string[] {
   const names = namesIn(folder);
   const entries = names.filter((name) => namePattern.test(name));
@@ -115,6 +118,9 @@ export function newestValidCheckpoint(
  * are newer ones that were skipped.
  * @param wanted kinds of paths to name in errors
  * @throws Gpt2Error if there is none; it lists the damaged ones
+ * @example
+ * const checkpoint = resolveCheckpoint('runs/first');
+ * console.log(checkpoint.manifest.step, checkpoint.manifest.model);
  */
 export function resolveCheckpoint(
   path: string,

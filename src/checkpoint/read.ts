@@ -17,6 +17,7 @@ import { copiesOf } from './write.ts';
  * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
  * takes the first positions.
  * @throws Gpt2Error naming the difference if the checkpoint is of another model, or its tensors are other ones
+ * @example loadWeights(resolveCheckpoint('runs/first'), model);
  */
 export function loadWeights(
   { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
@@ -27,7 +28,11 @@ export function loadWeights(
   castWeights(model);
 }
 
-/** Fills optimizer state; padding rows become zero. @throws as `loadWeights` */
+/**
+ * Fills optimizer state; padding rows become zero.
+ * @throws as `loadWeights`
+ * @example loadOptimizer(resolveCheckpoint('runs/first'), model, trainer.optimizerState.copies);
+ */
 export function loadOptimizer(
   { path, manifest }: FoundCheckpoint,
   model: Model,

@@ -8,6 +8,7 @@ import { parameterTable } from '../model/parameters.ts';
  * sha256 over the fp32 master weights, tensor by tensor in the table's order, without padding rows. With several ranks, all
  * call it at the same time.
  * @throws NativeError if another rank ends meanwhile
+ * @example console.log(await weightsHash(model));
  */
 export async function weightsHash({ config, masters }: Model): Promise<string> {
   const hash = createHash('sha256');

@@ -31,7 +31,12 @@ export interface Weights {
   load(model: Model): void;
 }
 
-/** @throws Gpt2Error if the path names no weights, or damaged ones */
+/**
+ * @throws Gpt2Error if the path names no weights, or damaged ones
+ * @example
+ * const weights = resolveWeights('runs/first');
+ * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
+ */
 export function resolveWeights(path: string): Weights {
   if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
   if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);

@@ -46,7 +46,13 @@ export interface CheckpointToWrite extends CheckpointHead {
   readonly optimizer: readonly StateCopy[];
 }
 
-/** Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`. */
+/**
+ * Removes what interrupted writes left, then writes a checkpoint from the device's memory, as `writeState`.
+ * @example
+ * const { manifest } = resolveCheckpoint('runs/first');
+ * const optimizer = trainer.optimizerState.copies;
+ * writeCheckpoint({ folder: 'runs/copy/checkpoints', step: 2, manifest, model, optimizer });
+ */
 export function writeCheckpoint({ model, optimizer, ...head }: CheckpointToWrite): string {
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, optimizer), makeFolders);

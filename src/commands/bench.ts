@@ -4,20 +4,19 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
+import { Gpt2Error, type TrainOptions } from '../index.ts';
 import {
   type BenchReport,
   benchTraining,
   dataSheetFlops,
   flagOf,
-  Gpt2Error,
   type OptionName,
   type OptionRow,
   optionNames,
   optionRows,
   presetNames,
-  type TrainOptions,
   whole,
-} from '../index.ts';
+} from '../program.ts';
 import { optionsFromFlags, tableOption } from './option-of-table.ts';
 import { formatBytes } from './progress.ts';
 import { strictNumber } from './strict-number.ts';

@@ -5,10 +5,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { compareSeries, Gpt2Error, type RunRecord, UsageError } from '../index.ts';
 import {
   type Compared,
-  compareSeries,
   describeComparison,
   describeMismatches,
   describeOutside,
@@ -24,12 +23,11 @@ import {
   ownRows,
   type Pairing,
   pairRuns,
-  type RunRecord,
   referenceNames,
   renderPng,
   reportData,
   terminalPlot,
-} from '../index.ts';
+} from '../program.ts';
 import { strictNumber } from './strict-number.ts';
 
 interface Flags {

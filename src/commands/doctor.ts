@@ -1,9 +1,8 @@
 // `doctor`: looks at the machine, the libraries and every kernel, and says how to mend what is missing.
 import { styleText } from 'node:util';
 import { Command } from 'commander';
-import { Gpt2Error } from '../errors.ts';
-import { type Check, examine } from '../index.ts';
-import { asTyped } from '../package-root.ts';
+import { Gpt2Error } from '../index.ts';
+import { asTyped, type Check, examine } from '../program.ts';
 
 const examples = `
 Examples:

@@ -1,38 +1,24 @@
 // `eval`: evaluates a trained model on any data set. Figures go to stdout, everything else to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
-import { Gpt2Error, ToldError, UsageError } from '../errors.ts';
+import { createModel, Device, type Dtype, type Evaluation, evaluate, findShards, Gpt2Error, type HellaswagScore, type Role, readDataset, readHellaswag, resolveWeights, scoreHellaswag, selectDevice, UsageError, type Weights, weightsHash } from '../index.ts';
 import {
   agree,
   checkInferenceMemory,
   chooseInferenceBatch,
-  createModel,
-  Device,
-  type Dtype,
-  type Evaluation,
-  evaluate,
-  findShards,
-  type HellaswagScore,
+  ExitError,
   launchRanks,
   modelPaths,
   optionTable,
   placeFromEnvironment,
   Ranks,
-  type Role,
-  readDataset,
-  readHellaswag,
   refuseAccidentalCpu,
   refuseAutoBatch,
   refuseOtherVocabulary,
-  resolveWeights,
-  scoreHellaswag,
-  selectDevice,
   selectKind,
   stopWithLauncher,
   threadsOf,
-  type Weights,
-  weightsHash,
-} from '../index.ts';
+} from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 
@@ -119,7 +105,7 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
     return;
   }
   const code = await launchRanks(count);
-  if (code !== 0) throw new ToldError(code);
+  if (code !== 0) throw new ExitError(code);
 }
 
 const tell = (text: string): void => void process.stderr.write(`${text}\n`);

@@ -1,6 +1,7 @@
 // `export`: a trained model as a file of another program.
 import { Command, Option } from 'commander';
-import { type ExportOptions, exportFormats, exportModel } from '../index.ts';
+import { type ExportOptions, exportModel } from '../index.ts';
+import { exportFormats } from '../program.ts';
 
 const examples = `
 Examples:

@@ -1,6 +1,7 @@
 // Makes commander's options from the rows of the options table, for train and for commands that share options with it.
 import { Option } from 'commander';
-import { helpOf, type OptionName, type OptionRow, optionRows, readValue, type TrainOptions } from '../index.ts';
+import type { TrainOptions } from '../index.ts';
+import { helpOf, type OptionName, type OptionRow, optionRows, readValue } from '../program.ts';
 
 /** @param changes columns that differ in this command */
 export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}): Option {

@@ -1,6 +1,6 @@
 // `prepro tinystories` and `prepro fineweb`: the published corpora, from files or from the network, in llm.c's layout.
 import { Command } from 'commander';
-import { finewebVersion, finewebVersions, prepareFineweb, prepareTinystories, tinystories } from '../index.ts';
+import { finewebVersion, finewebVersions, prepareFineweb, prepareTinystories, tinystories } from '../program.ts';
 import { addTextFlags, defaultShardTokens, type TextFlags, tell, withProgress } from './prepro-text.ts';
 import { strictNumber } from './strict-number.ts';
 

@@ -1,6 +1,6 @@
 // `prepro inspect`: what a token shard holds. Reading it is datasets/inspect.ts's.
 import { Command } from 'commander';
-import { inspectShard } from '../index.ts';
+import { inspectShard } from '../program.ts';
 import { strictNumber } from './strict-number.ts';
 
 const help = `

@@ -3,9 +3,8 @@
 import { basename, join, resolve } from 'node:path';
 import { clearLine, cursorTo } from 'node:readline';
 import { Command } from 'commander';
-import { UsageError } from '../errors.ts';
-import { findInputs, type PreparedText, prepareText, shardPrefix, tokenizerNames } from '../index.ts';
-import { asTyped } from '../package-root.ts';
+import { findInputs, prepareText, UsageError } from '../index.ts';
+import { asTyped, type PreparedText, shardPrefix, tokenizerNames } from '../program.ts';
 import { formatBytes, formatDuration, inOneLine } from './progress.ts';
 import { share, strictNumber } from './strict-number.ts';
 

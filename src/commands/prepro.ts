@@ -1,8 +1,7 @@
 // `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
-import { UsageError } from '../errors.ts';
-import { datasetNames, datasets, prepareDataset, prepareHellaswag } from '../index.ts';
-import { asTyped } from '../package-root.ts';
+import { prepareDataset, UsageError } from '../index.ts';
+import { asTyped, datasetNames, datasets, prepareHellaswag } from '../program.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
 import { preproTextCommand } from './prepro-text.ts';

@@ -1,6 +1,6 @@
 // The program that cli.ts runs: its commands, one file each in this folder, and their common settings.
 import { Command } from 'commander';
-import { asTyped, isInstalled, programVersion } from '../package-root.ts';
+import { asTyped, isInstalled, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';

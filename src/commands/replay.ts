@@ -1,6 +1,7 @@
 // `replay`: recomputes a captured step and compares the results.
 import { Command } from 'commander';
-import { Gpt2Error, type ReplayOptions, replay } from '../index.ts';
+import { Gpt2Error } from '../index.ts';
+import { type ReplayOptions, replay } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 
 const examples = `

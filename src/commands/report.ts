@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { Gpt2Error, UsageError } from '../errors.ts';
-import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, readRun, reportData } from '../index.ts';
+import { Gpt2Error, readRun, UsageError } from '../index.ts';
+import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, reportData } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 

@@ -2,25 +2,8 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { Gpt2Error } from '../errors.ts';
-import {
-  createModel,
-  Device,
-  type Dtype,
-  encode,
-  fittingTexts,
-  type GenerationEnd,
-  generate,
-  generationRows,
-  KeyValueCache,
-  listCheckpoints,
-  modelPaths,
-  resolveWeights,
-  StreamDecoder,
-  selectDevice,
-  type Tokenizer,
-  tokenizerOf,
-} from '../index.ts';
+import { createModel, Device, type Dtype, encode, type GenerationEnd, Gpt2Error, generate, KeyValueCache, listCheckpoints, resolveWeights, StreamDecoder, selectDevice, type Tokenizer, tokenizerOf } from '../index.ts';
+import { fittingTexts, generationRows, modelPaths } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';
 

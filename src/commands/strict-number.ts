@@ -1,5 +1,5 @@
 // Readers of numbers on the command line, by flag and range.
-import { type NumberRange, readNumber } from '../index.ts';
+import { type NumberRange, readNumber } from '../program.ts';
 
 /** @throws UsageError for what is not a number of its kind and range */
 export const strictNumber = (flag: string, least: number, most: number, kind: NumberRange['kind']) => (text: string) =>

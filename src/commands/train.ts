@@ -1,21 +1,19 @@
 // `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, ToldError } from '../errors.ts';
+import { Gpt2Error, planRun, type TrainingPlan, train } from '../index.ts';
 import {
   customModel,
+  ExitError,
   launchRanks,
   modelPaths,
   optionNames,
   placeFromEnvironment,
-  planRun,
   presetNames,
   type RunDescription,
   stopWithLauncher,
-  type TrainingPlan,
-  train,
   wantedRanks,
   withOptionsFile,
-} from '../index.ts';
+} from '../program.ts';
 import { optionsFromFlags, tableOption } from './option-of-table.ts';
 import { formatBytes, Progress } from './progress.ts';
 
@@ -63,7 +61,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     const ranks = place ? place.ranks : wantedRanks(options);
     if (!place && ranks > 1) {
       const code = await launchRanks(ranks, interruption('quiet'));
-      if (code !== 0) throw new ToldError(code);
+      if (code !== 0) throw new ExitError(code);
       return;
     }
     stopWithLauncher();

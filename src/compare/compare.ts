@@ -54,6 +54,7 @@ const subtraction = 1e-9;
  * Compares over the steps that both have. With `tolerance` it holds for every step of every series, in place of the
  * reference's limits; the learning rate's is never below what its printed digits can tell. Over another run, and without
  * `tolerance`, nothing is judged.
+ * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
 export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: number): Comparison {
   const series = seriesNames.map((name) =>

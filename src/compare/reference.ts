@@ -61,6 +61,7 @@ export const referenceNames = (): string[] =>
 /**
  * Reads a reference by name or, where no reference is called that, by path.
  * @throws Gpt2Error if there is none, or the file is not a reference
+ * @example const { series, limits } = readReference('llmc-d6-fp32-b4-t64');
  */
 export function readReference(nameOrPath: string): Reference {
   const named = join(folder, `${nameOrPath}.json`);

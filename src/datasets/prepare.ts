@@ -37,6 +37,7 @@ export interface Prepared {
  * Makes a data set's shards, unless they are there and right.
  * @throws UsageError for an unknown name, or a --from that it does not take; Gpt2Error if the source is not to be had, the
  * folder cannot be written, or it holds another data set, which `overwrite` replaces
+ * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
  */
 export async function prepareDataset(
   name: string,

@@ -1,5 +1,5 @@
-// How well a model predicts a data set: loss, perplexity, and bits per byte, which compares models of any tokenizer. The
-// batches are those of a run's validation, and so is their mean (mean-loss.ts).
+// Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
+// tokenizers. Batches and their mean (mean-loss.ts) are those of a run's validation.
 import { openLoader, planValidation } from '../batches/loader.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
@@ -10,18 +10,18 @@ import { summedLoss } from './mean-loss.ts';
 export interface EvaluateOptions {
   /** Paths of the shards, in order. */
   readonly shards: readonly string[];
-  /** The tokenizer they were made with, as dataset.json names it. */
+  /** The tokenizer of the shards, by its name in dataset.json. */
   readonly tokenizer: string;
-  /** Sequences in a batch; fewer where the shortest shard holds no more. */
+  /** Sequences in a batch; fewer if the shortest shard holds fewer. */
   readonly batch: number;
   readonly sequence: number;
-  /** Batches from the start; default, and at most, all that are whole. */
+  /** Batches from the start. Default, and at most: all whole batches. */
   readonly batches?: number;
-  /** Told what is not as it was asked for. */
+  /** Receives differences from the options, such as fewer batches. */
   readonly notice?: (text: string) => void;
-  /** Told after each batch. */
+  /** Called after each batch. */
   readonly progress?: (done: number, all: number) => void;
-  /** Ranks that run the batches in turn; each then has the figures of all. */
+  /** Ranks that share the batches; each gets the result of all. */
   readonly ranks?: Ranks;
 }
 
@@ -29,11 +29,11 @@ export interface Evaluation {
   /** Mean over the predicted tokens, in nats. */
   readonly loss: number;
   readonly perplexity: number;
-  /** Of the predicted tokens' text; undefined where that has no bytes or the tokenizer is not known. */
+  /** Undefined if the text of the predicted tokens has no bytes, or the tokenizer is unknown. */
   readonly bitsPerByte: number | undefined;
-  /** How many were predicted. */
+  /** Predicted tokens. */
   readonly tokens: number;
-  /** Of their text; ends of text have none. */
+  /** Bytes of their text; end of text has none. */
   readonly bytes: number | undefined;
   readonly batches: number;
   readonly batch: number;
@@ -41,9 +41,13 @@ export interface Evaluation {
 }
 
 /**
- * Runs the model over whole batches of a data set, in the order of its files.
- * @param model its activations hold batch x sequence
- * @throws Gpt2Error for shards that are damaged, hold a token the model lacks, or are too short for one sequence
+ * Runs the model over whole batches of a data set, in file order.
+ * @param model its activations hold batch x sequence tokens
+ * @throws UsageError if `sequence` is over the model's context; Gpt2Error for a shard that is damaged, has a token outside the
+ * vocabulary, or is too short for one sequence
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'val');
+ * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
  */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
   const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
@@ -53,10 +57,9 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   }
   const plan = planValidation({ shards, batch: options.batch, sequence });
   const { batch } = plan;
-  if (batch === 0)
-    throw new Gpt2Error(
-      `${shards[0]} is too short: no shard may hold less than --seq ${sequence} and one; take a shorter --seq`,
-    );
+  if (batch === 0) {
+    throw new Gpt2Error(`${shards[0]}: a shard has fewer than ${sequence} + 1 tokens; give a shorter --seq`);
+  }
   if (batch < options.batch) notice(`batches of ${batch}: the shortest shard holds no ${options.batch} of ${sequence}`);
   const loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
   try {

@@ -1,16 +1,16 @@
-// Whether a model that is only run fits its device, and in what batch: known before anything is allocated.
+// Decides before allocation whether a model for inference fits the device, and in which batch.
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
 
-export interface FitOptions {
+interface FitOptions {
   readonly T: number;
-  /** GiB that may be taken; undefined: all that is free. */
+  /** Most GiB to use; undefined: all free memory. */
   readonly maxMemory?: number;
 }
 
-/** The largest batch, of as many as make the device faster. @throws Gpt2Error if not even one sequence fits */
+/** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */
 export function chooseInferenceBatch(device: Device, config: ModelConfig, { T, maxMemory }: FitOptions): number {
   const limit = memoryLimit(device, maxMemory);
   const batch = largestFitting(device, config, { T, limit, most: enoughRows(device, T) });
@@ -18,7 +18,7 @@ export function chooseInferenceBatch(device: Device, config: ModelConfig, { T, m
   throw new Gpt2Error(`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; ${lessThanOne(limit)}`);
 }
 
-/** @throws Gpt2Error if there is too little memory: what is needed, what there is, and the batch that would fit */
+/** @throws Gpt2Error if there is too little memory; it names the need, the limit, and the batch that fits */
 export function checkInferenceMemory(
   device: Device,
   config: ModelConfig,
@@ -37,7 +37,7 @@ export function checkInferenceMemory(
 
 const lessThanOne = ({ remedy }: MemoryLimit): string => `take a shorter --seq, or ${remedy}`;
 
-/** The largest batch up to `most` that fits, 0 if none does: a larger one never takes less. */
+/** The largest batch up to `most` that fits, or 0: memory grows with the batch. */
 function largestFitting(
   device: Device,
   config: ModelConfig,

@@ -1,18 +1,18 @@
-// HellaSwag (Zellers et al. 2019) by completion, as llm.c and lm-eval score it: the model chooses the completion it finds least
-// surprising, by the sum of its tokens' losses (acc) or by their mean (acc_norm). The file is read in shards/multiple-choice.ts.
+// Scores HellaSwag (Zellers et al. 2019) by completion, as llm.c and lm-eval do: the model chooses the completion with the
+// smallest sum of token losses (acc) or the smallest mean (acc_norm). The file is read in shards/multiple-choice.ts.
 //
-// The figures do not depend on how many rows are run at a time: a row's width follows from its own length, and what lies behind
-// its tokens is not seen by them (attention looks back only) and not counted. Each op computes a row by itself in an order that
-// the number of rows does not change; test/evaluate/hellaswag.test.ts holds every library and dtype to the same bits.
+// Scores do not depend on the number of rows in a batch: a row's width depends on its own length, and its padding is neither
+// attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
+// test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
 import { Gpt2Error, InterruptedError, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
 import { runBatch } from './mean-loss.ts';
 
-/** Rows are padded to a multiple of it, or to the sequence. */
+/** Rows are padded to a multiple of this, or to the sequence. */
 const widthStep = 32;
-/** CUDA plans attention's workspace for rows of a multiple of it. */
+/** CUDA plans attention's workspace for rows of a multiple of this. */
 const workspaceStep = 128;
 const upTo = (step: number, length: number): number => Math.ceil(length / step) * step;
 
@@ -21,26 +21,26 @@ interface Row {
   readonly question: number;
   readonly completion: number;
   readonly tokens: Uint16Array;
-  /** Tokens of it that are the context's. */
+  /** Tokens of the context. */
   readonly context: number;
-  /** Tokens the model is run on, with padding. */
+  /** Tokens that the model runs on, with padding. */
   readonly width: number;
 }
 
-/** A file that was read for a model. */
+/** A file of questions, read for a model. */
 export interface Hellaswag {
   readonly path: string;
   readonly questions: readonly Question[];
-  /** Those of one width together. */
+  /** Sorted by width. */
   readonly rows: readonly Row[];
-  /** Rows that were too long: the beginning of their context is left out. */
+  /** Rows that were too long: they lack the beginning of their context. */
   readonly cut: number;
 }
 
 export interface HellaswagScore {
-  /** Share of questions whose right completion has the least sum of losses. */
+  /** Share of questions whose right completion has the smallest sum of losses. */
   readonly acc: number;
-  /** The least mean. */
+  /** Share of questions whose right completion has the smallest mean loss. */
   readonly accNorm: number;
   readonly correct: number;
   readonly correctNorm: number;
@@ -48,8 +48,11 @@ export interface HellaswagScore {
 }
 
 /**
- * Reads a file and cuts its questions into rows of at most `sequence` + 1 tokens.
- * @throws Gpt2Error for a damaged file, a token the model lacks, or a completion longer than a sequence
+ * Reads a file of questions into rows of at most `sequence` + 1 tokens, one per completion.
+ * @throws Gpt2Error for a damaged file, a token outside the vocabulary, or a completion longer than a sequence
+ * @example
+ * const sizes = { sequence: 64, vocabularySize: 50257 };
+ * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
  */
 export function readHellaswag(
   path: string,
@@ -62,7 +65,7 @@ export function readHellaswag(
       const place = `completion ${completion} of question ${question} in ${path}`;
       if (tokens.length > sequence) {
         throw new Gpt2Error(
-          `${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; take a longer --seq`,
+          `${place} has ${tokens.length} tokens, more than a sequence of ${sequence}; give a longer --seq`,
         );
       }
       // The last token is predicted, not run.
@@ -72,7 +75,7 @@ export function readHellaswag(
       const outside = row.find((token) => token >= vocabularySize);
       if (outside !== undefined) {
         throw new Gpt2Error(
-          `${place} has the token ${outside}, beyond the vocabulary of ${vocabularySize}; the file was made for another model: name one of GPT-2's vocabulary with --model`,
+          `${place} has the token ${outside}, outside the vocabulary of ${vocabularySize}; name a model with GPT-2's vocabulary with --model`,
         );
       }
       const width = Math.min(sequence, upTo(widthStep, row.length - 1));
@@ -83,19 +86,25 @@ export function readHellaswag(
 }
 
 export interface ScoreOptions {
-  /** The model's activations hold batch x sequence tokens; as many rows are run at a time as fit. */
+  /** The model's activations hold batch x sequence tokens; a batch has as many rows as fit. */
   readonly batch: number;
-  /** As the file was read with. */
+  /** The sequence that the file was read with. */
   readonly sequence: number;
-  /** Told after each batch. */
+  /** Called after each batch. */
   readonly progress?: (done: number, all: number) => void;
-  /** Ranks that run the rows in turn; each then has the score of all. */
+  /** Ranks that share the rows; each gets the score of all. */
   readonly ranks?: Ranks;
-  /** Aborting it, at any rank, ends the asking. */
+  /** Aborting it on any rank stops the scoring. */
   readonly signal?: AbortSignal;
 }
 
-/** @throws UsageError for a sequence over the model's context; InterruptedError after `signal` */
+/**
+ * Scores a model on questions.
+ * @throws UsageError if `sequence` is over the model's context; InterruptedError after `signal`
+ * @example
+ * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', { sequence: 64, vocabularySize: 50257 });
+ * const { acc, accNorm } = await scoreHellaswag(model, hellaswag, { batch: 4, sequence: 64 });
+ */
 export async function scoreHellaswag(
   model: Model,
   hellaswag: Hellaswag,
@@ -135,15 +144,14 @@ export async function completionLosses(
     if (ranks && turn % ranks.count !== ranks.rank) continue;
     await runRows(model, together, width, losses);
     for (const [index, { question, completion, tokens, context }] of together.entries()) {
-      // The loss at a position is that of the token behind it.
+      // The loss at a position is that of the next token.
       const first = index * width + context - 1;
       const count = tokens.length - context;
       for (let at = first; at < first + count; at++) sums[question]![completion]! += losses[at]!;
     }
     progress?.(done, rows.length);
   }
-  // A row is one rank's: elsewhere it has left zero.
-  // JSON has no word for NaN.
+  // Each row was computed on one rank and is zero on the others. Strings, because JSON has no NaN.
   const own = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
   const all = ranks ? await ranks.allGather(own) : [own];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
@@ -153,7 +161,7 @@ export async function completionLosses(
 const sumOf = (all: readonly string[][][], question: number, completion: number): number =>
   all.reduce((sum, theirs) => sum + Number(theirs[question]![completion]), 0);
 
-/** Leaves each position's loss in `losses`, row after row. */
+/** Writes the loss at each position to `losses`, row after row. */
 async function runRows(model: Model, rows: readonly Row[], width: number, losses: Float32Array): Promise<void> {
   const inputs = new Int32Array(rows.length * width);
   const targets = new Int32Array(rows.length * width);
@@ -165,7 +173,7 @@ async function runRows(model: Model, rows: readonly Row[], width: number, losses
   await runBatch(model, activations, () => ({ inputs, targets }), losses.subarray(0, inputs.length));
 }
 
-/** Where the least is, the first of equal ones; -1 if none is a number. */
+/** Index of the smallest value, the first of equal ones; -1 if none is a number. */
 function least(values: Float64Array): number {
   let found = -1;
   for (let index = 0; index < values.length; index++) {

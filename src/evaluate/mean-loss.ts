@@ -1,4 +1,4 @@
-// Mean loss of a model over batches of tokens, without touching anything that training keeps between steps.
+// The mean loss of a model over batches of tokens. It changes nothing that training keeps between steps.
 import { writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
 import { InterruptedError, ShapeError } from '../errors.ts';
@@ -7,23 +7,26 @@ import { forward } from '../model/forward.ts';
 import { headForward } from '../model/head.ts';
 import type { Model } from '../model/model.ts';
 
-/** What a mean is over: B and T are no larger than the model's activations were made for. */
+/** B x T tokens must fit in the model's activations. */
 interface Sizes {
   readonly batch: number;
   readonly sequence: number;
   readonly batches: number;
 }
 
-/** Mean loss per token over `batches` batches of B x T tokens taken from `nextBatch`. @throws as `summedLoss` */
+/**
+ * Mean loss per token, in nats, over `batches` batches of B x T tokens from `nextBatch`.
+ * @throws ShapeError for a batch that is not B x T tokens of the vocabulary, or does not fit in the model's activations
+ * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
+ */
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
   const { batch, sequence, batches } = sizes;
   return (await summedLoss(model, sizes, nextBatch)) / (batches * batch * sequence);
 }
 
 /**
- * The sum of which `meanLoss` is the mean. In double it hardly rounds: in parts it comes to the same.
- * @throws ShapeError for a batch that is not B x T tokens of the vocabulary; InterruptedError if `signal` is aborted before
- * the last batch
+ * The sum of all losses. In double it hardly rounds, so sums of parts give the same.
+ * @throws ShapeError as `meanLoss`; InterruptedError if `signal` is aborted before the last batch
  */
 export async function summedLoss(
   model: Model,
@@ -42,9 +45,10 @@ export async function summedLoss(
 }
 
 /**
- * The loss of each token but the first, given those before it: [tokens - 1].
- * @param tokens at least two, at most one more than the model's activations were made for
+ * The loss of each token but the first, given the tokens before it, in nats: [tokens - 1].
+ * @param tokens at least two, at most one more than the T of the model's activations
  * @throws ShapeError for other lengths, or a token outside the vocabulary
+ * @example const [afterHello] = await lossesOf(model, encode('Hello world'));
  */
 export async function lossesOf(model: Model, tokens: ArrayLike<number>): Promise<Float32Array> {
   const all = Int32Array.from(tokens);

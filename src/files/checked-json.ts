@@ -1,4 +1,4 @@
-// JSON with its own checksum: the last field, `sha256`, covers all other lines. To compute it by hand:
+// Reads and writes JSON with a checksum: the last field, `sha256`, covers all other lines. To compute it by hand:
 // grep -v '^  "sha256"' manifest.json | sha256sum
 import { createHash } from 'node:crypto';
 import { largestDescription, readTextFile } from './regular-file.ts';

@@ -1,5 +1,4 @@
-// A checkpoint's weights for files of other programs: one parameter at a time, as they lie in the device ([out, in]) or as
-// Hugging Face stores them ([in, out]), in fp32 or rounded to bf16.
+// Reads a checkpoint's weights for files of other programs, one parameter at a time, and encodes them in fp32 or bf16.
 import { join } from 'node:path';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
@@ -27,7 +26,7 @@ export function openWeights({ path, manifest }: FoundCheckpoint): OpenWeights {
     read(parameter) {
       const values = file.read(parameter.huggingFaceName);
       if (!parameter.transposed) return values;
-      // What transposes [out, in] into [in, out] also goes back, with the sides named the other way.
+      // Transposes [in, out] back to [out, in].
       const [inputs, outputs] = storedShape(parameter) as [number, number];
       return toStored({ ...parameter, rows: inputs, shape: [inputs, outputs] }, values);
     },
@@ -35,7 +34,7 @@ export function openWeights({ path, manifest }: FoundCheckpoint): OpenWeights {
   };
 }
 
-/** Little-endian bytes of values, rounded to the nearest even where they lose bits. */
+/** Little-endian bytes of values; bf16 is rounded to nearest even. */
 export function encodeWeights(values: Float32Array, type: WeightType): Uint8Array {
   if (type === 'fp32') return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
   return new Uint8Array(toBf16(values).buffer);

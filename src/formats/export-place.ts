@@ -1,24 +1,24 @@
-// Puts an export in place: it is written under a temporary name, like writeDurably's, and renamed when complete. The next export
-// to the same place removes what a killed one left, and nothing else.
+// Writes an export under a temporary name, like writeDurably's, and renames it when complete. The next export to the same path
+// removes the leftovers of killed exports, and nothing else.
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { isWriting, syncFolder } from '../checkpoint/replace.ts';
 import { temporaryPath } from '../shards/shard.ts';
 
-/** Whether a folder can be written at `path`: there is none, or it holds only what a killed export left. */
+/** Whether a folder can be written at `path`: there is none, or it has only leftovers of a killed export. */
 export function isFreeForFolder(path: string, ourNames: readonly string[]): boolean {
   if (!existsSync(path)) return true;
   if (!statSync(path).isDirectory()) return false;
   const left = leftovers(stagedInside(path));
   const others = readdirSync(path).filter((entry) => !left.includes(join(path, entry)));
-  // The weights come last: if they are missing and there are leftovers, the other files are from that export.
+  // Weights are renamed last: if they are missing and there are leftovers, the other files are from that export.
   return (
     others.length === 0 || (left.length > 0 && others.every((name) => ourNames.includes(name) && name !== weightsFile))
   );
 }
 
-/** Makes a folder of what `write` writes. An existing one is kept: it may be a mount point or a shell's current directory. */
+/** Makes a folder with the files that `write` writes. An existing one is kept: it may be a mount point or a current directory. */
 export function writeFolder(path: string, write: (folder: string) => void): void {
   const isThere = existsSync(path);
   const staged = isThere ? stagedInside(path) : path;
@@ -41,13 +41,13 @@ export function writeFolder(path: string, write: (folder: string) => void): void
   syncFolder(isThere ? path : dirname(path));
 }
 
-/** Removes what killed exports to `path` left beside it. */
+/** Removes the leftovers of killed exports to `path`. */
 export function clearInterruptedExports(path: string): void {
   for (const left of leftovers(path)) {
     try {
       rmSync(left, { recursive: true, force: true });
     } catch {
-      // It belongs to another user, and does no harm.
+      // It belongs to another user and is harmless.
     }
   }
 }

@@ -1,4 +1,4 @@
-// A model written for another program: which formats there are, and what each takes.
+// Exports a model to a format of another program.
 import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { resolveCheckpoint } from '../checkpoint/directory.ts';
@@ -16,6 +16,7 @@ export const exportFormats = {
 } as const;
 export type ExportFormat = keyof typeof exportFormats;
 
+/** A model to export. */
 export interface ExportOptions {
   /** A run or a checkpoint. */
   readonly model: string;
@@ -27,25 +28,26 @@ export interface ExportOptions {
 }
 
 /**
- * Writes a model in another program's format and gives the checkpoint it was read from.
- * @throws UsageError for a dtype that the format does not have; Gpt2Error if the model cannot be read, or `out` is there
+ * Writes a model in another program's format and returns the path of its checkpoint.
+ * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
+ * @example exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOptions): string {
   if (format === 'hf' && dtype !== 'fp32')
-    throw new UsageError(`--format hf writes fp32, not ${dtype}: leave --dtype out, or take --format llmc or gguf`);
+    throw new UsageError(`--format hf writes fp32, not ${dtype}: omit --dtype, or give --format llmc or gguf`);
   const isFolder = format === 'hf';
   const path = resolve(out);
   if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
-    throw new Gpt2Error(`${out} is already there: name another --out, or remove it`);
+    throw new Gpt2Error(`${out} already exists: name another --out, or remove it`);
   }
   if (isHuggingFaceModel(model)) {
-    throw new Gpt2Error(`${model} is a folder of transformers already: export takes a run or a checkpoint of train`);
+    throw new Gpt2Error(`${model} is a Hugging Face folder already: name a run or a checkpoint of train`);
   }
   const checkpoint = resolveCheckpoint(model);
   try {
     const folder = isFolder && existsSync(path) ? path : dirname(path);
     mkdirSync(folder, { recursive: true });
-    // Before a model is read that cannot be written; later the message would name the temporary file.
+    // Checked before the model is read; later the message would name the temporary file.
     accessSync(folder, constants.W_OK);
     if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, checkpoint));
     else {

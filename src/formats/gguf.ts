@@ -1,8 +1,8 @@
-// GGUF version 3, as llama.cpp and its relatives read GPT-2: key-value pairs, then the tensors' names and places, then their
-// values. Matrices in the type that is asked for, everything else in fp32; the head is token_embd.
+// Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their values.
+// Matrices have the requested type, everything else is fp32; the head is token_embd.
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { gpt2VocabularySize, presetName } from '../model/config.ts';
-import { type Parameter, parameterCount } from '../model/parameters.ts';
+import { type Parameter, parameterCount, realCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
@@ -10,7 +10,7 @@ import { encodeWeights, openWeights, type WeightType } from './checkpoint-weight
 
 const alignment = 32;
 const tensorTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 30 };
-/** What the file as a whole is said to be. */
+/** The type of the file as a whole. */
 const fileTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 32 };
 
 const names: Readonly<Record<string, string>> = {
@@ -32,13 +32,13 @@ const names: Readonly<Record<string, string>> = {
   fcprojb: 'ffn_down.bias',
 };
 
-/** Writes a checkpoint's weights and GPT-2's tokenizer. @throws Gpt2Error if it cannot be read, or the file not written */
+/** Writes a checkpoint's weights and GPT-2's tokenizer. @throws Gpt2Error if it cannot be read or the file cannot be written */
 export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
   using weights = openWeights(checkpoint);
   const { config, parameters } = weights;
-  // Positions are added, not multiplied: they stay in fp32 where llama.cpp's own files have them.
+  // Position embeddings are added, not multiplied: llama.cpp's own files have them in fp32.
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
-  const bytesIn = (parameter: Parameter) => sizeOf(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
+  const bytesIn = (parameter: Parameter) => realCount(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
 
   const pairs: Pair[] = [
     ['general.architecture', 'gpt2'],
@@ -85,7 +85,6 @@ export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: Weigh
   writeDurably(path, parts());
 }
 
-const sizeOf = ({ rows, shape }: Parameter): number => shape.slice(1).reduce((product, size) => product * size, rows);
 const padded = (bytes: number): number => Math.ceil(bytes / alignment) * alignment;
 
 function nameOf({ name }: Parameter): string {
@@ -108,7 +107,7 @@ function tokenizerPairs(): Pair[] {
   ];
 }
 
-/** GGUF's numbers for the types of values. */
+/** Codes of value types. */
 const valueTypes = { uint32: 4, int32: 5, float32: 6, string: 8, array: 9, uint64: 10 } as const;
 
 interface Scalar {

@@ -1,6 +1,6 @@
-// Reads and writes a GPT-2 as transformers stores it: a folder with config.json and model.safetensors, the tensors under the names
-// of openai-community/gpt2, optionally with the prefix "transformer.". It reads fp32, fp16 and bf16, and rejects a model that this
-// program would compute differently; it writes the checkpoint's fp32 weights, and GPT-2's tokenizer if the vocabulary is GPT-2's.
+// Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names of
+// openai-community/gpt2, optionally prefixed by "transformer.". It reads fp32, fp16 and bf16 and rejects models that this program
+// would compute differently. It writes fp32 weights, and GPT-2's tokenizer if the vocabulary is GPT-2's.
 import { copyFileSync, existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -20,10 +20,10 @@ import type { StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
-/** GPT-2's own has 1 MB, and 3.5 MB as tokenizer.json. */
+/** GPT-2's vocab.json has 1 MB, its tokenizer.json 3.5 MB. */
 const largestVocabularyBytes = 1 << 25;
 
-/** What else transformers would compute by; absent is its default. */
+/** Fields that change how transformers computes, with its defaults. */
 const configSchema = z.object({
   model_type: z.literal('gpt2'),
   n_layer: z.int().positive(),
@@ -39,10 +39,10 @@ const configSchema = z.object({
   tie_word_embeddings: z.boolean().default(true),
 });
 
-/** Causal masks, which are no weights, and the head where it was stored beside the embedding that it is. */
+/** Causal masks are not weights; a stored head equals the embedding. */
 const isNoWeight = (name: string): boolean => /^h\.\d+\.attn\.(masked_)?bias$|^lm_head\.weight$/.test(name);
 
-/** Whether a folder is one of transformers: neither a checkpoint of ours nor a run. */
+/** Whether a folder has the format of transformers; false for checkpoints and runs of this program. */
 export const isHuggingFaceModel = (path: string): boolean =>
   existsSync(path) &&
   statSync(path).isDirectory() &&
@@ -50,7 +50,7 @@ export const isHuggingFaceModel = (path: string): boolean =>
   existsSync(join(path, configFile)) &&
   [weightsFile, `${weightsFile}.index.json`, 'pytorch_model.bin'].some((name) => existsSync(join(path, name)));
 
-/** @throws Gpt2Error naming what of the folder cannot be used, and the tensor it is about */
+/** Opens a model. @throws Gpt2Error naming the file, field or tensor that cannot be used */
 export function openHuggingFaceModel(path: string): StoredModel {
   const refuse = (what: string): never => {
     throw new Gpt2Error(`${path} is not a GPT-2 that can be read: ${what}`);
@@ -87,7 +87,7 @@ function readJson(path: string, name: string, most: number, refuse: (what: strin
   }
 }
 
-/** That ids are GPT-2's, where the folder says what they are: a model says nothing in another tokenizer's. */
+/** Checks that a vocabulary in the folder is GPT-2's: with another tokenizer, the ids have another meaning. */
 function checkVocabulary(path: string, refuse: (what: string) => never): void {
   const name = ['vocab.json', 'tokenizer.json'].find((each) => existsSync(join(path, each)));
   if (name === undefined) return;
@@ -97,7 +97,7 @@ function checkVocabulary(path: string, refuse: (what: string) => never): void {
     typeof ids === 'object' &&
     ids !== null &&
     gpt2Tokens().every((token, id) => Object.hasOwn(ids, token) && (ids as Record<string, unknown>)[token] === id);
-  if (!isGpt2s) refuse(`its ${name} is another tokenizer's than GPT-2's, which is the only one that can be read`);
+  if (!isGpt2s) refuse(`its ${name} is not GPT-2's vocabulary, the only one that can be read`);
 }
 
 function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
@@ -117,7 +117,7 @@ function readConfig(path: string, refuse: (what: string) => never): ModelConfig 
     ...(rest.scale_attn_by_inverse_layer_idx ? ['scale_attn_by_inverse_layer_idx true'] : []),
     ...(rest.tie_word_embeddings ? [] : ['tie_word_embeddings false']),
   ];
-  if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, which GPT-2 has not`);
+  if (differences.length > 0) return refuse(`its ${configFile} has ${differences.join(', ')}, unlike GPT-2`);
   try {
     return checkConfig({ layers, channels, heads, context, vocabularySize: rest.vocab_size });
   } catch (cause) {
@@ -125,7 +125,7 @@ function readConfig(path: string, refuse: (what: string) => never): ModelConfig 
   }
 }
 
-/** The file's name of each weight, by GPT-2's. */
+/** The name in the file of each weight, by its GPT-2 name. */
 function namesOf(file: SafetensorsFile, refuse: (what: string) => never): Map<string, string> {
   const names = new Map<string, string>();
   for (const stored of file.names) {
@@ -143,9 +143,9 @@ function checkTensors(
   model: ModelConfig,
   refuse: (what: string) => never,
 ): void {
-  // Before anything is made for each of them.
+  // Checked before the parameter table is made: a damaged file may claim any number of layers.
   if (model.layers > names.size) {
-    refuse(`n_layer of its ${configFile} is ${model.layers}, and ${weightsFile} has ${names.size} tensors`);
+    refuse(`n_layer of its ${configFile} is ${model.layers}, but ${weightsFile} has ${names.size} tensors`);
   }
   const wanted = new Map(parameterTable(model).map((parameter: Parameter) => [parameter.huggingFaceName, parameter]));
   for (const [name, parameter] of wanted) {
@@ -153,8 +153,8 @@ function checkTensors(
     const [shape, expected] = [file.shape(stored), storedShape(parameter)];
     if (shape.join() !== expected.join()) refuse(`${stored} is [${shape}], not [${expected}]`);
   }
-  const besides = [...names.keys()].find((name) => !wanted.has(name));
-  if (besides !== undefined) refuse(`${weightsFile} has ${quote(besides)} besides, which GPT-2 has not`);
+  const unknown = [...names.keys()].find((name) => !wanted.has(name));
+  if (unknown !== undefined) refuse(`${weightsFile} has ${quote(unknown)}, which is not part of GPT-2`);
 }
 
 const tokenizerFiles = [
@@ -167,7 +167,7 @@ const tokenizerFiles = [
 /** Every file that an exported folder may hold. */
 export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
 
-/** Writes into a temporary folder, renamed later. @throws the error of the file system if it cannot be written */
+/** Writes into a temporary folder, which is renamed later. @throws the file system's error */
 export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {
   const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
     writeFileSync(join(folder, name), text, { flush: true });
@@ -222,7 +222,7 @@ function configOf({ layers, channels, heads, context, vocabularySize }: ModelCon
   };
 }
 
-/** The tokenizers library's own file. */
+/** tokenizer.json, for the tokenizers library. */
 function fastTokenizer(vocab: object, merges: readonly string[], special: string): object {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };

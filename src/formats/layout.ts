@@ -1,14 +1,14 @@
-// Between our tensors and Hugging Face's: padding rows are not stored, linear weights are stored as [in, out]. Which
-// parameters there are, and what they are called in a file, is the table's (model/parameters.ts).
+// Converts between our tensors and stored ones (Hugging Face's layout): padding rows are not stored, linear weights are stored as
+// [in, out].
 import type { Parameter } from '../model/parameters.ts';
 
-/** The shape a parameter has in a file. */
+/** The shape of a parameter in a file. */
 export function storedShape({ shape, rows, transposed }: Parameter): number[] {
   const stored = [rows, ...shape.slice(1)];
   return transposed ? stored.reverse() : stored;
 }
 
-/** A parameter's real rows, as they lie in its tensor, in the order of a file. */
+/** A parameter's real rows, from the order of its tensor to that of a file. */
 export const toStored = (parameter: Parameter, values: Float32Array): Float32Array =>
   parameter.transposed ? transpose(values, parameter.rows, values.length / parameter.rows) : values;
 
@@ -16,7 +16,7 @@ export const toStored = (parameter: Parameter, values: Float32Array): Float32Arr
 export const fromStored = (parameter: Parameter, stored: Float32Array): Float32Array =>
   parameter.transposed ? transpose(stored, stored.length / parameter.rows, parameter.rows) : stored;
 
-/** In blocks, so that what is read stays in cache while it is written in order. */
+/** Transposes in blocks, so that values that are read stay in cache while the output is written in order. */
 function transpose(values: Float32Array, rows: number, columns: number): Float32Array {
   const block = 32;
   const out = new Float32Array(values.length);

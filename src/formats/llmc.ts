@@ -1,5 +1,5 @@
-// Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16, each kind of
-// all layers in one tensor. Its vocabulary is padded as ours, so padding rows are part of the file.
+// Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; a tensor has
+// all layers of a parameter. The file includes padding rows of the vocabulary.
 import { closeSync, fstatSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
@@ -13,20 +13,20 @@ import { openStoredFile, readStored } from './stored-file.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
 
 export const llmcMagic = 20240326;
-/** What the header's version says of the elements. */
+/** The header's version, by element type. */
 export const llmcVersions = { fp32: 3, bf16: 5 } as const;
 export const llmcHeaderBytes = 1024;
 
-/** A tensor of the file: a parameter of `layers` layers one after another, or one of the model as a whole. */
-export interface LlmcTensor {
-  /** The name in our table, without its layer: "qkvw". */
+/** A tensor of the file: one parameter of all layers, or a parameter outside the layers. */
+interface LlmcTensor {
+  /** The name in our table without the layer: "qkvw". */
   readonly name: string;
   readonly layers: number;
   /** Elements of one layer. */
   readonly count: number;
 }
 
-/** The tensors of a file in their order. `rows`: of wte, the padded vocabulary. */
+/** The tensors of a file in order. `rows`: the rows of wte, the padded vocabulary. */
 export function llmcTensors({ layers, channels: C, context }: ModelConfig, rows: number): LlmcTensor[] {
   const whole = (name: string, count: number): LlmcTensor => ({ name, layers: 1, count });
   const perLayer = (name: string, count: number): LlmcTensor => ({ name, layers, count });
@@ -50,7 +50,7 @@ export function llmcTensors({ layers, channels: C, context }: ModelConfig, rows:
   ];
 }
 
-/** Opens a file and checks its header and its size. @throws Gpt2Error naming what is wrong, and the tensor it concerns */
+/** Opens a file and checks its header and size. @throws Gpt2Error naming the problem and the tensor */
 export const openLlmcModel = (path: string): StoredModel => openStoredFile(path, (file) => reader(path, file));
 
 function reader(path: string, file: number): StoredModel {
@@ -86,7 +86,7 @@ function reader(path: string, file: number): StoredModel {
 
 interface Header {
   readonly model: ModelConfig;
-  /** Of wte. */
+  /** Rows of wte. */
   readonly rows: number;
   readonly elementBytes: number;
 }
@@ -119,26 +119,26 @@ function readHeader(path: string, file: number): Header {
   return { model, rows: rows!, elementBytes };
 }
 
-/** Files of weights that users have as well. @throws Gpt2Error that says what to name instead */
+/** Rejects other weights files that users may have. @throws Gpt2Error saying what to name instead */
 function refuseOtherFormat(path: string, file: number, size: number): void {
   const head = Buffer.alloc(Math.min(size, 9));
   readStored(file, head, 0, `the header of ${path}`);
   const begins = (text: string) => head.toString('latin1').startsWith(text);
   if (begins('GGUF')) {
-    throw new Gpt2Error(`${path} is a GGUF file, which is written and not read; name ${modelPaths}`);
+    throw new Gpt2Error(`${path} is a GGUF file, which cannot be read; name ${modelPaths}`);
   }
   // The length of its header, then the header's JSON.
   if (head[8] === 0x7b && head.readUInt32LE(4) === 0) {
-    throw new Gpt2Error(`${path} is a safetensors file, of weights alone: name the folder it is in, ${dirname(path)}`);
+    throw new Gpt2Error(`${path} is a safetensors file without a configuration: name its folder, ${dirname(path)}`);
   }
   if (begins('PK')) {
     throw new Gpt2Error(
-      `${path} is a file of PyTorch: save the model with transformers' save_pretrained, and name its folder`,
+      `${path} is a PyTorch file: save the model with transformers' save_pretrained, and name its folder`,
     );
   }
 }
 
-/** Sizes of int32 multiply to less than what a double holds exactly, or to what no file has. */
+/** Describes a wrong size. Products of int32 sizes are exact in double, or larger than any file. */
 function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[], elementBytes: number): string {
   if (size > expected) return `${size - expected} bytes follow its last tensor, lnfb`;
   let end = llmcHeaderBytes;
@@ -149,7 +149,7 @@ function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[
   return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
 }
 
-/** Writes a checkpoint's weights as llm.c reads them. @throws Gpt2Error if it cannot be read, or the file not written */
+/** Writes a checkpoint's weights as llm.c reads them. @throws Gpt2Error if it cannot be read or the file cannot be written */
 export function writeLlmc(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
   using weights = openWeights(checkpoint);
   writeDurably(path, partsOf(weights, type));

@@ -1,16 +1,16 @@
-// What the header of a safetensors file may say: every tensor of a known form, inside the file, one after another without
-// gap or overlap, as many bytes as its shape needs. Nothing of a file is believed before. Reading it is safetensors.ts.
+// Checks the header of a safetensors file before anything else is read: every tensor is inside the file, without gaps or
+// overlaps, and has as many bytes as its shape needs.
 import { z } from 'zod';
 import { elementCount } from '../native/buffer.ts';
 
-/** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Reading 8 MB takes 120 MB of memory. */
+/** The largest header that train can write, for the moments of 1,000 layers, has 2.4 MB. Parsing 8 MB takes 120 MB of memory. */
 export const largestHeaderBytes = 8_000_000;
-/** Of an F32 element. */
+/** Bytes of an F32 element. */
 export const floatBytes = 4;
-/** Of the element types that can be read. */
+/** Bytes of the element types that can be read. */
 export const elementBytes: Readonly<Record<string, number>> = { F32: floatBytes, F16: 2, BF16: 2 };
 
-/** A tensor as the header has it; `from` and `to` count from the end of the header. */
+/** A tensor in the header; `from` and `to` count from the end of the header. */
 export interface TensorEntry {
   readonly dtype: string;
   readonly shape: readonly number[];
@@ -25,7 +25,7 @@ const entrySchema = z.object({
   data_offsets: z.tuple([count, count]),
 });
 
-/** A name out of a file, fit for a message of one line whatever it holds. */
+/** A name from a file, made safe for a message of one line. */
 export const quote = (name: string): string => {
   const plain = /^[\w.-]{1,80}$/.test(name);
   return plain ? name : `${JSON.stringify(name.slice(0, 80))}${name.length > 80 ? '…' : ''}`;
@@ -33,8 +33,8 @@ export const quote = (name: string): string => {
 
 /**
  * The tensors of a header, by name.
- * @param dataBytes how many bytes follow the header
- * @param refuse throws the error that says what is wrong
+ * @param dataBytes bytes after the header
+ * @param refuse throws an error with the reason
  */
 export function parseHeader(
   text: Uint8Array,
@@ -48,7 +48,7 @@ export function parseHeader(
     if (!result.success) return refuse(`the entry of ${quote(name)} is malformed`);
     const { dtype, shape, data_offsets } = result.data;
     const [from, to] = data_offsets;
-    if (from > to || to > dataBytes) return refuse(`${quote(name)} lies at ${from} to ${to} of ${dataBytes} bytes`);
+    if (from > to || to > dataBytes) return refuse(`${quote(name)} is at ${from} to ${to} of ${dataBytes} bytes`);
     if (Object.hasOwn(elementBytes, dtype) && elementCount(shape) * elementBytes[dtype]! !== to - from) {
       return refuse(`${quote(name)} [${shape}] has ${to - from} bytes`);
     }
@@ -73,7 +73,7 @@ function parseObject(text: Uint8Array, refuse: (what: string) => never): object 
 
 /** Every byte of data belongs to one tensor. */
 function checkSpans(entries: Map<string, TensorEntry>, dataBytes: number, refuse: (what: string) => never): void {
-  // Of those that begin together, the empty ones come first.
+  // Among tensors with the same start, empty ones come first.
   const spans = [...entries].sort(([, a], [, b]) => a.from - b.from || a.to - b.to);
   let end = 0;
   for (const [name, { from, to }] of spans) {

@@ -1,6 +1,5 @@
-// The safetensors format: u64 header length, a JSON header padded to 8 bytes, then the tensors one after another. Here a
-// file is written, tensor by tensor, and opened; what its header claims is checked in safetensors-header.ts. Which
-// tensors a checkpoint has is known to write.ts and read.ts alone.
+// Reads and writes the safetensors format: u64 header length, a JSON header padded to 8 bytes (safetensors-header.ts), then the
+// tensors.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
@@ -21,20 +20,19 @@ import { openStoredFile, readStored } from './stored-file.ts';
 export interface TensorToWrite {
   readonly name: string;
   readonly shape: readonly number[];
-  /** Gives the values when their turn comes; they are let go of before the next tensor is asked for. */
+  /** Returns the values when they are written; they are released before the next tensor is read. */
   read(): Float32Array;
 }
 
-/** What was written, for a manifest. */
+/** A written file, for a manifest. */
 export interface WrittenFile {
   readonly bytes: number;
   readonly sha256: string;
 }
 
 /**
- * Writes fp32 tensors, in this order, to a new file and waits until the disk has them. Its metadata says "pt", without
- * which transformers does not open a file.
- * @throws the error of the file system, with its code; the file is then left for the caller to remove
+ * Writes fp32 tensors in this order to a new file and syncs it. transformers requires its metadata, format "pt".
+ * @throws the file system's error, with its code; the caller then removes the file
  */
 export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]): WrittenFile {
   const hash = createHash('sha256');
@@ -78,7 +76,7 @@ function headerOf(tensors: readonly TensorToWrite[]): Buffer {
   return padded;
 }
 
-/** An open file. Nothing but its header is in memory. */
+/** An open file; only its header is in memory. */
 export interface SafetensorsFile extends Disposable {
   readonly path: string;
   /** In the order of the header. */
@@ -131,7 +129,7 @@ function reader(path: string, file: number): SafetensorsFile {
 
 function readHeader(path: string, file: number): { entries: Map<string, TensorEntry>; dataStart: number } {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a whole safetensors file: ${what}`);
+    throw new Gpt2Error(`${path} is not a complete safetensors file: ${what}`);
   };
   const stats = fstatSync(file);
   if (stats.size < 8) return refuse(`it has ${stats.size} bytes`);

@@ -1,10 +1,10 @@
-// Opening a file of weights, whatever its format, and reading exact parts of it.
+// Opens a file of weights of any format and reads exact parts of it.
 import { closeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { readFully } from '../files/read.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 
-/** What `read` makes of the opened file, which stays open; if it throws, the file is closed. @throws Gpt2Error */
+/** Opens a file for `read` and returns its result. The file stays open unless `read` throws. @throws Gpt2Error */
 export function openStoredFile<R>(path: string, read: (file: number) => R): R {
   let file: number;
   try {
@@ -20,7 +20,7 @@ export function openStoredFile<R>(path: string, read: (file: number) => R): R {
   }
 }
 
-/** Fills `into` from byte `position` on. @throws Gpt2Error naming `what` was to be read */
+/** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
 export function readStored(file: number, into: Uint8Array, position: number, what: string): void {
   try {
     readFully(file, into, position);

@@ -1,31 +1,29 @@
-// THE table of activations, and the arenas that hold them for a batch of up to B x T tokens. What of a layer nothing needs
-// once the next has read its residual stream lies in memory that all layers share: in inference all of it, in training what
-// backward computes again (--recompute).
+// The table of activations, and the arenas that hold them for a batch of up to B x T tokens. Activations that no later layer
+// and no backward pass reads share memory between layers: all in inference, in training those that --recompute recomputes.
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
-/** What activations are kept for: backward needs every layer's, inference only the running ones. */
-export type Purpose = 'training' | 'inference';
+/** Training keeps the activations of every layer for backward; inference those of the current layer. */
+type Purpose = 'training' | 'inference';
 
 /**
- * What backward computes again instead of keeping it, from little to most memory saved: nothing; fc and its GELU, half of a
- * layer's activations, for one matmul more; or all but the residual stream between layers, for a forward pass more.
+ * Activations that backward recomputes to save memory: none; fc and its GELU, half of a layer's activations, for one more
+ * matmul; or all but the residual stream between layers, for one more forward pass.
  */
 export const recomputeNames = ['none', 'gelu', 'block'] as const;
 export type Recompute = (typeof recomputeNames)[number];
 
 /**
- * Rows of logits held at a time; the head goes over its tokens in chunks of this size. On the GPU each chunk reads and
- * writes all of wte's gradient once more and has to fill every multiprocessor, so chunks are large: 3.3 GB at GPT-2's
- * vocabulary in bf16.
+ * Rows of logits in memory: the head processes tokens in chunks of this size. On the GPU each chunk reads and writes all of
+ * wte's gradient and must fill every multiprocessor, so chunks are large: 3.3 GB for GPT-2's vocabulary in bf16.
  */
 export function headChunk({ description, elementType }: DeviceTraits): number {
   if (description.library === 'cpu') return 1024;
   return elementType === 'bf16' ? 32768 : 8192;
 }
 
-/** What sizes depend on besides the model. */
+/** Properties of a device that sizes depend on. */
 export type DeviceTraits = Pick<Device, 'elementType'> & { readonly description: Pick<DeviceDescription, 'library'> };
 
 interface Sizes {
@@ -43,7 +41,7 @@ type Table = Readonly<Record<string, Row>>;
 const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
 const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
 
-/** Of each layer. */
+/** The activations of a layer. */
 function layerTable({ channels: C, heads: NH }: ModelConfig, { B, T }: Sizes) {
   return {
     ln1: activation(B, T, C),
@@ -64,14 +62,14 @@ function layerTable({ channels: C, heads: NH }: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
-/** Whether each layer has memory of its own for one of its activations. */
+/** Whether each layer has its own memory for an activation. */
 function isKept(name: string, purpose: Purpose, recompute: Recompute): boolean {
   if (purpose === 'inference') return false;
   if (recompute === 'block') return name === 'residual3';
   return recompute === 'none' || (name !== 'fc' && name !== 'gelu');
 }
 
-/** Of the model as a whole. */
+/** Activations outside the layers. */
 function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
   return {
@@ -81,32 +79,30 @@ function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) 
     lnf: activation(B, T, C),
     lnfMean: statistics(B, T),
     lnfRstd: statistics(B, T),
-    /** A chunk of logits; in training their gradient takes its place. */
+    /** A chunk of logits; in training their gradient replaces them. */
     logits: activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)),
     losses: statistics(B, T),
   } satisfies Table;
 }
 
-/** Gradients that run backward through the layers. */
+/** Gradients that go backward through the layers. */
 function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
   return {
-    /** Of the residual stream. */
+    /** Gradient of the residual stream. */
     dresidual: activation(B, T, C),
-    /** Of whatever [B,T,C] lies beside it: layernorm outputs, attention's output. */
+    /** Gradient of another [B,T,C]: a layernorm's or attention's output. */
     dbranch: activation(B, T, C),
     dqkv: activation(B, T, 3 * C),
     dfc: activation(B, T, 4 * C),
   } satisfies Table;
 }
 
-export type LayerActivations = Readonly<Record<keyof ReturnType<typeof layerTable>, Tensor>>;
-export type ModelActivations = Readonly<Record<keyof ReturnType<typeof modelTable>, Tensor>>;
-export type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwardTable>, Tensor>>;
+type LayerActivations = Readonly<Record<keyof ReturnType<typeof layerTable>, Tensor>>;
+type ModelActivations = Readonly<Record<keyof ReturnType<typeof modelTable>, Tensor>>;
+type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwardTable>, Tensor>>;
 
 /** All activations of one batch size, as tensors. */
-export interface ActivationSet {
-  readonly B: number;
-  readonly T: number;
+export interface ActivationSet extends Sizes {
   readonly recompute: Recompute;
   readonly model: ModelActivations;
   readonly layers: readonly LayerActivations[];
@@ -114,8 +110,8 @@ export interface ActivationSet {
   readonly backward: BackwardActivations | undefined;
 }
 
-// Every tensor of an arena starts on as many bytes; a driver that is asked for each in turn rounds it up to 2 MiB, in all
-// 0.6 GB for d48's 400 at batch 2.
+// Tensors share an arena because a driver rounds each allocation up to 2 MiB: 0.6 GB for d48's 400 tensors at batch 2. Each
+// starts on a multiple of this many bytes.
 const alignment = 256;
 
 const elementType = (row: Row, device: DeviceTraits): ElementType =>
@@ -123,21 +119,21 @@ const elementType = (row: Row, device: DeviceTraits): ElementType =>
 const bytesInArena = (row: Row, device: DeviceTraits): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;
 
-/** Kinds of activations that the memory plan tells apart; each is one arena. */
+/** Kinds of activations in the memory plan; each is one arena. */
 type Kind = 'activations' | 'logits' | 'activation gradients';
 
-/** For what activations are made. */
+/** The largest batch that activations hold, and their purpose. */
 export interface ActivationSizes {
   /** Sequences in the largest batch. */
   readonly B: number;
   /** Tokens in the longest sequence. */
   readonly T: number;
   readonly purpose: Purpose;
-  /** Default none. */
+  /** Activations that backward recomputes instead of keeping them. Default none. */
   readonly recompute?: Recompute;
 }
 
-/** Bytes of the arenas, for a batch of B x T. */
+/** Bytes of each arena. */
 export function activationBytes(
   device: DeviceTraits,
   config: ModelConfig,
@@ -203,8 +199,7 @@ export class Activations {
   }
 
   /**
-   * Runs `work` once all work given before it has ended, so that callers do not overwrite each other's activations while the
-   * event loop runs.
+   * Runs `work` after all earlier work has ended, so that callers do not overwrite each other's activations.
    */
   inTurn<R>(work: () => Promise<R>): Promise<R> {
     const turn = this.#lastTurn.then(work);
@@ -214,7 +209,7 @@ export class Activations {
   }
 
   /**
-   * The activations shaped for a batch of B x T, in the same memory.
+   * The activations of a batch of B x T, in the same memory.
    * @throws ShapeError if B x T tokens do not fit
    */
   at(B: number, T: number): ActivationSet {

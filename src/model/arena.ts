@@ -1,5 +1,5 @@
-// Memory for one value per parameter element: weights, gradients, an optimizer's state. Matrices and vectors lie in two
-// arenas: in bf16 only matrices have bf16 gradients, and only matrices are divided between ranks.
+// Memory for one value per parameter element: weights, gradients, optimizer state. Matrices and vectors have separate arenas:
+// only matrices have bf16 gradients, and only matrices are divided between ranks.
 import { ShapeError } from '../errors.ts';
 import { bytesOf, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import { sharedBytes } from '../native/communicator.ts';
@@ -7,26 +7,26 @@ import type { Device } from '../native/device.ts';
 import type { ModelConfig } from './config.ts';
 import { type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 
-// Every tensor of an arena starts on 64 bytes in fp32 and in bf16. The gaps are zero and stay so under every op.
+// Tensors start on a multiple of this many elements, 64 bytes in bf16. The gaps are zero, and every op keeps them zero.
 const alignment = 32;
 
 const upTo = (step: number, count: number): number => Math.ceil(count / step) * step;
 
-/** A stretch of the matrix arena whose gradients are summed over ranks together: the embeddings, or a few layers. */
+/** A range of the matrix arena whose gradients are summed over ranks in one collective: the embeddings, or a few layers. */
 export interface Bucket {
-  /** In elements, as `count`. */
+  /** First element. */
   readonly start: number;
-  /** Includes the padding that makes it divisible into shares. */
+  /** Elements, with the padding that makes them divisible into shares. */
   readonly count: number;
-  /** Excludes it. */
+  /** Elements without that padding. */
   readonly used: number;
 }
 
 /** Offsets in an arena, in elements. */
 export interface ArenaLayout {
-  /** Start of each parameter, in the arena of its kind. */
+  /** Start of each parameter in the arena of its kind. */
   readonly starts: ReadonlyMap<string, number>;
-  /** The embeddings, then the layers from the first, without gaps between them. */
+  /** The embeddings, then the layers in order, without gaps between buckets. */
   readonly buckets: readonly Bucket[];
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
@@ -37,9 +37,9 @@ export type Selection = (parameter: Parameter) => boolean;
 export const everyParameter: Selection = () => true;
 
 /**
- * @param shares parts of equal size, on whole alignments, that every bucket can be cut into
- * @param selected parameters that must have room. A bucket with one of them has room for all of its parameters, so that a
- *   rank's part of it is the same as of the weights; other buckets are empty. All vectors have room, or none.
+ * @param shares number of equal, aligned parts that every bucket is divisible into
+ * @param selected parameters that get memory. A bucket with one of them holds all of its parameters, so that a rank's part
+ *   matches its part of the weights; other buckets are empty. Either all vectors get memory or none.
  */
 export function arenaLayout(config: ModelConfig, shares = 1, selected: Selection = everyParameter): ArenaLayout {
   const next = { matrix: 0, vector: 0 };
@@ -70,7 +70,7 @@ export function arenaLayout(config: ModelConfig, shares = 1, selected: Selection
 /** A sum over ranks of fewer elements spends most of its time on latency. */
 const leastPerSum = 12_000_000;
 
-/** Layers in a bucket. A backward pass has at least six buckets, so that only the last sum is waited for. */
+/** Layers in a bucket. A backward pass has at least six buckets, so that only the last sum is not overlapped. */
 export const layersInBucket = ({ layers, channels }: Pick<ModelConfig, 'layers' | 'channels'>): number =>
   Math.min(Math.ceil(layers / 6), Math.ceil(leastPerSum / (12 * channels * channels)));
 
@@ -80,7 +80,7 @@ export function bucketOf(config: ModelConfig, name: string): number {
   return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket(config)) + 1;
 }
 
-/** Elements of an arena of each kind. */
+/** Elements of the arena of each kind. */
 export const arenaSizes = (config: ModelConfig, shares = 1): Readonly<Record<ParameterKind, number>> =>
   arenaLayout(config, shares).sizes;
 
@@ -95,7 +95,7 @@ export function parameterBytes(
   return arenaBytes(matrix, 'matrix', matrixType, shares) + arenaBytes(vector, 'vector', vectorType, shares);
 }
 
-/** Ranks that divide matrices may read each other's memory. */
+/** Ranks that divide matrices share this memory. */
 function arenaBytes(count: number, kind: ParameterKind, type: ElementType, shares: number): number {
   const bytes = flatBytes(count, type);
   return shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
@@ -104,14 +104,14 @@ function arenaBytes(count: number, kind: ParameterKind, type: ElementType, share
 /** Bytes to allocate for `count` elements. A device allocates at least one. */
 export const flatBytes = (count: number, type: ElementType): number => Math.max(count, 1) * bytesOf(type);
 
-/** A piece of a copy, and where it starts in the arena of its kind, in elements. */
+/** A part of a copy, and its start in the arena of its kind, in elements. */
 export interface ArenaPart {
   readonly kind: ParameterKind;
   readonly start: number;
   readonly tensor: Tensor;
 }
 
-/** One value per element of some parameters: all in this device, or divided between ranks (shards.ts). */
+/** One value per element of some parameters: all on this device, or divided between ranks (shards.ts). */
 export interface ParameterCopy {
   readonly layout: ArenaLayout;
   /** The layout without shares, which `parts` and checkpoints use. */
@@ -127,12 +127,12 @@ export interface ParameterCopy {
   /** A parameter's real rows. A copy that is divided between ranks throws: use `readWhole`. */
   read(parameter: Parameter): Float32Array;
   /**
-   * A parameter's real rows, from any copy. It waits for other ranks without blocking the event loop; all of them read the same
-   * parameter at the same time.
+   * A parameter's real rows, from any copy. It waits for other ranks without blocking the event loop; all ranks read the same
+   * parameter together.
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /** The whole copy, in `wholeLayout`. A part is valid until the next is asked for, for work issued before that. */
+  /** The whole copy, in `wholeLayout`. A part is valid for work issued before the next part is requested. */
   parts(): Iterable<ArenaPart>;
 }
 
@@ -200,12 +200,8 @@ export class ParameterArena implements ParameterCopy {
 
   *parts(): Generator<ArenaPart> {
     for (const [index, { start, used }] of this.layout.buckets.entries()) {
-      if (used > 0)
-        yield {
-          kind: 'matrix',
-          start: this.wholeLayout.buckets[index]!.start,
-          tensor: this.matrices.view([used], start),
-        };
+      const { start: whole } = this.wholeLayout.buckets[index]!;
+      if (used > 0) yield { kind: 'matrix', start: whole, tensor: this.matrices.view([used], start) };
     }
     if (this.vectors.count > 0) yield { kind: 'vector', start: 0, tensor: this.vectors };
   }
@@ -231,4 +227,4 @@ const layerNames = [
   'fcprojb',
 ] as const;
 
-export type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;
+type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;

@@ -1,6 +1,6 @@
-// GPT-2's backward pass: forward.ts read from the end. `dresidual` carries the gradient of the residual stream from
-// layer to layer; each branch adds its own through the layernorm that opens it.
-
+// GPT-2's backward pass: forward.ts from the end. `dresidual` is the gradient of the residual stream from layer to layer; each
+// branch adds its gradient to it in the backward of the branch's layernorm.
+import type { Tensor } from '../native/buffer.ts';
 import {
   attentionBackward,
   embeddingBackward,
@@ -16,8 +16,8 @@ import type { Model } from './model.ts';
 
 /**
  * From the head's gradient in `batch.backward.dbranch` (of lnf) to the gradient of every parameter. The head has already
- * written wte's gradient; all others are overwritten, or added to if `accumulate`. `layerDone` is told when what comes next
- * leaves a layer's gradients alone.
+ * written wte's gradient; all others are overwritten, or added to if `accumulate`. `layerDone` is called when no later op
+ * changes the gradients of a layer.
  */
 export function backward(
   model: Model,
@@ -30,79 +30,36 @@ export function backward(
   const { dresidual, dbranch, dqkv, dfc } = batch.backward;
   const { tokens, lnfMean, lnfRstd } = batch.model;
 
-  layernormBackward(device, {
-    din: dresidual,
-    dweight: gradients.get('lnfw'),
-    dbias: gradients.get('lnfb'),
-    dout: dbranch,
-    dresidual: null,
-    in: batch.layers.at(-1)!.residual3,
-    weight: weights.get('lnfw'),
-    mean: lnfMean,
-    rstd: lnfRstd,
-    accumulate,
-  });
+  const lnf = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), mean: lnfMean, rstd: lnfRstd };
+  const dlnf = { din: dresidual, dweight: gradients.get('lnfw'), dbias: gradients.get('lnfb') };
+  layernormBackward(device, { ...dlnf, dout: dbranch, dresidual: null, ...lnf, accumulate });
 
   for (const [index, layer] of [...batch.layers.entries()].reverse()) {
+    const { ln1, ln1Mean, ln1Rstd, qkv, attention, lse, residual2, ln2, ln2Mean, ln2Rstd, fc, gelu } = layer;
     const w = weights.layer(index);
     const d = gradients.layer(index);
+    const weightGradient = (dweight: Tensor, dbias: Tensor, dout: Tensor, input: Tensor) =>
+      matmulBackwardWeight(device, { dweight, dbias, dout, in: input, accumulate });
     recomputeLayer(model, batch, index);
 
-    matmulBackwardWeight(device, {
-      dweight: d.fcprojw,
-      dbias: d.fcprojb,
-      dout: dresidual,
-      in: layer.gelu,
-      accumulate,
-    });
-    matmulGeluBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: layer.fc });
-    matmulBackwardWeight(device, { dweight: d.fcw, dbias: d.fcb, dout: dfc, in: layer.ln2, accumulate });
+    weightGradient(d.fcprojw, d.fcprojb, dresidual, gelu);
+    matmulGeluBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: fc });
+    weightGradient(d.fcw, d.fcb, dfc, ln2);
     matmulBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw });
-    layernormBackward(device, {
-      din: dresidual,
-      dweight: d.ln2w,
-      dbias: d.ln2b,
-      dout: dbranch,
-      dresidual,
-      in: layer.residual2,
-      weight: w.ln2w,
-      mean: layer.ln2Mean,
-      rstd: layer.ln2Rstd,
-      accumulate,
-    });
+    const norm2 = { in: residual2, weight: w.ln2w, mean: ln2Mean, rstd: ln2Rstd };
+    const throughNorm = { din: dresidual, dout: dbranch, dresidual, accumulate };
+    layernormBackward(device, { ...throughNorm, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
 
-    matmulBackwardWeight(device, {
-      dweight: d.attprojw,
-      dbias: d.attprojb,
-      dout: dresidual,
-      in: layer.attention,
-      accumulate,
-    });
+    weightGradient(d.attprojw, d.attprojb, dresidual, attention);
     matmulBackwardInput(device, { din: dbranch, dout: dresidual, weight: w.attprojw });
-    attentionBackward(device, { dqkv, dout: dbranch, out: layer.attention, qkv: layer.qkv, lse: layer.lse });
-    matmulBackwardWeight(device, { dweight: d.qkvw, dbias: d.qkvb, dout: dqkv, in: layer.ln1, accumulate });
+    attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
+    weightGradient(d.qkvw, d.qkvb, dqkv, ln1);
     matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
-    layernormBackward(device, {
-      din: dresidual,
-      dweight: d.ln1w,
-      dbias: d.ln1b,
-      dout: dbranch,
-      dresidual,
-      in: residualBefore(batch, index),
-      weight: w.ln1w,
-      mean: layer.ln1Mean,
-      rstd: layer.ln1Rstd,
-      accumulate,
-    });
+    const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
+    layernormBackward(device, { ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
     layerDone?.(index);
   }
 
-  embeddingBackward(device, {
-    dwte: gradients.get('wte'),
-    dwpe: gradients.get('wpe'),
-    dout: dresidual,
-    tokens,
-    V: config.vocabularySize,
-    accumulate,
-  });
+  const [dwte, dwpe] = [gradients.get('wte'), gradients.get('wpe')];
+  embeddingBackward(device, { dwte, dwpe, dout: dresidual, tokens, V: config.vocabularySize, accumulate });
 }

@@ -1,13 +1,14 @@
-// The shape of a GPT-2: presets by name (d12 is GPT-2 124M), aliases, and sizes of one's own.
+// The sizes of a GPT-2: presets by name (d12 is GPT-2 124M), aliases, and custom sizes.
 import { UsageError } from '../errors.ts';
 
+/** The sizes of a model. */
 export interface ModelConfig {
   readonly layers: number;
   readonly channels: number;
   readonly heads: number;
-  /** Positions that wpe holds: the longest sequence. */
+  /** Tokens in the longest sequence: the rows of wpe. */
   readonly context: number;
-  /** Real tokens. */
+  /** Tokens, without padding; at most 65,536. */
   readonly vocabularySize: number;
 }
 
@@ -27,13 +28,17 @@ const aliases: Record<string, string> = { gpt2: 'd12', 'gpt2-medium': 'd24', 'gp
 /** Names that `presetConfig` takes. */
 export const presetNames: readonly string[] = [...Object.keys(presets), ...Object.keys(aliases)];
 
-/** The name of a model that is no preset: its sizes are given one by one. */
+/** The name of a model that is not a preset. */
 export const customModel = 'custom';
 
-/** Context of presets, and of models whose context is not given. */
+/** The context of presets, and the default of other models. */
 export const defaultContext = 1024;
 
-/** The configuration of a preset, or undefined for an unknown name. */
+/**
+ * The configuration of a preset, or undefined for an unknown name: d6, d12 (GPT-2 124M), d24, d36, d48; gpt2 to gpt2-xl are
+ * aliases.
+ * @example const config = { ...presetConfig('d12')!, context: 256 };
+ */
 export function presetConfig(name: string): ModelConfig | undefined {
   const preset = presets[aliases[name] ?? name];
   if (!preset) return undefined;
@@ -51,33 +56,33 @@ type LayerSizes = { readonly layers?: unknown; readonly channels?: unknown; read
 export const hasSameLayers = (a: LayerSizes, b: LayerSizes): boolean =>
   a.layers === b.layers && a.channels === b.channels && a.heads === b.heads;
 
-/** "d12", or sizes where no preset has them: for run lines and folders. */
+/** "d12", or the sizes if they are no preset's: for run lines and folders. */
 export const modelLabel = (config: ModelConfig): string =>
   presetName(config) ?? `l${config.layers}-c${config.channels}-h${config.heads}`;
 
-/** What a model is to be called that was asked for by a name, whatever sizes were given besides; a path stays a path. */
+/** The name of a model that was given by a name and possibly sizes; a path stays a path. */
 export function modelName(asked: string, config: ModelConfig): string {
   const preset = presetConfig(asked);
   if (asked !== customModel && (!preset || presetName(preset) === presetName(config))) return asked;
   return presetName(config) ?? customModel;
 }
 
-/** @throws UsageError naming the size that cannot be */
+/** Checks sizes and returns them. @throws UsageError naming the invalid size */
 export function checkConfig(config: ModelConfig): ModelConfig {
   for (const [name, size] of Object.entries(config)) {
     if (!Number.isSafeInteger(size) || size < 1)
-      throw new UsageError(`${name} must be a whole number over 0, not ${size}`);
+      throw new UsageError(`${name} must be a whole number of at least 1, not ${size}`);
   }
   if (config.channels % config.heads !== 0) {
     throw new UsageError(
-      `channels ${config.channels} are not divisible by heads ${config.heads}; take --heads that divide --channels`,
+      `channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,
     );
   }
   if (config.vocabularySize > 65536) {
-    throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, what a token file can hold`);
+    throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`);
   }
   return config;
 }
 
-/** Rows of wte: the vocabulary rounded up to a multiple of 128, so that the head's matmul has no ragged edge. */
+/** Rows of wte: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
 export const paddedVocabularySize = (config: ModelConfig): number => Math.ceil(config.vocabularySize / 128) * 128;

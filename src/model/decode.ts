@@ -1,5 +1,5 @@
-// GPT-2's forward pass for texts that grow: the newest tokens of each, over a cache of what stands before them. The same model as
-// forward.ts, with the ops that are quick for a token at a time.
+// GPT-2's forward pass for growing texts: the newest tokens of each, over a cache of the earlier ones. The model is that of
+// forward.ts; the ops are those that are fast for one token at a time.
 import type { Tensor } from '../native/buffer.ts';
 import {
   attentionCachedForward,
@@ -14,9 +14,8 @@ import type { CacheView } from './key-value-cache.ts';
 import type { Model } from './model.ts';
 
 /**
- * Runs the T tokens at each text's position, for the B texts of a cache: a batch of B x T. Their keys and values go into the
- * cache; the positions stay.
- * @param first the first row of [B*T] whose logits are wanted, `rows` how many
+ * Runs T tokens from the position of each of the B texts of a cache. Their keys and values go into the cache; positions stay.
+ * @param first the first row of [B*T] to compute logits for; `rows`: how many
  * @returns logits [rows,Vp]
  */
 export function decode(

@@ -1,5 +1,5 @@
-// GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embed, then per layer attention and MLP, each
-// behind a layernorm and added to the residual stream, then the final layernorm. What follows it is the head (head.ts).
+// GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, each on a
+// layernorm of the residual stream and added to it; the final layernorm. The head is in head.ts.
 import type { Tensor } from '../native/buffer.ts';
 import {
   attentionForward,
@@ -13,42 +13,38 @@ import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 
 /**
- * From `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C]. `layerNext` is told when what comes next is the first to read
- * a layer's weights.
+ * Issues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
+ * losses come from the head: `lossesOf`, `meanLoss`.
+ * @param beforeLayer called before the first op that reads a layer's weights is issued
+ * @throws ShapeError if the activations are of another model
+ * @example
+ * const batch = model.activations.at(1, 3);
+ * batch.model.tokens.write(Int32Array.of(15496, 11, 995));
+ * forward(model, batch);
+ * await model.device.finished();
+ * const hidden = batch.model.lnf.read(); // [1,3,C]
  */
-export function forward(model: Model, batch: ActivationSet, layerNext?: (layer: number) => void): void {
+export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer: number) => void): void {
   const { device, config, weights } = model;
   const { tokens, embedded, lnf, lnfMean, lnfRstd } = batch.model;
-  const vocabulary = config.vocabularySize;
-  embeddingForward(device, { out: embedded, tokens, wte: weights.get('wte'), wpe: weights.get('wpe'), V: vocabulary });
+  const [wte, wpe] = [weights.get('wte'), weights.get('wpe')];
+  embeddingForward(device, { out: embedded, tokens, wte, wpe, V: config.vocabularySize });
 
-  for (const [index, layer] of batch.layers.entries()) {
-    layerNext?.(index);
-    const w = weights.layer(index);
+  for (const [index, { gelu, residual2, residual3 }] of batch.layers.entries()) {
+    beforeLayer?.(index);
+    const { fcprojw, fcprojb } = weights.layer(index);
     attentionBranch(model, batch, index);
     openMlp(model, batch, index);
-    matmulResidualForward(device, {
-      out: layer.residual3,
-      in: layer.gelu,
-      weight: w.fcprojw,
-      bias: w.fcprojb,
-      residual: layer.residual2,
-    });
+    matmulResidualForward(device, { out: residual3, in: gelu, weight: fcprojw, bias: fcprojb, residual: residual2 });
   }
 
-  layernormForward(device, {
-    out: lnf,
-    mean: lnfMean,
-    rstd: lnfRstd,
-    in: batch.layers.at(-1)!.residual3,
-    weight: weights.get('lnfw'),
-    bias: weights.get('lnfb'),
-  });
+  const last = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), bias: weights.get('lnfb') };
+  layernormForward(device, { out: lnf, mean: lnfMean, rstd: lnfRstd, ...last });
 }
 
-/** Computes again what backward reads of a layer and the set did not keep (--recompute): the same ops, so the same bits. */
+/** Recomputes the activations that backward reads of a layer and the set did not keep (--recompute): the same ops and bits. */
 export function recomputeLayer(model: Model, batch: ActivationSet, index: number): void {
-  // The layer that forward ended with is still there.
+  // The activations of the last layer are still in memory.
   if (batch.recompute === 'none' || index === batch.layers.length - 1) return;
   if (batch.recompute === 'block') attentionBranch(model, batch, index);
   openMlp(model, batch, index);
@@ -60,34 +56,14 @@ export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
 
 /** From the residual stream before a layer to the one after its attention, and to ln2. */
 function attentionBranch({ device, weights }: Model, batch: ActivationSet, index: number): void {
-  const layer = batch.layers[index]!;
+  const { ln1, ln1Mean, ln1Rstd, qkv, attention, lse, residual2, ln2, ln2Mean, ln2Rstd } = batch.layers[index]!;
   const residual = residualBefore(batch, index);
   const w = weights.layer(index);
-  layernormForward(device, {
-    out: layer.ln1,
-    mean: layer.ln1Mean,
-    rstd: layer.ln1Rstd,
-    in: residual,
-    weight: w.ln1w,
-    bias: w.ln1b,
-  });
-  matmulForward(device, { out: layer.qkv, in: layer.ln1, weight: w.qkvw, bias: w.qkvb });
-  attentionForward(device, { out: layer.attention, lse: layer.lse, qkv: layer.qkv });
-  matmulResidualForward(device, {
-    out: layer.residual2,
-    in: layer.attention,
-    weight: w.attprojw,
-    bias: w.attprojb,
-    residual,
-  });
-  layernormForward(device, {
-    out: layer.ln2,
-    mean: layer.ln2Mean,
-    rstd: layer.ln2Rstd,
-    in: layer.residual2,
-    weight: w.ln2w,
-    bias: w.ln2b,
-  });
+  layernormForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
+  matmulForward(device, { out: qkv, in: ln1, weight: w.qkvw, bias: w.qkvb });
+  attentionForward(device, { out: attention, lse, qkv });
+  matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
+  layernormForward(device, { out: ln2, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: w.ln2w, bias: w.ln2b });
 }
 
 /** From ln2 to fc and its GELU, the 4C wide middle of the MLP. */

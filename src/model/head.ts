@@ -1,6 +1,5 @@
-// The head: logits = lnf * wte^T and their cross-entropy, over the tokens in chunks, so that the logits of a large batch
-// never lie in memory as a whole. In training each chunk's backward follows at once, while its logits are there.
-
+// The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
+// memory. In training the backward of each chunk follows its forward, while its logits are in memory.
 import type { Tensor } from '../native/buffer.ts';
 import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
@@ -31,25 +30,16 @@ function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
 /** From `lnf` and `targets` to `losses` [B,T]. */
 export function headForward({ device, config, weights }: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
+  const forwardOnly = { din: null, dweight: null, dloss: 0, accumulate: false };
+  const head = { weight: weights.get('wte'), V: config.vocabularySize };
   for (const { lnf, logits, rows } of chunks(batch)) {
-    classifier(device, {
-      losses: rows(losses),
-      din: null,
-      dweight: null,
-      logits,
-      in: lnf,
-      weight: weights.get('wte'),
-      targets: rows(targets),
-      V: config.vocabularySize,
-      dloss: 0,
-      accumulate: false,
-    });
+    classifier(device, { losses: rows(losses), ...forwardOnly, logits, in: lnf, ...head, targets: rows(targets) });
   }
 }
 
 /**
- * From `lnf` and `targets` to `losses`, the gradient of lnf in `batch.backward.dbranch` and of wte (overwritten, or added
- * to if `accumulate`). `dloss` is the gradient of the total loss by each token's loss.
+ * From `lnf` and `targets` to `losses`, and to the gradients of lnf (in `batch.backward.dbranch`) and of wte (overwritten, or
+ * added to if `accumulate`). `dloss` is the derivative of the total loss by the loss of one token.
  */
 export function headForwardBackward(
   { device, config, weights }: Model,
@@ -59,18 +49,10 @@ export function headForwardBackward(
 ): void {
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { losses, targets } = batch.model;
+  const { dbranch } = batch.backward;
+  const head = { dweight: gradients.get('wte'), weight: weights.get('wte'), V: config.vocabularySize, dloss };
   for (const { first, lnf, logits, rows } of chunks(batch)) {
-    classifier(device, {
-      losses: rows(losses),
-      din: rows(batch.backward.dbranch),
-      dweight: gradients.get('wte'),
-      logits,
-      in: lnf,
-      weight: weights.get('wte'),
-      targets: rows(targets),
-      V: config.vocabularySize,
-      dloss,
-      accumulate: accumulate || !first,
-    });
+    const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };
+    classifier(device, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
   }
 }

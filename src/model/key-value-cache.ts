@@ -1,5 +1,5 @@
-// What a model remembers of texts in the making: for each layer the keys and values of all tokens it has run, and the tokens
-// themselves, so that a new token costs one token's work. Which token comes next is chosen in src/sample.
+// The cache of growing texts: for each layer the keys and values of all earlier tokens, and the tokens, so that a new token
+// costs the work of one token. Tokens are chosen in src/sample.
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type ElementType, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
@@ -9,9 +9,9 @@ import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 
 export interface CacheSizes {
-  /** Texts at a time. */
+  /** Texts generated together. */
   readonly texts: number;
-  /** Tokens of a text that the model sees: no more than its context. */
+  /** Tokens of a text that the model sees: at most its context. */
   readonly window: number;
 }
 
@@ -20,17 +20,17 @@ interface Row {
   readonly shape: readonly number[];
 }
 
-/** THE table of a cache. Every tensor's first dimension is the texts, [layers, texts] of keys and values. */
+/** The table of a cache. The first dimension of a tensor is the texts; keys and values have [layers, texts]. */
 function cacheTable({ layers, channels, heads }: ModelConfig, { texts, window }: CacheSizes) {
   const perHead = [texts, heads, window, channels / heads];
   return {
     keys: { type: 'activation', shape: [layers, ...perHead] },
     values: { type: 'activation', shape: [layers, ...perHead] },
-    /** With room for the choice behind a full window. */
+    /** With room for the token after a full window. */
     tokens: { type: 'int32', shape: [texts, window + 1] },
-    /** Where each text's next tokens stand. */
+    /** Position of each text's next token. */
     positions: { type: 'int32', shape: [texts] },
-    /** Of each text's choices. */
+    /** Seeds of the choices. */
     seeds: { type: 'int32', shape: [texts] },
   } satisfies Record<string, Row>;
 }
@@ -45,7 +45,7 @@ export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: Cac
     0,
   );
 
-/** Bytes of workspace that decoding needs beyond what the model's own ops do, and choosing. */
+/** Bytes of workspace that decoding and choosing tokens need. */
 export function decodeScratch(device: Device, config: ModelConfig, { texts, window }: CacheSizes): number {
   const { channels: C, vocabularySize: V } = config;
   const rows = Math.max(texts, window);
@@ -58,7 +58,7 @@ export function decodeScratch(device: Device, config: ModelConfig, { texts, wind
   );
 }
 
-/** A cache, or the part of it that is one text's. */
+/** A cache, or the part of one text. */
 export interface CacheView {
   readonly tokens: Tensor;
   readonly positions: Tensor;
@@ -67,13 +67,18 @@ export interface CacheView {
   readonly layers: readonly { readonly keys: Tensor; readonly values: Tensor }[];
 }
 
-/** Host memory, and the event that is reached when the copy is there. */
+/** Host memory, and the event that is reached when the copy has arrived. */
 export interface TokenCopy {
   readonly pinned: PinnedBuffer;
   readonly event: Pointer;
 }
 
-/** Memory for `texts` texts of `window` tokens. Closes with its device. */
+/**
+ * Memory for `texts` texts of `window` tokens. It closes with its device. The model's activations must hold a window and a token
+ * of each text: B x T of at least max(texts, window).
+ * @throws NativeError if the device has too little memory
+ * @example const cache = new KeyValueCache(model, { texts: 2, window: 32 });
+ */
 export class KeyValueCache implements CacheView {
   readonly model: Model;
   readonly texts: number;
@@ -82,9 +87,9 @@ export class KeyValueCache implements CacheView {
   readonly positions: Tensor;
   readonly seeds: Tensor;
   readonly layers: CacheView['layers'];
-  /** Copies of `tokens` on their way to the host, two at a time. */
+  /** Copies of `tokens` to the host, two at a time. */
   readonly copies: readonly [TokenCopy, TokenCopy];
-  /** One token's ops as programs, by how tokens are chosen. */
+  /** Programs of one token, by the choice's options. */
   readonly programs = new Map<string, { run(): void }>();
   /** Whether a generation is using this cache. */
   isInUse = false;
@@ -121,7 +126,7 @@ export class KeyValueCache implements CacheView {
     device.reserveWorkspace(decodeScratch(device, config, { texts, window }));
   }
 
-  /** One text's part. */
+  /** The part of one text. */
   text(index: number): CacheView {
     const part = (tensor: Tensor) => {
       const shape = [1, ...tensor.shape.slice(1)];

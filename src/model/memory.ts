@@ -1,5 +1,4 @@
-// Plans memory before it is allocated: what a device or the host has free, and what inference takes. train/plan/memory.ts plans
-// training.
+// Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
 import { freemem, totalmem } from 'node:os';
 import type { Device } from '../native/device.ts';
 import { activationBytes } from './activations.ts';
@@ -10,7 +9,7 @@ import { modelScratch } from './model.ts';
 /** GPU memory outside the plan: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
 
-/** Sequences of T tokens beyond which a larger batch is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
+/** Sequences of T tokens above which a larger batch is hardly faster: 65,536 tokens on a GPU, 4096 on a CPU. */
 export const enoughRows = ({ description }: Device, T: number): number =>
   Math.max(1, Math.floor((description.library === 'cuda' ? 65536 : 4096) / T));
 
@@ -38,12 +37,12 @@ export function memoryLimit(device: Device, maxMemory: number | undefined): Memo
   };
 }
 
-/** Bytes of a device's memory that are free, and in total; on the CPU within the limit of a container. */
+/** Free and total bytes of a device's memory; on the CPU within the limit of a container. */
 export function availableMemory(device: Device): { available: number; total: number } {
   return device.description.library === 'cpu' ? withinContainer(device.memory()) : device.memory();
 }
 
-/** The same of the host's memory. */
+/** Free and total bytes of the host's memory. */
 export const hostMemory = () => withinContainer({ available: freemem(), total: totalmem() });
 
 function withinContainer({ available, total }: { available: number; total: number }) {
@@ -54,8 +53,8 @@ function withinContainer({ available, total }: { available: number; total: numbe
 
 export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 
-/** Bytes of device memory by the name they are allocated under. */
-export type MemoryPlan = ReadonlyMap<string, number>;
+/** Bytes of device memory, by the name of the allocation. */
+type MemoryPlan = ReadonlyMap<string, number>;
 
 export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((sum, bytes) => sum + bytes, 0);
 

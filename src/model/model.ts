@@ -1,5 +1,5 @@
-// A model in a device: its configuration, its weights, and the activations of a batch. Forward and backward are
-// functions over it (forward.ts, backward.ts); what training adds to it is in src/train.
+// A model on a device: configuration, weights, and the activations of a batch. Forward and backward are functions over it
+// (forward.ts, backward.ts); src/train adds gradients and optimizer state.
 import type { Device } from '../native/device.ts';
 import {
   attentionScratch,
@@ -16,16 +16,23 @@ import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 export interface Model {
   readonly device: Device;
   readonly config: ModelConfig;
-  /** Read by forward and backward, in the device's element type. */
+  /** Weights that forward and backward read, in the device's element type. */
   readonly weights: ParameterArena;
   /** fp32; the same memory as `weights` unless the device computes in bf16. */
   readonly masters: ParameterCopy;
-  /** How ranks divide optimizer state and master weights; undefined: each holds all of them. */
+  /** How ranks divide optimizer state and master weights; undefined: each rank holds all of them. */
   readonly sharding: Sharding | undefined;
   readonly activations: Activations;
 }
 
-/** Allocates a model, all weights zero; fill them with initializeWeights or from a checkpoint. Closes with its device. */
+/**
+ * Allocates a model whose weights are zero, for batches of up to B x T tokens. It closes with its device.
+ * @throws NativeError if the device has too little memory
+ * @example
+ * const config = presetConfig('d6')!;
+ * const model = createModel(device, config, { B: 4, T: 64, purpose: 'training' });
+ * initializeWeights(model, 42);
+ */
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
   const { elementType } = device;
   const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.communicator.ranks);
@@ -47,12 +54,12 @@ export const fp32Copy = (
     ? new ShardedParameters(device, config, name, sharding, selected)
     : new ParameterArena(device, config, name, 'fp32', 'fp32', 1, selected);
 
-/** Bytes of workspace that forward and backward need: those of their most demanding op. */
+/** Bytes of workspace that forward and backward need: the most of any op. */
 export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {
   const { channels: C, heads: NH } = config;
   const N = B * T;
   const padded = paddedVocabularySize(config);
-  // The last chunk may be smaller and still need more: k is cut into other parts.
+  // The last chunk may be smaller and still need more: k is divided differently.
   const chunk = Math.min(headChunk(device), N);
   const chunks = N % chunk === 0 ? [chunk] : [chunk, N % chunk];
   return Math.max(
@@ -67,7 +74,7 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
   );
 }
 
-/** Rounds the master weights into the weights; nothing where they are the same. Call it after changing masters. */
+/** Rounds the master weights into the weights, unless they are the same memory. Call it after changing masters. */
 export function castWeights({ device, weights, masters }: Model): void {
   if (masters instanceof ShardedParameters) {
     masters.castInto(weights);

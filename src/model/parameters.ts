@@ -1,35 +1,38 @@
-// THE table of parameters: names, shapes, and initial values. Memory that holds a copy of them is in arena.ts.
+// The table of parameters: names, shapes, and initial values. Memory for a copy of them is in arena.ts.
 import { elementCount } from '../native/buffer.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 export type ParameterKind = 'matrix' | 'vector';
 
-/** Initial values: drawn with a standard deviation, or one value everywhere. */
-export type Initial = { readonly standardDeviation: number } | { readonly value: number };
+/** Initial values: normal numbers with a standard deviation, or one value everywhere. */
+type Initial = { readonly standardDeviation: number } | { readonly value: number };
 
 /** One parameter of the model. */
 export interface Parameter {
   /** "wte", or "h.3.qkvw" for layer 3. */
   readonly name: string;
-  /** Its name in openai-community/gpt2, whose linear weights are stored transposed, as [in, out]. */
+  /** The name in openai-community/gpt2. */
   readonly huggingFaceName: string;
-  /** Whether Hugging Face stores it as [in, out] where ours is [out, in]. */
+  /** Whether Hugging Face stores it as [in, out]; ours is [out, in]. */
   readonly transposed: boolean;
   readonly kind: ParameterKind;
   readonly shape: readonly number[];
-  /** Rows that hold values; the rest is padding and stays zero. */
+  /** Rows that hold values; the others are padding and stay zero. */
   readonly rows: number;
-  /** Matrices of equal size that its rows hold, one after another: 3 in qkvw (query, key, value). 0 for a vector. */
+  /** Number of matrices of equal size in its rows: 3 in qkvw (query, key, value). 0 for a vector. */
   readonly matrices: number;
   readonly initial: Initial;
 }
 
-/** Every parameter, in the order in which the initial weights are drawn for matrices (llm.c's and PyTorch's). */
+/**
+ * Every parameter, matrices in the order in which initial weights are drawn (llm.c's and PyTorch's).
+ * @example for (const { name, shape } of parameterTable(config)) console.log(name, shape); // h.0.qkvw [1152,384]
+ */
 export function parameterTable(config: ModelConfig): Parameter[] {
   const { layers, channels: C, context, vocabularySize } = config;
   const padded = paddedVocabularySize(config);
   const draw = { standardDeviation: 0.02 };
-  // The two projections that write to the residual stream, so that its variance does not grow with depth (GPT-2 paper, 2.3).
+  // For the two projections that add to the residual stream: its variance then does not grow with depth (GPT-2 paper, 2.3).
   const drawResidual = { standardDeviation: 0.02 / Math.sqrt(2 * layers) };
   const zero = { value: 0 };
   const one = { value: 1 };
@@ -67,11 +70,14 @@ export function parameterTable(config: ModelConfig): Parameter[] {
   return table;
 }
 
-/** Parameters of the model, without the padding rows: 124,439,808 for d12. */
+/**
+ * Number of parameters, without padding rows.
+ * @example console.log(parameterCount(presetConfig('d12')!)); // 124439808
+ */
 export function parameterCount({ layers, channels: C, context, vocabularySize }: ModelConfig): number {
   // A formula, not a sum over the table: a damaged file may claim any number of layers.
   return (vocabularySize + context) * C + layers * (12 * C * C + 13 * C) + 2 * C;
 }
 
-/** Values in a parameter's rows without padding; those rows come first. */
+/** Number of values in a parameter's rows without padding; padding rows come last. */
 export const realCount = ({ rows, shape }: Parameter): number => rows * elementCount(shape.slice(1));

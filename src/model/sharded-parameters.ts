@@ -36,7 +36,7 @@ export class Sharding {
     this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [gatheringCount(config, ranks)]);
   }
 
-  /** This rank's part of a bucket: its size, its start in an arena, and its start in a copy that is divided between ranks. */
+  /** This rank's part of a bucket: its size, its start in an arena, and its start in a divided copy. */
   partOf(bucket: Bucket): { readonly count: number; readonly inArena: number; readonly inParts: number } {
     const { rank, ranks } = this.communicator;
     const count = bucket.count / ranks;
@@ -44,7 +44,7 @@ export class Sharding {
     return { count, inArena: bucket.start + rank * count, inParts: bucket.start / ranks };
   }
 
-  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next is gathered. All ranks gather the same. */
+  /** Gathers a bucket from all ranks, [bucket.count]; valid until the next is gathered. All ranks call it with the same bucket. */
   gather(parts: Tensor, bucket: Bucket): Tensor {
     const { count, inParts } = this.partOf(bucket);
     const gathered = this.#gathered.view([bucket.count]);

@@ -1,5 +1,5 @@
-// Device memory with an owner (DeviceBuffer), shaped views of it (Tensor), which cost nothing and own nothing, and host
-// memory for copies that run beside the program (PinnedBuffer).
+// Device memory (DeviceBuffer), shaped views of it that own nothing (Tensor), and page-locked host memory for asynchronous
+// copies (PinnedBuffer).
 import { Gpt2Error, ShapeError } from '../errors.ts';
 import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
@@ -9,7 +9,7 @@ export type ElementType = 'fp32' | 'bf16' | 'int32';
 
 const elementBytes: Record<ElementType, number> = { fp32: 4, bf16: 2, int32: 4 };
 
-/** Device memory. After `close()` any use throws. */
+/** Device memory. Any use after `close()` throws. */
 export class DeviceBuffer {
   readonly device: Device;
   readonly bytes: number;
@@ -34,7 +34,7 @@ export class DeviceBuffer {
     return this.#pointer;
   }
 
-  /** Has `close()` leave the memory to the end of the process: another process may still write to it. */
+  /** Makes `close()` keep the memory until the process ends, because another process may still write to it. */
   leave(): void {
     this.#isLeft = true;
   }
@@ -52,7 +52,7 @@ export class DeviceBuffer {
   }
 }
 
-/** Page-locked host memory, from and to which the device copies while the program goes on. After `close()` any use throws. */
+/** Page-locked host memory: the device copies from and to it while the program continues. Any use after `close()` throws. */
 export class PinnedBuffer {
   readonly device: Device;
   readonly bytes: number;
@@ -75,7 +75,7 @@ export class PinnedBuffer {
   }
 
   /**
-   * All of its memory. Node cannot detach it: ask for it at each use, and keep no view of it across an `await`.
+   * A view of the memory. Node cannot detach it: get it at each use, and keep no view across an `await`.
    * @throws Gpt2Error after close
    */
   get memory(): ArrayBuffer {
@@ -92,13 +92,13 @@ export class PinnedBuffer {
   }
 }
 
-/** Elements of a tensor of this shape. */
+/** Number of elements of a tensor of this shape. */
 export const elementCount = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
 const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
-/** What a tensor's elements are on the host: bf16 as its raw 16 bits. */
-export type HostArray = Float32Array | Int32Array | Uint16Array;
+/** A tensor's elements on the host; bf16 as raw 16 bits. */
+type HostArray = Float32Array | Int32Array | Uint16Array;
 
 /** A shaped, typed view of device memory. */
 export class Tensor {
@@ -106,12 +106,12 @@ export class Tensor {
   readonly name: string;
   readonly type: ElementType;
   readonly shape: readonly number[];
-  /** Where it begins in the buffer, in bytes. */
+  /** Start in the buffer, in bytes. */
   readonly offset: number;
   /** Number of elements. */
   readonly count: number;
 
-  /** @throws ShapeError if it would reach past the buffer, or its sizes are not whole numbers */
+  /** @throws ShapeError if it ends after the buffer, or a size is not a whole number */
   constructor(buffer: DeviceBuffer, name: string, type: ElementType, shape: readonly number[], offset = 0) {
     this.buffer = buffer;
     this.name = name;
@@ -142,7 +142,7 @@ export class Tensor {
     return this.buffer.pointer + BigInt(this.offset);
   }
 
-  /** The same memory from its `start`-th element on, in another shape. @throws ShapeError if it holds fewer elements */
+  /** The same memory from element `start` on, in another shape. @throws ShapeError if it has too few elements */
   view(shape: readonly number[], start = 0, name = this.name): Tensor {
     const count = elementCount(shape);
     if (!isSize(start) || start + count > this.count) {
@@ -151,7 +151,7 @@ export class Tensor {
     return new Tensor(this.buffer, name, this.type, shape, this.offset + start * elementBytes[this.type]);
   }
 
-  /** Copies host elements in, from the tensor's `start`-th element on. @throws ShapeError if they do not fit */
+  /** Copies host elements in, from element `start` on. @throws ShapeError if they do not fit */
   write(values: HostArray, start = 0): void {
     this.#check(values, start);
     const bytes = values.length * elementBytes[this.type];
@@ -159,7 +159,7 @@ export class Tensor {
     this.device.call('copyToDevice', { destination, source: values, bytes });
   }
 
-  /** Copies elements out into `values`, from the tensor's `start`-th element on. @throws ShapeError if there are fewer */
+  /** Copies elements out into `values`, from element `start` on. @throws ShapeError if there are too few */
   readInto<A extends HostArray>(values: A, start = 0): A {
     this.#check(values, start);
     const bytes = values.length * elementBytes[this.type];
@@ -168,7 +168,7 @@ export class Tensor {
     return values;
   }
 
-  /** All elements, copied to the host. */
+  /** Copies all elements to the host. */
   read(): HostArray {
     if (this.type === 'int32') return this.readInto(new Int32Array(this.count));
     return this.readInto(this.type === 'bf16' ? new Uint16Array(this.count) : new Float32Array(this.count));
@@ -187,7 +187,7 @@ export class Tensor {
   }
 }
 
-/** Allocates a tensor in memory of its own. */
+/** Allocates a tensor. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * elementBytes[type], name), name, type, shape);

@@ -1,17 +1,17 @@
-// What joins the ranks of a job: processes that train together, each with a device of its own. The ops over it are in
-// src/ops/collectives.ts; who the ranks are and how they find each other is left to src/ranks.
+// Connects the ranks of a job: processes that train together, each with its own device. The collectives are in
+// src/ops/collectives.ts; launching and meeting is in src/ranks.
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { GPT2_COMMUNICATOR, type Pointer } from './bindings.generated.ts';
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from './buffer.ts';
-import type { CommunicatorDescription, Device } from './device.ts';
+import type { Device } from './device.ts';
 
-/** What memory that ranks share is a multiple of, in bytes: CUDA maps no less into another process. */
+/** Shared memory is a multiple of this many bytes: CUDA maps no less into another process. */
 const sharedGranule = 2 ** 21;
 
-/** Bytes to allocate for `bytes` that ranks share. */
+/** Bytes to allocate for `bytes` of shared memory. */
 export const sharedBytes = (bytes: number): number => Math.ceil(bytes / sharedGranule) * sharedGranule;
 
-/** Allocates a tensor that the other ranks may write to. All ranks call it in the same order, with the same. */
+/** Allocates a tensor that other ranks may write to. All ranks make the same calls in the same order. */
 export function allocateShared(
   communicator: Communicator,
   name: string,
@@ -24,23 +24,35 @@ export function allocateShared(
   return new Tensor(buffer, name, type, shape);
 }
 
-export interface CommunicatorOptions {
-  /** As `communicatorId` of rank 0 made it. */
+interface CommunicatorOptions {
+  /** From rank 0's `communicatorId`. */
   readonly id: Uint8Array;
   readonly rank: number;
   readonly ranks: number;
-  /** How long to wait for another rank wherever the host does: here, in `share` and `close`, and on the CPU in each collective. */
+  /** Longest wait for another rank on the host: here, in `share` and `close`, and on the CPU in each collective. */
   readonly timeoutMilliseconds: number;
 }
 
 /**
- * What tells one communicator from another: rank 0 makes it, and every rank is given it.
- * @param isOneMachine whether all ranks are on this one: then they meet on its loopback
+ * The identity of a communicator. Rank 0 makes it and sends it to every rank.
+ * @param isOneMachine whether all ranks are on this machine: then they meet on its loopback
  */
 export function communicatorId(device: Device, isOneMachine: boolean): Uint8Array {
   const id = new Uint8Array(GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE);
   device.call('communicatorId', { id, isOneMachine: isOneMachine ? 1 : 0 });
   return id;
+}
+
+/** How the ranks of a communicator exchange data. */
+export interface CommunicatorDescription {
+  /** The GPUs' copy engines, NCCL, or the loopback of the CPU library. */
+  readonly carrier: 'copies' | 'nccl' | 'loopback';
+  /** Rows of `reduceScatter`'s output: one per rank, or 1, their sum. */
+  readonly parts: number;
+  /** Why copies arrive before the signal after them; "" without copy engines. */
+  readonly ordering: 'flushed' | 'nvlink' | '';
+  /** Why NCCL is used although copy engines might work; else "". */
+  readonly reason: string;
 }
 
 export class Communicator {
@@ -51,7 +63,7 @@ export class Communicator {
   readonly #shared = new Set<DeviceBuffer>();
   #handle: Pointer | undefined;
 
-  /** Returns when all ranks are there; closes with its device. @throws NativeError if one does not come */
+  /** Returns when all ranks have joined; closes with its device. @throws NativeError if one does not join */
   constructor(device: Device, { id, rank, ranks, timeoutMilliseconds }: CommunicatorOptions) {
     if (id.length !== GPT2_COMMUNICATOR.GPT2_COMMUNICATOR_ID_SIZE) throw new RangeError(`an id of ${id.length} bytes`);
     const communicator = new BigUint64Array(1);
@@ -64,12 +76,12 @@ export class Communicator {
     device.own(this);
   }
 
-  /** Rows of what `reduceScatter` gives. */
+  /** Rows of `reduceScatter`'s output. */
   get parts(): number {
     return this.description.parts;
   }
 
-  /** For the ops. @throws NativeError after close */
+  /** The argument of native functions. @throws NativeError after close */
   get handle(): Pointer {
     if (this.#handle === undefined) {
       throw new NativeError('gpt2_communicator', 'GPT2_RANK_ERROR', 'the communicator is closed: a rank has ended');
@@ -78,15 +90,14 @@ export class Communicator {
   }
 
   /**
-   * Lets the other ranks write to memory of `sharedBytes`, as the `out` of `reduceScatter` and `allGather` has to be. All
-   * ranks call it, before anything with a collective is recorded, and `unshare` before they close the memory while the
-   * communicator is open.
+   * Lets other ranks write to memory of `sharedBytes`: the `out` of `reduceScatter` and `allGather`. All ranks call it before
+   * they record a collective, and `unshare` before they close the memory while the communicator is open.
    */
   share(buffer: DeviceBuffer): void {
     const { pointer: memory, bytes } = buffer;
     this.device.call('communicatorShare', { communicator: this.handle, memory, bytes });
     this.#shared.add(buffer);
-    // Nobody may free what another has mapped: it closes before.
+    // The communicator closes before the memory: no rank may free memory that another has mapped.
     this.device.own(this);
   }
 
@@ -96,29 +107,29 @@ export class Communicator {
   }
 
   /**
-   * Checks, after `device.reached`, that earlier collectives' results may be used: abandoned ones end without a result.
+   * Checks, after `device.reached`, that earlier collectives have results: abandoned ones end without one.
    * @throws NativeError if a collective has failed, or the communicator was abandoned or closed
    */
   check(): void {
     this.device.call('communicatorCheck', { communicator: this.handle });
   }
 
-  /** Of ranks that are done, all close it, and wait for the others. Closing twice is nothing. */
+  /** Waits until all ranks close it. A second call does nothing. */
   close(): void {
     if (this.device.hasFailed) this.abandon();
     else this.#destroy(0);
   }
 
-  /** Closes it though collectives may be waiting for a rank that is gone: they end without a result. Throws nothing. */
+  /** Closes it after a rank has ended: collectives that wait for that rank end without a result. Throws nothing. */
   abandon(): void {
-    // One that has not heard of it may still write there.
+    // A rank that does not know yet may still write there.
     for (const buffer of this.#shared) buffer.leave();
     try {
       this.#destroy(1);
     } catch (error) {
       if (!(error instanceof Gpt2Error)) throw error;
     }
-    // NCCL waits for the graphs that it is part of; who frees one that is under way waits for what is in it, which ends now.
+    // NCCL waits for the graphs that contain its collectives. Freeing a running graph waits for them, and they end now.
     this.device.dropGraphs();
   }
 

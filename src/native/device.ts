@@ -1,30 +1,33 @@
-// A device: one context of a native library and all that was allocated in it. Turns statuses into errors, owns memory,
-// and runs a list of ops as a recorded graph where the device can record.
+// A device: one context of a native library and everything allocated in it. It turns statuses into errors and owns memory,
+// events and recorded programs (programs.ts).
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
+import type { CommunicatorDescription } from './communicator.ts';
+import { failure } from './failure.ts';
 import { type LibraryKind, loadLibrary } from './library.ts';
+import { type Program, RecordedProgram } from './programs.ts';
 
-/** What a context computes in; see GPT2_DTYPE in cuda/gpt2.h for what each kind of tensor then holds. */
+/** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
 export type Dtype = 'fp32' | 'tf32' | 'bf16';
 
 export interface DeviceOptions {
-  /** Which library: the CPU's or the GPU's. */
+  /** The CPU library or the CUDA library. */
   readonly kind: LibraryKind;
   /** Index of the GPU. Default 0. */
   readonly index?: number;
   /** Default fp32. */
   readonly dtype?: Dtype;
-  /** CPU threads; 0, the default, takes all cores. */
+  /** CPU threads. Default 0: all cores. */
   readonly threads?: number;
-  /** Whether gradients will be summed over micro-batches (in bf16 they are then kept in fp32). Default false. */
+  /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
   readonly accumulates?: boolean;
-  /** False issues programs op by op even where they could be recorded and replayed; the results are the same bits. */
+  /** False issues programs op by op instead of recording and replaying them: the same bits. Default true. */
   readonly captures?: boolean;
 }
 
-/** What was opened, in the library's own words. */
+/** The open device, as the library describes it. */
 export interface DeviceDescription {
   readonly library: LibraryKind;
   readonly device: string;
@@ -34,62 +37,32 @@ export interface DeviceDescription {
   readonly dtypes: readonly Dtype[];
 }
 
-/** What joins ranks. */
-export interface CommunicatorDescription {
-  /** What goes between them is carried by the GPUs' copy engines, by NCCL, or over the loopback (the CPU library). */
-  readonly carrier: 'copies' | 'nccl' | 'loopback';
-  /** Rows of what `reduceScatter` gives: each rank's part, or 1, the sum. */
-  readonly parts: number;
-  /** The guarantee that copies are seen before the signal after them; "" if no copy engines are used. */
-  readonly ordering: 'flushed' | 'nvlink' | '';
-  /** Why NCCL carries where copy engines might; else "". */
-  readonly reason: string;
-}
-
 type ContextFunction = {
   [K in keyof Bindings]: Parameters<Bindings[K]>[0] extends { context: Pointer | null } ? K : never;
 }[keyof Bindings];
 type ContextArguments<K extends ContextFunction> = Omit<Parameters<Bindings[K]>[0], 'context'>;
 
-const dtypeCodes: Record<Dtype, number> = {
-  fp32: GPT2_DTYPE.GPT2_FP32,
-  tf32: GPT2_DTYPE.GPT2_TF32,
-  bf16: GPT2_DTYPE.GPT2_BF16,
-};
-
-/** What the gradients of matrices are stored in: sums over micro-batches would lose too much in bf16. */
+/** The type of matrix gradients: sums over micro-batches would lose too much precision in bf16. */
 export const gradientTypeOf = (dtype: Dtype, accumulates: boolean): ElementType =>
   dtype === 'bf16' && !accumulates ? 'bf16' : 'fp32';
 
-/** A library's text without the function's name, which NativeError puts before it. */
-const ownText = (symbol: string, text: string): string => text.replace(`${symbol}: `, '');
-
-/** What to do where a device does not open; the library's text names what a variable can be. */
-const mendOf = (detail: string): string =>
-  detail.includes('GPT2_KERNELS')
-    ? 'correct or unset GPT2_KERNELS'
-    : 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
-
-const statusName = (status: number): string =>
-  Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
-
-/** Ops that can be run again and again. */
-export interface Program {
-  run(): void;
-}
-
+/**
+ * A GPU or the CPU, with everything allocated on it.
+ * @example
+ * using device = Device.open({ kind: 'cpu', threads: 2 });
+ * console.log(device.description.codePath, device.memory().available);
+ */
 export class Device {
   readonly description: DeviceDescription;
   readonly dtype: Dtype;
-  /** What weights, activations and their gradients are stored in. */
+  /** Type of weights, activations and their gradients. */
   readonly elementType: ElementType;
-  /** What the gradients of matrices are stored in. */
+  /** Type of matrix gradients. */
   readonly gradientType: ElementType;
-  /** Whether programs are recorded once and replayed, and work goes on while the host does. */
+  /** Whether programs are recorded once and replayed, and run while the host continues. */
   readonly captures: boolean;
   readonly #bindings: Bindings;
   readonly #owned = new Set<{ close(): void }>();
-  readonly #programs: { close(): void }[] = [];
   #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
@@ -98,35 +71,31 @@ export class Device {
 
   /**
    * Opens a device; close it with `close()` or `using`.
-   * @throws Gpt2Error if the library is missing, NativeError if the device cannot do what is asked
+   * @throws Gpt2Error if the library is missing; NativeError if the device or the dtype is not supported
    */
   static open(options: DeviceOptions): Device {
     return new Device(options);
   }
 
-  private constructor({
-    kind,
-    index = 0,
-    dtype = 'fp32',
-    threads = 0,
-    accumulates = false,
-    captures = true,
-  }: DeviceOptions) {
+  private constructor(options: DeviceOptions) {
+    const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, captures = true } = options;
     this.#bindings = loadLibrary(kind);
     const out = new BigUint64Array(1);
     const status = this.#bindings.contextCreate({
       context: out,
       device: index,
-      dtype: dtypeCodes[dtype],
+      dtype: GPT2_DTYPE[`GPT2_${dtype.toUpperCase() as Uppercase<Dtype>}`],
       threads,
       accumulates: accumulates ? 1 : 0,
     });
     const context = out[0]!;
     if (status !== GPT2_STATUS.GPT2_OK) {
-      const detail =
-        context === 0n ? 'out of memory' : ownText('gpt2_context_create', this.#bindings.lastError({ context }));
+      const detail = context === 0n ? 'out of memory' : this.#bindings.lastError({ context });
       if (context !== 0n) this.#bindings.contextDestroy({ context });
-      throw new NativeError('gpt2_context_create', statusName(status), `${detail}; ${mendOf(detail)}`);
+      const fix = detail.includes('GPT2_KERNELS')
+        ? 'correct or unset GPT2_KERNELS'
+        : 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
+      throw failure('gpt2_context_create', status, `${detail}; ${fix}`);
     }
     this.#context = context;
     this.dtype = dtype;
@@ -154,10 +123,10 @@ export class Device {
     if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.#failed = true;
     const detail = this.#bindings.lastError({ context: this.#context });
     const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
-    throw new NativeError(symbol, statusName(status), ownText(symbol, detail));
+    throw failure(symbol, status, detail);
   }
 
-  /** While `issue` goes on, tells `observer` of every call that succeeded, with its arguments; not of the observer's own. */
+  /** Passes every successful call that `issue` makes to `observer`, with its arguments; not the observer's own calls. */
   async observed<R>(observer: (name: string, args: object) => void, issue: () => Promise<R>): Promise<R> {
     this.#observer = observer;
     try {
@@ -167,39 +136,39 @@ export class Device {
     }
   }
 
-  /** What a `*_scratch` function says its op needs, in bytes. */
+  /** Bytes of workspace that an op needs, by its `*_scratch` function. */
   scratch<K extends ContextFunction>(name: K, sizes: Omit<ContextArguments<K>, 'bytes'>): number {
     const bytes = new BigInt64Array(1);
     this.call(name, { ...sizes, bytes } as unknown as ContextArguments<K>);
     return Number(bytes[0]);
   }
 
-  /** Zeroed device memory that lives until it or the device is closed. */
+  /** Allocates zeroed device memory; it lives until it or the device is closed. */
   allocate(bytes: number, name: string): DeviceBuffer {
     const buffer = new DeviceBuffer(this, bytes, name, () => this.#owned.delete(buffer));
     this.#owned.add(buffer);
     return buffer;
   }
 
-  /** Zeroed host memory for asynchronous copies; it closes with the device. */
+  /** Allocates zeroed page-locked host memory for asynchronous copies; it closes with the device. */
   allocatePinned(bytes: number): PinnedBuffer {
     const buffer = new PinnedBuffer(this, bytes);
     this.#owned.add(buffer);
     return buffer;
   }
 
-  /** What a communicator of this device is, in the library's own words. */
+  /** A communicator of this device, as the library describes it. */
   describeCommunicator(communicator: Pointer): CommunicatorDescription {
     return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
   }
 
-  /** Has something closed with the device, before what is older; asked again, before what has come since. */
+  /** Closes `resource` with the device, newest first. A second call makes it the newest. */
   own(resource: { close(): void }): void {
     this.#owned.delete(resource);
     this.#owned.add(resource);
   }
 
-  /** Bytes of device memory that are free, and in all. */
+  /** Free and total bytes of device memory. */
   memory(): { available: number; total: number } {
     const [available, total] = [new BigInt64Array(1), new BigInt64Array(1)];
     this.call('memoryInfo', { available, total });
@@ -207,8 +176,8 @@ export class Device {
   }
 
   /**
-   * Grows the workspace, from which ops take their scratch memory, to at least `bytes`.
-   * @throws NativeError if there is no memory for it; ops that need one then throw until it is reserved
+   * Grows the workspace, the scratch memory of ops, to at least `bytes`.
+   * @throws NativeError if there is not enough memory; ops that need a workspace then throw until it is reserved
    */
   reserveWorkspace(bytes: number): void {
     if (bytes <= (this.#workspace?.bytes ?? 0)) return;
@@ -222,7 +191,7 @@ export class Device {
     this.#workspace = workspace;
   }
 
-  /** Bytes of device memory held, by the name they were allocated under. */
+  /** Allocated bytes of device memory, by the name given to `allocate`. */
   get allocated(): ReadonlyMap<string, number> {
     const sizes = new Map<string, number>();
     for (const owned of this.#owned) {
@@ -232,31 +201,20 @@ export class Device {
   }
 
   /**
-   * Makes a list of ops that can be run again and again. Where the device can capture, `issue` is called once and its
-   * graph replayed; elsewhere `issue` is called at every run. So `issue` must do nothing but issue ops, the same each time.
+   * Makes a list of ops that can run again and again. A device that captures calls `issue` once and replays its graph; others
+   * call it at every run. `issue` must only issue ops, the same each time.
    */
   program(issue: () => void): Program {
     if (!this.captures) return { run: issue };
-    let graph: Pointer | undefined;
-    const program = {
-      run: () => {
-        graph ??= this.#capture(issue);
-        this.call('graphLaunch', { graph });
-      },
-      close: () => {
-        const dropped = graph;
-        graph = undefined;
-        if (dropped !== undefined) this.call('graphDestroy', { graph: dropped });
-      },
-    };
+    const program = new RecordedProgram(this, issue);
     this.#owned.add(program);
-    this.#programs.push(program);
     return program;
   }
 
-  /** Frees what programs have recorded, one that is running when it is done; the next run records anew. Throws nothing. */
+  /** Frees the graphs of all programs; the next run of each records again. Throws nothing. */
   dropGraphs(): void {
-    for (const program of this.#programs) {
+    for (const program of this.#owned) {
+      if (!(program instanceof RecordedProgram)) continue;
       try {
         program.close();
       } catch (error) {
@@ -265,31 +223,9 @@ export class Device {
     }
   }
 
-  /** Whether a call of its driver has failed, after which none may return. */
+  /** Whether a call of the driver has failed; later calls may never return. */
   get hasFailed(): boolean {
     return this.#failed;
-  }
-
-  #capture(issue: () => void): Pointer {
-    const graph = new BigUint64Array(1);
-    this.call('captureBegin', {});
-    let failure: unknown;
-    try {
-      issue();
-    } catch (error) {
-      failure = error;
-    }
-    try {
-      this.call('captureEnd', { graph });
-    } catch (error) {
-      // A recording that broke off cannot be ended; why it did is what matters.
-      throw failure ?? error;
-    }
-    if (failure) {
-      this.call('graphDestroy', { graph: graph[0]! });
-      throw failure;
-    }
-    return graph[0]!;
   }
 
   /** Waits until everything issued so far has finished, without blocking the event loop. */
@@ -299,7 +235,7 @@ export class Device {
     await this.reached(this.#event);
   }
 
-  /** A point in the order of issued work; it closes with the device. */
+  /** Creates an event, which marks a point in the order of issued work; it closes with the device. */
   createEvent(): Pointer {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
@@ -308,20 +244,20 @@ export class Device {
     return event;
   }
 
-  /** Puts an event behind everything issued so far. */
+  /** Records an event after everything issued so far. */
   record(event: Pointer): void {
     this.call('eventRecord', { event });
   }
 
-  /** Puts what is issued next behind a recorded event. */
+  /** Makes everything issued from now on wait for a recorded event. */
   behind(event: Pointer): void {
     this.call('eventWait', { event });
   }
 
-  /** Waits until all work before a recorded event has finished. The event loop goes on; it looks every millisecond. */
+  /** Waits until all work before a recorded event has finished. It polls every millisecond and does not block the event loop. */
   async reached(event: Pointer): Promise<void> {
-    // A turn even if the event was reached long ago: on a device that is synchronous, or faster than the host, a loop over
-    // steps would else never let signals and timers through.
+    // Yields even if the event was reached: on a synchronous device, or one that is faster than the host, a loop over steps
+    // would never let signals and timers run.
     await setImmediate();
     const reached = new Int32Array(1);
     for (;;) {
@@ -331,7 +267,7 @@ export class Device {
     }
   }
 
-  /** Milliseconds between two events that were reached. On the CPU wall time, on a GPU its own. */
+  /** Milliseconds between two reached events, by the wall clock on the CPU and by the GPU's clock on a GPU. */
   elapsed(from: Pointer, to: Pointer): number {
     const milliseconds = new Float32Array(1);
     this.call('eventElapsed', { milliseconds, from, to });
@@ -339,8 +275,8 @@ export class Device {
   }
 
   /**
-   * Closes what was allocated in it, newest first, then the device. Closing twice is nothing. Of a device that has failed
-   * nothing can be freed any more: that is no news to who closes it.
+   * Closes everything allocated on the device, newest first, then the device; a second call does nothing. On a failed device
+   * nothing can be freed, so those errors are ignored.
    */
   close(): void {
     if (this.#context === undefined) return;

@@ -1,4 +1,4 @@
-// The native random generator that initial weights are drawn from: MT19937 as PyTorch's CPU generator seeds it.
+// The native random generator of the initial weights: MT19937, seeded as PyTorch's CPU generator.
 import { Gpt2Error } from '../errors.ts';
 import { type Bindings, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { type LibraryKind, loadLibrary } from './library.ts';

@@ -1,15 +1,15 @@
-// Loads shared libraries through koffi, the only file that imports it: another FFI would replace it here.
+// Loads shared libraries through koffi. No other file imports it, so another FFI could replace it here.
 import koffi, { type LibraryHandle } from 'koffi';
 import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 
-// Called here because importing koffi makes it necessary.
+// Importing koffi makes it necessary.
 replaceFailedStreamsAtExit();
 
 let isStackSet = false;
 
 /**
- * koffi runs native code on a stack of its own, 2 MiB by default; a deep OpenMP or driver call must not overflow it. It can
- * be set only before the first library of the process is loaded.
+ * koffi runs native code on its own stack, 2 MiB by default, which a deep OpenMP or driver call could overflow. The size can
+ * be set only before the process loads its first library.
  */
 function setStackSize(): void {
   if (isStackSet) return;
@@ -30,5 +30,5 @@ export function loadShared(path: string): LibraryHandle {
 /** errno of the last call. */
 export const lastErrno = (): number => koffi.errno();
 
-/** `bytes` of native memory from an address on, as the host sees it. Not to be used after the memory is freed. */
+/** A view of `bytes` of native memory from an address on. Do not use it after the memory is freed. */
 export const viewMemory = (address: bigint, bytes: number): ArrayBuffer => koffi.view(address, bytes);

@@ -1,5 +1,4 @@
-// Finds one of the two native libraries, loads it and checks its ABI version. The functions are documented in cuda/gpt2.h;
-// device.ts gives them an owner.
+// Finds one of the two native libraries, loads it and checks its ABI version. The functions are documented in cuda/gpt2.h.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { LibraryHandle } from 'koffi';
@@ -8,7 +7,7 @@ import { packageRoot } from '../package-root.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
 import { loadShared } from './koffi.ts';
 
-/** The library's file name without path: libgpt2-cpu.so or libgpt2-cuda.so. */
+/** A native library: libgpt2-cpu.so or libgpt2-cuda.so. */
 export type LibraryKind = 'cpu' | 'cuda';
 
 const limits: Record<string, readonly [number, number]> = {
@@ -27,13 +26,13 @@ export function libraryPath(kind: LibraryKind): string {
   return join(packageRoot, 'build', `libgpt2-${kind}.so`);
 }
 
-/** The command or correction for a library that cannot be used. */
+/** How to fix a library that cannot be used. */
 const fixOf = (kind: LibraryKind): string =>
   process.env.GPT2_LIBRARY ? 'GPT2_LIBRARY names it: correct or unset it' : `run \`npm run build:${kind}\``;
 
 /**
- * Loads a library once per process.
- * @throws Gpt2Error if it is not built, cannot be loaded, speaks another ABI version, or lacks functions
+ * Loads a library, once per process.
+ * @throws Gpt2Error if it is not built, cannot be loaded, has another ABI version, or lacks functions
  */
 export function loadLibrary(kind: LibraryKind): Bindings {
   const path = libraryPath(kind);
@@ -57,8 +56,8 @@ export function loadLibrary(kind: LibraryKind): Bindings {
 }
 
 function open(path: string, fix: string): LibraryHandle {
-  // GNU OpenMP's threads spin about a millisecond for the next loop before they sleep, and with other work on the cores
-  // they spin against it: the tiny model's steps took about 7 times as long beside a busy test suite. It reads this when loaded.
+  // GNU OpenMP's threads spin for about a millisecond before they sleep, which slows other work on the cores: the tiny model's
+  // steps took 7 times as long while a test suite ran. It reads this variable when it is loaded.
   if (!process.env.OMP_WAIT_POLICY) process.env.GOMP_SPINCOUNT ??= '2000';
   try {
     return loadShared(path);
@@ -67,7 +66,7 @@ function open(path: string, fix: string): LibraryHandle {
   }
 }
 
-/** Before anything else is bound: a library of another version may lack functions, or take other arguments. */
+/** Runs before anything else is bound: another version may lack functions or take other arguments. */
 function checkVersion(library: LibraryHandle, path: string, fix: string): void {
   let version: number;
   try {
@@ -84,7 +83,7 @@ function bind(library: LibraryHandle): Bindings {
   const bindings: Record<string, unknown> = {};
   for (const [name, { symbol, result, types, names }] of Object.entries(signatures)) {
     const call = library.func(symbol, result, types) as (...values: unknown[]) => unknown;
-    // koffi silently turns 3.7 into 3 and 2**40 into 0, so whole numbers and their range are checked here.
+    // koffi silently turns 3.7 into 3 and 2**40 into 0, so integers and their ranges are checked here.
     const integers = types.flatMap((type, index) => (limits[type] ? [{ index, range: limits[type] }] : []));
     bindings[name] = (args: Record<string, unknown> = {}) => {
       const values = names.map((key) => args[key]);

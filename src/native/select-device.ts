@@ -1,4 +1,4 @@
-// What --device means: the GPU where its library is there and opens, else the CPU.
+// Selects the device that --device names; auto is the GPU if the CUDA library is built and opens it, else the CPU.
 import { existsSync } from 'node:fs';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
 import { Device } from './device.ts';
@@ -6,14 +6,16 @@ import { type LibraryKind, libraryPath } from './library.ts';
 
 export interface DeviceChoice {
   readonly kind: LibraryKind;
-  /** Which GPU. */
+  /** Index of the GPU. */
   readonly index: number;
 }
 
 /**
- * @param choice "auto", "cpu", "cuda" or "cuda:N"
- * @param index the GPU to take where `choice` names none
- * @throws UsageError for anything else
+ * The device that a name stands for, as the `kind` and `index` of `Device.open`.
+ * @param choice "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"
+ * @param index the GPU if `choice` names none
+ * @throws UsageError for any other name
+ * @example using device = Device.open({ ...selectDevice('auto'), threads: 2 });
  */
 export function selectDevice(choice: string, index = 0): DeviceChoice {
   if (choice === 'cpu' || (choice === 'auto' && !hasGpu(index))) return { kind: 'cpu', index: 0 };
@@ -23,17 +25,17 @@ export function selectDevice(choice: string, index = 0): DeviceChoice {
   return { kind: 'cuda', index: Number(cuda[1] ?? index) };
 }
 
-/** No GPU's number: the library looks for GPUs and opens none. */
-const nobodys = -1;
+/** No GPU has this index: the library counts the GPUs and opens none. */
+const noGpu = -1;
 
-/** What `choice` comes to in processes that this one starts: had it a context on a GPU, that would stay as long as it does. */
-export const selectKind = (choice: string): LibraryKind => selectDevice(choice, nobodys).kind;
+/** The library for `choice`, for processes that this one starts. No context is opened: it would last as long as this process. */
+export const selectKind = (choice: string): LibraryKind => selectDevice(choice, noGpu).kind;
 
-/** Opens none but the one that is asked for. If that is not there but others are, it says so itself when it is taken. */
+/** Whether there is a GPU; true also if only others than `index` exist: opening it reports the error. */
 function hasGpu(index: number): boolean {
   if (!existsSync(libraryPath('cuda'))) return false;
   try {
-    // GPT2_LIBRARY may name either library; what it opens as tells which.
+    // GPT2_LIBRARY may name either library.
     using device = Device.open({ kind: 'cuda', index });
     return device.description.library === 'cuda';
   } catch (error) {

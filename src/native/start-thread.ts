@@ -1,10 +1,10 @@
-// Threads of this program, started alike from the sources and from the compiled package.
+// Starts worker threads, from the sources and from the compiled package.
 import { Worker, type WorkerOptions } from 'node:worker_threads';
 
 /**
- * @param module the thread's, without its suffix, which is that of the module that starts it
- * @param from import.meta.url of the module that starts it
- * @param workerData what the module finds under these names
+ * @param module path of the thread's module, without its suffix
+ * @param from import.meta.url of the caller
+ * @param workerData data for the module
  */
 export function startThread(
   module: string,

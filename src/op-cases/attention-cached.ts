@@ -12,10 +12,7 @@ type Sizes = {
   readonly NH: number;
 };
 
-/**
- * A text's attention over its cache and its new positions, by the formula without a cache: queries of earlier positions do not
- * matter to later ones, so they are zero.
- */
+/** Attention over the cache and the new positions, by the formula without a cache; queries of earlier positions are zero. */
 function cached(
   { keys, values, qkv, positions }: Record<'keys' | 'values' | 'qkv' | 'positions', Numbers>,
   own: Sizes,
@@ -56,7 +53,7 @@ export const attentionCachedCases = [
     inputs: (_, { B, T, S }: Sizes, random) => ({ positions: random.integers(B, S - T + 1) }),
     formula: (inputs, own: Sizes) => cached(inputs, own),
     bounds: () => ({
-      // P is rounded to bf16 before it meets v, as in attention.
+      // P is rounded to bf16 before the product with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
       keys: { fp32: 0, bf16: 0 },
       values: { fp32: 0, bf16: 0 },

@@ -3,7 +3,7 @@ import { contracts } from '../ops/ops.generated.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
-export type AttentionSizes = {
+type AttentionSizes = {
   readonly B: number;
   readonly T: number;
   readonly C: number;
@@ -80,7 +80,7 @@ const sizeOf = (T: number, HS: number) => {
   return { B: T < 200 ? 2 : 1, T, C: HS * NH, NH };
 };
 const sizes = [sizeOf(64, 64), sizeOf(1, 64), sizeOf(7, 64), sizeOf(129, 64), sizeOf(64, 20), sizeOf(64, 128)];
-// Every head size that has kernels of its own, at lengths on both sides of a tile.
+// Every head size with its own kernels, at lengths on both sides of a tile.
 const gpuSizes = [1, 7, 127, 129, 1000, 1024].flatMap((T) => [20, 32, 64, 80, 96, 128].map((HS) => sizeOf(T, HS)));
 /** Half of the scores are masked. */
 const flops = (products: number) => (own: AttentionSizes) => products * own.B * own.T * own.T * own.C;
@@ -90,7 +90,7 @@ export const attentionCases = [
     ...{ sizes, gpuSizes },
     formula: ({ qkv }, own: AttentionSizes) => attention(qkv, undefined, own),
     bounds: () => ({
-      // P is rounded to bf16 before it meets v.
+      // P is rounded to bf16 before the product with v.
       out: { fp32: 2e-6, bf16: 4e-3 },
       lse: { fp32: 1e-5, bf16: 1e-4, measure: 'absolute' },
     }),
@@ -106,7 +106,7 @@ export const attentionCases = [
       const { dqkv } = attention(qkv, dout, own);
       return { dqkv };
     },
-    // P and dS are rounded, and D is made from the rounded out. Parts: dq, dk, dv.
+    // P and dS are rounded, and D is computed from the rounded out. Parts: dq, dk, dv.
     bounds: () => ({ dqkv: { fp32: 5e-6, bf16: 8e-3, parts: 3 } }),
     flops: flops(5),
   }),

@@ -17,7 +17,7 @@ const sizes = [
   { B: 3, T: 700, C: 96, V, kinds: V },
   { B: 1, T: 2100, C: 32, V, kinds: 1 },
 ];
-/** Tokens of few kinds repeat, which is what backward has to sum. */
+/** Few kinds of tokens repeat often, so that backward sums many rows. */
 const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: Random) => ({
   tokens: random.integers(B * T, kinds),
 });

@@ -23,10 +23,10 @@ export const globalNormCases = [
       block[GPT2_STEP.GPT2_STEP_NORM] = own;
       block[GPT2_STEP.GPT2_STEP_CLIP] = maxNorm > 0 && own > maxNorm ? maxNorm / own : 1;
       block[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
-      // The limits are left as they are; without them the largest number is the norm.
+      // The op does not change the limits.
       return { step: block.map((value) => (value === 1e9 ? Math.fround(1e9) : value)) };
     },
-    // Of the norm, which is up to 1000.
+    // The norm is up to 1000.
     bounds: () => ({ step: { fp32: 2e-4, bf16: 2e-4, measure: 'absolute' } }),
   }),
 ];

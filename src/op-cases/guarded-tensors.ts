@@ -1,4 +1,4 @@
-// Tensors with guard values after their end, so that an op that writes past a tensor is noticed.
+// Tensors with guard values after their end, which detect an op that writes past a tensor.
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { floats, writeNumbers } from './numbers.ts';
@@ -16,7 +16,7 @@ export class GuardedTensors {
     this.device = device;
   }
 
-  /** A tensor with values (rounded in bf16), or filled with NaN so that an element that is never written shows. */
+  /** A tensor with values (rounded in bf16), or filled with NaN, which shows elements that are never written. */
   tensor(
     name: string,
     shape: readonly number[],
@@ -35,7 +35,7 @@ export class GuardedTensors {
     return tensor;
   }
 
-  /** The names of tensors past whose end something was written. */
+  /** Names of tensors past whose end an op has written. */
   get overwritten(): readonly string[] {
     const isTouched = (guard: Tensor) => {
       const values = guard.type === 'int32' ? (guard.read() as Int32Array) : floats(guard);

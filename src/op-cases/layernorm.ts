@@ -22,7 +22,7 @@ const scale = () => ({ in: 3 });
 const statistic = { fp32: 1e-5, bf16: 1e-5 };
 
 /** Mean and 1 / standard deviation of each row of C. */
-export function statistics(x: Numbers, { N, C }: Sizes): { mean: Float64Array; rstd: Float64Array } {
+function statistics(x: Numbers, { N, C }: Sizes): { mean: Float64Array; rstd: Float64Array } {
   const [mean, rstd] = [new Float64Array(N), new Float64Array(N)];
   for (let n = 0; n < N; n++) {
     const row = x.subarray(n * C, (n + 1) * C);

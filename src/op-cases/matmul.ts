@@ -42,7 +42,7 @@ export function linear(input: Numbers, weight: Numbers, bias: Numbers | undefine
   return product(input, weight, { N, K: C, O }, 'nt').map((value, index) => value + (bias?.[index % O] ?? 0));
 }
 
-// Aligned and not, one tile and several, fewer and more than a tile's steps of k, sums over many rows.
+// Aligned and not, one tile and several, fewer and more steps of k than a tile, sums over many rows.
 const sizes = [
   { N: 128, C: 128, O: 384 },
   { N: 1, C: 64, O: 72 },
@@ -59,14 +59,14 @@ const gpuSizes = [
 const scale = () => ({ weight: 0.2 });
 const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 
-/** fp32 sums of so many terms; tf32 cuts inputs to 10 bits of mantissa. */
+/** Error of fp32 sums of this many terms; tf32 rounds inputs to 10 bits of mantissa. */
 export const productBound = (terms: number): Bound => ({
   fp32: 1e-6 * Math.sqrt(terms) + 2e-7,
   tf32: 1e-3,
   bf16: 2e-3,
 });
 const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
-/** tanh in one instruction: 2^-11. */
+/** tanh in one instruction has an error of 2^-11. */
 export const throughGelu = (own: Bound): Bound => ({ ...own, fp32: own.fp32 * 2, bf16: 3e-3 });
 
 export const matmulCases = [

@@ -1,23 +1,23 @@
-// Numbers of op cases: drawn from a seed, as a tensor of a dtype holds them, and the errors by which results are judged.
+// Numbers of op cases: random inputs from a seed, rounding to a tensor's type, and error measures.
 import { fromBf16, toBf16 } from '../files/half-floats.ts';
 import type { ElementType, Tensor } from '../native/buffer.ts';
 
 export type Numbers = Float32Array | Float64Array | Int32Array;
 
-/** A source of numbers that is the same at every run: splitmix (Steele, Lea and Flood 2014) cut to 32 bits. */
+/** A reproducible random generator: splitmix (Steele, Lea and Flood 2014) with 32 bits. */
 export class Random {
   #state: number;
   constructor(seed: number) {
     this.#state = Math.imul(seed, 0x9e3779b1) | 0;
   }
-  /** From [0, 1). */
+  /** A number in [0, 1). */
   uniform(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 16), 0x21f0aaad);
     mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97);
     return ((mixed ^ (mixed >>> 15)) >>> 8) / 2 ** 24;
   }
-  /** Roughly normal: the sum of twelve uniforms less six. */
+  /** Approximately normal numbers: the sum of twelve uniforms minus six. */
   normals(count: number, scale = 1): Float32Array {
     return Float32Array.from({ length: count }, () => {
       let sum = -6;
@@ -36,11 +36,9 @@ export function floats(tensor: Tensor): Float32Array {
   return values instanceof Uint16Array ? fromBf16(values) : Float32Array.from(values);
 }
 
-/** Numbers as a tensor of that type holds them. */
-export function held(type: ElementType, values: ArrayLike<number>): Float32Array {
-  if (type !== 'bf16') return Float32Array.from(values);
-  return fromBf16(toBf16(values));
-}
+/** Numbers rounded to a tensor's type. */
+export const held = (type: ElementType, values: ArrayLike<number>): Float32Array =>
+  type === 'bf16' ? fromBf16(toBf16(values)) : Float32Array.from(values);
 
 /** Writes numbers into a tensor of any type. */
 export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
@@ -64,7 +62,7 @@ export function relativeError(a: ArrayLike<number>, b: ArrayLike<number>): numbe
 export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let difference = 0;
   for (let index = 0; index < b.length; index++) {
-    // NaN must not slip through a comparison.
+    // NaN compares false.
     const error = Math.abs(a[index]! - b[index]!);
     if (!(error <= difference)) difference = error;
   }

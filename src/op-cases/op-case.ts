@@ -1,23 +1,23 @@
-// The form of an op's cases: sizes, inputs, the formula in double precision, and how far a result may be from it.
+// Defines an op's cases: sizes, inputs, the formula in double precision, and the largest accepted error.
 import type { Dtype } from '../native/device.ts';
 import type { OpContract } from '../ops/contract.ts';
 import type { Numbers, Random } from './numbers.ts';
 
-/** The largest error that is accepted, by dtype; tf32's is fp32's if absent. */
+/** The largest accepted error, by dtype; tf32's default is fp32's. */
 export interface Bound {
   readonly fp32: number;
   readonly tf32?: number;
   readonly bf16: number;
   /**
-   * `relative` (default): the norm of the difference by the norm of the formula's result; the worst element, by the largest, may
-   * be off by five times as much. `absolute`: the largest difference.
+   * `relative` (default): norm of the difference / norm of the formula's result; and largest difference / largest element, which
+   * may be five times as large. `absolute`: the largest difference.
    */
   readonly measure?: 'relative' | 'absolute';
-  /** Columns of the last dimension are judged in this many equal parts (3: q, k and v). Default 1. */
+  /** Number of equal parts of the last dimension that are compared separately (3: q, k and v). Default 1. */
   readonly parts?: number;
 }
 
-export interface Environment {
+interface Environment {
   readonly dtype: Dtype;
   /** "avx512", "sm90", "portable": see DeviceDescription. */
   readonly codePath: string;
@@ -26,9 +26,9 @@ export interface Environment {
 type Sizes = Readonly<Record<string, number>>;
 
 interface Definition<Name extends string> {
-  /** Sizes, with scalars. The first is typical, aligned and larger than a tile: `doctor` runs it. */
+  /** Sizes and scalars. The first is typical, aligned and larger than a tile: `doctor` runs it. */
   readonly sizes: readonly Sizes[];
-  /** Sizes that only a GPU is given: the formula takes seconds. */
+  /** Sizes for GPUs only: the formula takes seconds. */
   readonly gpuSizes?: readonly Sizes[];
   /** Standard deviation of a tensor's numbers. Default 1. */
   scale?(sizes: Sizes): Partial<Record<Name, number>>;
@@ -37,7 +37,7 @@ interface Definition<Name extends string> {
   /** Results in double, by name of the output; for an output that is added to, the addend. Absent inputs are undefined. */
   formula(inputs: Record<Name, Numbers>, sizes: Sizes): Partial<Record<Name, Numbers>>;
   bounds(sizes: Sizes, environment: Environment): Partial<Record<Name, Bound>>;
-  /** Multiplications and additions of the op's products; absent if it only moves data. */
+  /** Multiplications and additions of the op's products; absent for an op without products. */
   flops?(sizes: Sizes): number;
 }
 

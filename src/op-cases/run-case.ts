@@ -1,5 +1,5 @@
-// Runs an op's case on a device and compares every output with the formula: as the contract says, with optional tensors and
-// without, overwriting and accumulating, apart and in place.
+// Runs a case of an op on a device and compares every output with the formula, in all variants of the contract: without optional
+// tensors, accumulating, and in place.
 import { type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { isWritten, parseDimension, sizeOf, type TensorContract, typeOn } from '../ops/contract.ts';
@@ -10,17 +10,17 @@ import type { Bound, OpCases } from './op-case.ts';
 
 type Sizes = Readonly<Record<string, number>>;
 
-/** How a case is called. */
-export interface Variant {
+/** One way to call a case. */
+interface Variant {
   readonly accumulate: boolean;
-  /** Optional tensors that are left out. */
+  /** Optional tensors that are omitted. */
   readonly without: readonly string[];
   /** Outputs that share the memory of an input, by name. */
   readonly inPlace: Readonly<Record<string, string>>;
 }
 
 export interface Comparison {
-  /** "gpt2_layernorm_backward: din" and how it was called. */
+  /** "gpt2_layernorm_backward: din" and the variant. */
   readonly name: string;
   readonly error: number;
   readonly bound: number;
@@ -29,7 +29,7 @@ export interface Comparison {
 
 const plain: Variant = { accumulate: false, without: [], inPlace: {} };
 
-/** The plain call, and one for everything that may differ. */
+/** The plain call and every variant. */
 export function variantsOf({ op }: OpCases): Variant[] {
   const entries = Object.entries(op.tensors);
   const optional = entries.filter(([, { isOptional }]) => isOptional).map(([name]) => name);
@@ -43,7 +43,7 @@ export function variantsOf({ op }: OpCases): Variant[] {
   ];
 }
 
-/** Runs a case once and compares. @throws Gpt2Error if the op does */
+/** Runs a case once and compares. @throws Gpt2Error as the op */
 export async function runCase(device: Device, cases: OpCases, sizes: Sizes, variant = plain): Promise<Comparison[]> {
   using tensors = new GuardedTensors(device);
   const { op } = cases;
@@ -102,7 +102,7 @@ function compare(
   });
 }
 
-/** Every part of an output by its bound. */
+/** Compares every part of an output with its bound. */
 function judged(
   device: Device,
   name: string,
@@ -118,7 +118,7 @@ function judged(
     const error = largestDifference(values, wanted);
     return [{ name, error, bound: limit, isWithin: error <= limit }];
   }
-  // The mean square of a few roundings scatters: by a third for 64 elements, where the largest count most.
+  // The mean square of few roundings varies: by a third for 64 elements.
   const scaled = limit * (dtype === 'bf16' ? 1 + 4 / Math.sqrt(wanted.length) : 1);
   const { parts = 1 } = bound;
   const whole = norm(wanted);
@@ -126,11 +126,11 @@ function judged(
     const pick = (from: Numbers) => (parts === 1 ? from : columns(from, width, part, parts));
     const [actual, exact] = [pick(values), pick(wanted)];
     const own = norm(exact);
-    // A part that the formula cancels to zero (dq and dk of a single position) is judged by the size of what cancels.
+    // A part that is zero by cancellation (dq and dk of a single position) is compared with the norm of the entire output.
     const scale = own > 1e-12 * whole ? own : whole;
     const error = norm(Float64Array.from(exact, (value, index) => actual[index]! - value)) / Math.max(scale, 1e-30);
     const worst = parts === 1 ? worstError(actual, exact) / 5 : 0;
-    // NaN must not slip through a comparison.
+    // NaN compares false.
     const isWithin = error <= scaled && worst <= scaled;
     const named = parts === 1 ? name : `${name}, part ${part + 1} of ${parts}`;
     return { name: named, error: worst > error ? worst : error, bound: scaled, isWithin };
@@ -191,7 +191,7 @@ const without = (inputs: Record<string, Numbers>, names: readonly string[]): Rec
 const shapeOf = ({ shape }: TensorContract, sizes: Sizes): number[] =>
   shape.map((text) => sizeOf(parseDimension(text), sizes)!);
 
-/** An argument that decides the type (adamw's gradient) decides for the gradients' type. */
+/** A tensor whose type is an argument (adamw's gradient) gets the gradients' type. */
 const elementType = (device: Device, contract: TensorContract): ElementType =>
   typeOn(device, contract) ?? device.gradientType;
 
@@ -202,8 +202,8 @@ const flagsOf = ({ op }: OpCases, sizes: Sizes, { accumulate }: Variant): Record
   Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
- * The tensor whose memory `name` shares: as the variant says, if both have the same type; and always for two that are updated
- * (weights that are their own masters).
+ * The tensor whose memory `name` shares: by the variant, if both have the same type; always for two updated tensors (weights
+ * that are their own masters).
  */
 function inPlaceOf(device: Device, { op }: OpCases, name: string, variant: Variant): string | undefined {
   const contract = op.tensors[name]!;

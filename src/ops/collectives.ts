@@ -1,5 +1,5 @@
-// Sums and copies over ranks. Each starts after what was issued before it and runs concurrently with what is issued next:
-// `joinCollectives` makes what is issued next wait for it. See cuda/gpt2.h.
+// Sums and copies over ranks. A collective starts after the work issued before it and runs concurrently with later work, which
+// waits for it only after `joinCollectives`. See cuda/gpt2.h.
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
@@ -19,9 +19,9 @@ export function allReduce(communicator: Communicator, data: Tensor): void {
 }
 
 /**
- * From element `start` on, the rows of `out` [communicator.parts,stride] become rows whose sum is this rank's part of the sum of
- * every rank's `in` [ranks*count]. `out` lies in memory that is shared (`allocateShared`).
- * @throws ShapeError if `in` is not a part for each rank, or the rows of `out` do not hold them
+ * Writes rows into `out` [communicator.parts,stride], from element `start` of each row on, whose sum is this rank's part of the
+ * sum of every rank's `in` [ranks*count]. `out` is in shared memory (`allocateShared`).
+ * @throws ShapeError if `in` does not divide between the ranks, or the rows of `out` are too short
  */
 export function reduceScatter(
   communicator: Communicator,
@@ -32,14 +32,14 @@ export function reduceScatter(
   const count = input.count / ranks;
   const stride = out.count / parts;
   if (out.shape[0] !== parts) throw refused(op, `out has ${out.shape[0]} rows, not ${parts}`);
-  if (!Number.isInteger(count)) throw refused(op, `${input.count} elements are not ${ranks} parts`);
+  if (!Number.isInteger(count)) throw refused(op, `${input.count} elements do not divide between ${ranks} ranks`);
   if (start + count > stride) throw refused(op, `rows of ${stride} elements do not hold ${count} from ${start}`);
   if (out.type !== input.type) throw refused(op, `out is ${out.type}, but in is ${input.type}`);
   const pointer = out.view([count], start).pointer;
   issueOver(communicator, op, { out: out.view([parts, stride]), in: input.view([ranks, count]) }, { out: pointer });
 }
 
-/** `out` becomes every rank's `in`, in the order of ranks; `in` may be this rank's part of it. */
+/** Writes every rank's `in` into `out`, in the order of ranks; `in` may be this rank's part of `out`. */
 export function allGather(communicator: Communicator, { out, in: input }: { out: Tensor; in: Tensor }): void {
   const { ranks } = communicator;
   const op = contracts.allGather;
@@ -48,7 +48,7 @@ export function allGather(communicator: Communicator, { out, in: input }: { out:
   issueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
 }
 
-/** `globalNorm` of matrices that are sharded: this rank's part of them, in one row or in rows [parts,N] whose sum it is. */
+/** `globalNorm` of sharded matrices: this rank's part of them, as one row or as rows [parts,N] to be summed. */
 export function globalNormOfRanks(
   communicator: Communicator,
   { matrices, ...args }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
@@ -57,17 +57,17 @@ export function globalNormOfRanks(
   issueOver(communicator, contracts.globalNormOfRanks, { matrices: rows, ...args });
 }
 
-/** Everything issued from now on starts after the collectives issued so far. */
+/** Makes work issued from now on wait for the collectives issued so far. */
 export function joinCollectives(communicator: Communicator): void {
   communicator.device.call('collectivesJoin', { communicator: communicator.handle });
 }
 
-/** Records an event after the collectives issued so far: what waits for it (`device.behind`) has joined them. */
+/** Records an event after the collectives issued so far; `device.behind` waits for it. */
 export function recordCollectives(communicator: Communicator, event: Pointer): void {
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Starts the collectives that `issue` issues together; it issues nothing else. */
+/** Starts together the collectives that `issue` issues; it must issue nothing else. */
 export function groupCollectives(communicator: Communicator, issue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });

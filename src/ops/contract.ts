@@ -1,5 +1,5 @@
-// The contract of an op as data, as scripts/generate reads it from cuda/gpt2.h, and what follows from it: which tensors an
-// op writes, and how many bytes it moves.
+// The contract of an op as data, which scripts/generate reads from cuda/gpt2.h. From it follow the tensors that an op writes
+// and the bytes that it moves.
 import type { Bindings, Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, type ElementType } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
@@ -8,19 +8,19 @@ import type { Device } from '../native/device.ts';
 export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;
 
 export interface TensorContract {
-  /** `read`; overwritten; added to; either of them, by the argument `accumulate`; changed; private to the library. */
+  /** Read; overwritten; added to; overwritten or added to, by the argument `accumulate`; changed; private to the library. */
   readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'scratch';
-  /** Device.elementType, Device.gradientType, a type, or the argument that tells the library which (fp32 or bf16). */
+  /** "element" or "gradient" (types of the device), a type, or the argument that has it (fp32 or bf16). */
   readonly type: string;
   /** Dimensions: "N", "3C", "S+1", "C/NH", ">=T", "64". */
   readonly shape: readonly string[];
-  /** Ids from 0 to this argument - 1. */
+  /** The argument that ids are below. */
   readonly below?: string;
-  /** Only the rows are touched that the ids of this tensor name. */
+  /** The tensor of ids whose rows are accessed; the others are not. */
   readonly by?: string;
   /** Whether it may be null. */
   readonly isOptional?: boolean;
-  /** Tensors that it may share memory with. */
+  /** Tensors that may have the same memory. */
   readonly mayBe?: readonly string[];
 }
 
@@ -30,17 +30,17 @@ export interface OpContract {
   /** "gpt2_layernorm_forward" */
   readonly symbol: string;
   readonly tensors: Readonly<Record<string, TensorContract>>;
-  /** Integers of at least 1, most of them dimensions of tensors. */
+  /** Integers of at least 1; most are dimensions of tensors. */
   readonly sizes: readonly string[];
   readonly scalars: readonly string[];
-  /** True or false; 1 or 0 in C. */
+  /** Booleans; 1 or 0 in C. */
   readonly flags: readonly string[];
   readonly relations: readonly { readonly text: string; holds(args: Record<string, number>): boolean }[];
-  /** The scratch function to ask, and its sizes; absent for an op that needs no workspace. */
+  /** The scratch function and its sizes; absent for an op that needs no workspace. */
   workspace?(args: NativeArguments): { readonly name: keyof Bindings; readonly sizes: Record<string, number> };
 }
 
-/** A dimension: `factor * name + plus`, or `name / divisor`; `atLeast`: the tensor may have more. */
+/** A dimension: `factor * name + plus`, or `name / divisor`; `atLeast`: the tensor's may be larger. */
 export interface Dimension {
   readonly name?: string;
   readonly factor: number;
@@ -57,14 +57,14 @@ export function parseDimension(text: string): Dimension {
   return { name, factor: Number(factor ?? 1), plus: Number(plus ?? 0), divisor, atLeast: atLeast !== undefined };
 }
 
-/** The size of a dimension; undefined if a size it depends on is unknown. */
+/** The size of a dimension; undefined if it depends on an unknown size. */
 export function sizeOf({ name, factor, plus, divisor }: Dimension, sizes: NativeArguments): number | undefined {
   if (name === undefined) return plus;
   const [size, by] = [sizes[name], divisor === undefined ? 1 : sizes[divisor]];
   return typeof size === 'number' && typeof by === 'number' ? (factor * size + plus) / by : undefined;
 }
 
-/** The type of a tensor on a device; undefined if an argument decides. */
+/** The type of a tensor on a device; undefined if an argument has it. */
 export function typeOn(device: Device, { type }: TensorContract): ElementType | undefined {
   if (type === 'element') return device.elementType;
   if (type === 'gradient') return device.gradientType;
@@ -73,7 +73,7 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
-/** Bytes that a call moves if each input is read once and each output written once. */
+/** Bytes that a call moves if it reads each input once and writes each output once. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape }: TensorContract) =>
     shape.reduce((product, text) => product * (sizeOf(parseDimension(text), args) ?? 1), 1);

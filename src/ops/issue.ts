@@ -1,5 +1,5 @@
-// Checks the arguments of an op against its contract and calls the library. Sizes come from the shapes of the tensors; a
-// mismatch becomes a sentence that names the tensor, the dimension and both sizes.
+// Checks the arguments of an op against its contract and calls the library. Sizes come from the tensors' shapes; an error names
+// the tensor, the dimension and both sizes.
 import { ShapeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
@@ -16,12 +16,12 @@ import {
   typeOn,
 } from './contract.ts';
 
-/** Arguments of an op: tensors (null: left out), sizes that no tensor has, scalars and flags. */
+/** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
 export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
 
 /**
  * Issues an op.
- * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library refuses
+ * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library fails
  */
 export function issue(device: Device, op: OpContract, args: OpArguments): void {
   device.call(op.name as keyof Bindings & 'adamw', nativeArguments(device, op, args) as never);
@@ -52,13 +52,13 @@ export function nativeArguments(device: Device, op: OpContract, args: OpArgument
   return native;
 }
 
-/** Bytes of workspace that a call with these arguments needs; 0 if the op needs none. */
+/** Bytes of workspace that a call with these arguments needs. */
 export function workspaceOf(device: Device, op: OpContract, args: OpArguments): number {
   const needs = op.workspace?.(nativeArguments(device, op, args));
   return needs ? scratch(device, needs.name, needs.sizes) : 0;
 }
 
-/** Bytes that a scratch function gives. */
+/** Bytes that a scratch function returns. */
 export function scratch(
   device: Device,
   name: keyof Bindings,
@@ -97,7 +97,7 @@ function dimensionOf(text: string): Dimension {
   return known;
 }
 
-/** A tensor's sizes for a contract of fewer dimensions: those before fold into the first. */
+/** A tensor's sizes for a contract of fewer dimensions: extra leading dimensions are multiplied into the first. */
 function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
   const { shape } = contract;
   const extra = tensor.shape.length - shape.length;
@@ -106,7 +106,7 @@ function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
   return [first, ...tensor.shape.slice(extra + 1)];
 }
 
-/** The value of each size: of a tensor that has it as a dimension; else of one that has 3C or S+1; else an argument. */
+/** The value of each size: from a tensor with that dimension; else from one with 3C or S+1; else from an argument. */
 function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Record<string, number> {
   const all = given.flatMap((entry) => {
     const actual = folded(op, entry);
@@ -118,7 +118,7 @@ function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Re
   const sizes: Record<string, number> = {};
   const origin: Record<string, string> = {};
   const solvable = all.filter(({ dimension: { divisor, atLeast } }) => divisor === undefined && !atLeast);
-  // Inputs before outputs: a message then blames the output for a size that the inputs do not give.
+  // Inputs before outputs, so that an error names the output that does not fit the inputs.
   const inOrder = [...solvable].sort((a, b) => rank(a) - rank(b));
   for (const { name, actual, dimension } of inOrder) {
     if (dimension.name === undefined || sizes[dimension.name] !== undefined) continue;
@@ -141,7 +141,7 @@ function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Re
 const rank = ({ text, dimension, isOutput }: { text: string; dimension: Dimension; isOutput: boolean }): number =>
   (text === dimension.name ? 0 : 2) + (isOutput ? 1 : 0);
 
-/** An output shares memory with no other tensor, except with those that the contract names. */
+/** An output shares memory only with the tensors that the contract names. */
 function checkOverlaps(op: OpContract, given: readonly Given[]): void {
   const ranges = given.map(({ name, contract, tensor }) => {
     const begin = tensor.pointer;

@@ -1,4 +1,4 @@
-// AdamW (Loshchilov and Hutter 2019). Weight decay applies to matrices only.
+// AdamW (Loshchilov and Hutter 2019).
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
@@ -14,6 +14,10 @@ const correction = (name: 'beta1' | 'beta2') => ({
   at: (step: number) => 1 - constants[name] ** (step + 1),
 });
 
+/**
+ * AdamW with betas 0.9 and 0.95 and eps 1e-8. Weight decay is decoupled and applies to matrices only.
+ * @example const optimizer = new AdamW({ weightDecay: 0.1 });
+ */
 export class AdamW implements Optimizer {
   readonly name = 'adamw';
   /** First and second moments. */

@@ -1,13 +1,13 @@
-// Assigns parameters to optimizers, and derives from it which state a run has and how much memory that takes.
+// Assigns parameters to optimizers, and derives a run's state rows and their memory.
 import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
 import type { Optimizer, StateRow } from './optimizer.ts';
 
-/** The optimizer of all parameters, or a function that gives one for each: the same object for those it updates together. */
+/** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
 
-/** A state row, and the parameters that have it in a run. */
+/** A state row and the parameters that have it in a run. */
 export interface AssignedRow {
   readonly optimizer: Optimizer;
   readonly row: StateRow;
@@ -36,7 +36,7 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
     .filter(({ selected }) => table.some(selected));
 }
 
-/** Bytes of device memory that optimizer state takes; of several ranks, in each. */
+/** Bytes of device memory for optimizer state, on each rank. */
 export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares = 1): number =>
   assignedRows(config, choice)
     .map(({ row, selected }) => {

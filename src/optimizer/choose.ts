@@ -1,4 +1,4 @@
-// Chooses a run's optimizers by its options.
+// Chooses the optimizers of a run from its options.
 import { AdamW } from './adamw.ts';
 import type { OptimizerChoice } from './assign.ts';
 

@@ -5,25 +5,24 @@ import type { ParameterKind } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 
-/** State of an optimizer: a tensor for each of some parameters, with the parameter's shape. It starts as zeros. */
+/** Optimizer state: a tensor for each of some parameters, with the parameter's shape. It starts as zeros. */
 export interface StateRow {
-  /** Its key in `UpdatePart.state`, and the prefix of its tensors in optimizer.safetensors: "m" names "m.wte.weight". */
+  /** Key in `UpdatePart.state` and prefix of tensors in optimizer.safetensors: "m" gives "m.wte.weight". */
   readonly name: string;
-  /** The dtype that checkpoints store. */
+  /** Type in memory and in checkpoints. */
   readonly dtype: 'fp32';
-  /** Parameters that have it, of those that the optimizer updates. */
+  /** Selects the parameters that have it, of those that the optimizer updates. */
   readonly parameters: Selection;
   /**
-   * How finely an update may be divided where this row exists. 'element': `issue` receives stretches that may begin and end
-   * inside a parameter. 'matrix': it receives entire matrices, each by itself as [rows, columns]; a parameter that holds
-   * several (`Parameter.matrices`) gives several.
+   * How an update may be divided. 'element': `issue` receives ranges that may begin and end inside a parameter. 'matrix': it
+   * receives entire matrices, one by one, as [rows, columns]; a parameter may hold several (`Parameter.matrices`).
    *
-   * ZeRO-1 divides a bucket at any element, so it refuses 'matrix' rows today. To support them, `arenaLayout` can place each
+   * ZeRO-1 divides a bucket at any element, so it rejects 'matrix' rows today. To support them, `arenaLayout` can place each
    * matrix of a bucket entirely in one of the bucket's equal shares: the largest first, each in the emptiest share, then pad
    * every share to the longest. Reduce-scatter, update and all-gather work with shares and need no change; reading, writing
    * and saving a copy then go matrix by matrix, because neighbours in the table are no longer neighbours in memory. A layer
    * of GPT-2 has four matrices of C x C (three in qkvw) and two of 4C x C: two layers divide evenly between 2, 3, 4 or 6 ranks;
-   * on 8 the shares are a third longer. Where that costs too much, each rank gathers the gradients of the bucket and computes
+   * on 8 the shares are a third longer. If that costs too much, each rank can gather the gradients of the bucket and compute
    * the update of every matrix.
    */
   readonly granularity: 'element' | 'matrix';
@@ -36,7 +35,7 @@ export interface StepScalar {
   at(step: number): number;
 }
 
-/** Tensors of one stretch of parameters, or of one matrix; all have the same shape. */
+/** Tensors of a range of parameters, or of one matrix; all have the same shape. */
 export interface UpdatePart {
   readonly kind: ParameterKind;
   readonly weight: Tensor;
@@ -47,22 +46,23 @@ export interface UpdatePart {
   readonly state: Readonly<Record<string, Tensor>>;
 }
 
-/** Shared by the ops of an update. */
+/** Arguments shared by the ops of an update. */
 export interface UpdateContext {
   readonly device: Device;
-  /** The step block. Ops multiply gradients by its CLIP, and change nothing where UPDATED is 0. */
+  /** The step block. Ops multiply gradients by its CLIP and change nothing if UPDATED is 0. */
   readonly step: Tensor;
-  /** Index of the optimizer's first scalar in the step block; the others follow in their order. */
+  /** Index of the optimizer's first scalar in the step block; the others follow in order. */
   readonly firstScalar: number;
 }
 
+/** Updates parameters from gradients. */
 export interface Optimizer {
   readonly name: string;
   readonly rows: readonly StateRow[];
   readonly scalars: readonly StepScalar[];
   /**
-   * Issues the ops that update master, weight and state of these parts. It may be called several times in a step, with other
-   * parts, and only once for a recorded graph: it must issue the same ops every time.
+   * Issues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
+   * with other parts. A recorded graph calls it only once, so it must issue the same ops every time.
    */
   issue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }

@@ -1,4 +1,4 @@
-// Divides the arenas into spans: neighbouring parameters that one call can update, or single matrices.
+// Divides the arenas into spans: neighbouring parameters that one call updates, or single matrices.
 import { arenaLayout, bucketOf, type ParameterCopy } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
@@ -8,7 +8,7 @@ import type { Optimizer } from './optimizer.ts';
 
 export type AllocatedRow = AssignedRow & { readonly copy: ParameterCopy };
 
-/** Neighbouring parameters with the same optimizer and the same state rows, or one matrix. In elements of their arena. */
+/** Neighbouring parameters with the same optimizer and state rows, or one matrix; in elements of their arena. */
 export interface Span {
   readonly kind: ParameterKind;
   readonly optimizer: Optimizer;
@@ -51,11 +51,11 @@ export function spansOf(
   return [...closed(spans.matrix, layout.sizes.matrix), ...closed(spans.vector, layout.sizes.vector)];
 }
 
-/** Ends each span of neighbours where the next span starts: padding is zero, and an update keeps it zero. */
+/** Ends each span of neighbours at the next span's start: padding is zero, and an update keeps it zero. */
 const closed = (spans: readonly Span[], size: number): Span[] =>
   spans.map((span, index) => (span.shape ? span : { ...span, end: spans[index + 1]?.start ?? size }));
 
-/** Each matrix of a parameter by itself; its padding rows belong to it. */
+/** Each matrix of a parameter, with its padding rows. */
 function matricesOf({ matrices, shape }: Parameter, start: number) {
   const [rows, columns] = [shape[0]! / matrices, elementCount(shape.slice(1))];
   return Array.from({ length: matrices }, (_, index) => {

@@ -20,16 +20,17 @@ export interface StateCopy {
   readonly copy: ParameterCopy;
 }
 
-/** A stretch of an arena, in elements. */
-export interface Stretch {
+/** A range of an arena, in elements. */
+interface Range {
   readonly start: number;
   readonly count: number;
-  /** Its start in the masters and gradients of this rank, which may hold only parts of the arena. */
+  /** Start in this rank's masters and gradients, which may hold only parts of the arena. */
   readonly inParts: number;
 }
 
 const arenas = { matrix: 'matrices', vector: 'vectors' } as const;
 
+/** The optimizers of a model, with their state. */
 export class OptimizerState {
   readonly optimizers: readonly Optimizer[];
   readonly #model: Model;
@@ -43,7 +44,7 @@ export class OptimizerState {
     this.#rows = assignedRows(config, choice).map((assigned) => {
       if (sharding && assigned.row.granularity === 'matrix') {
         throw new Gpt2Error(
-          `${assigned.optimizer.name} updates entire matrices, which --zero 1 divides: give --zero 0`,
+          `${assigned.optimizer.name} updates entire matrices, but --zero 1 divides them: give --zero 0`,
         );
       }
       return { ...assigned, copy: fp32Copy(device, config, stateMemory, sharding, assigned.selected) };
@@ -51,46 +52,43 @@ export class OptimizerState {
     this.#spans = spansOf(config, choice, this.#rows, sharding?.communicator.ranks);
     const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
-    if (count > room) throw new Error(`the optimizers have ${count} scalars, the step block has room for ${room}`);
+    if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);
   }
 
-  /** The state rows, for checkpoints. */
+  /** State rows, for checkpoints. */
   get copies(): StateCopy[] {
     const table = parameterTable(this.#model.config);
     return this.#rows.map(({ row, selected, copy }) => ({ name: row.name, parameters: table.filter(selected), copy }));
   }
 
-  /** The scalars of all optimizers in step `index`, from GPT2_STEP_SCALARS on. */
+  /** Scalars of all optimizers in step `index`, for the step block from GPT2_STEP_SCALARS on. */
   scalarsAt(index: number): number[] {
     return this.optimizers.flatMap(({ scalars }) => scalars.map(({ at }) => at(index)));
   }
 
   /**
-   * Issues the updates of a stretch; default: all of the arena.
+   * Issues the updates of a range; default: the entire arena.
    * @param step the step block
    */
-  issue(step: Tensor, kind: ParameterKind, gradients: Tensor, stretch?: Stretch): void {
+  issue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
     for (const optimizer of this.optimizers) {
-      this.issueParts(step, optimizer, this.parts(optimizer, kind, gradients, stretch));
+      this.issueParts(step, optimizer, this.parts(optimizer, kind, gradients, range));
     }
   }
 
   issueParts(step: Tensor, optimizer: Optimizer, parts: readonly UpdatePart[]): void {
     if (parts.length === 0) return;
-    const before = this.optimizers.slice(0, this.optimizers.indexOf(optimizer));
-    const firstScalar = before.reduce(
-      (next, { scalars }) => next + scalars.length,
-      GPT2_STEP.GPT2_STEP_SCALARS as number,
-    );
+    const before = this.optimizers.slice(0, this.optimizers.indexOf(optimizer)).flatMap(({ scalars }) => scalars);
+    const firstScalar = GPT2_STEP.GPT2_STEP_SCALARS + before.length;
     optimizer.issue({ device: this.#model.device, step, firstScalar }, parts);
   }
 
-  /** The parts of a stretch that an optimizer updates. */
+  /** The parts of a range that an optimizer updates. */
   parts(
     optimizer: Optimizer,
     kind: ParameterKind,
     gradients: Tensor,
-    { start, count, inParts }: Stretch = { start: 0, count: gradients.count, inParts: 0 },
+    { start, count, inParts }: Range = { start: 0, count: gradients.count, inParts: 0 },
   ): UpdatePart[] {
     const { weights, masters } = this.#model;
     const arena = arenas[kind];

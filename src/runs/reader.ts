@@ -27,6 +27,7 @@ export interface RunRecord {
 /**
  * Reads the log of a run folder, without an incomplete last line: the run may be in progress or have been killed.
  * @throws Gpt2Error if there is no log, a line is damaged, or it does not say how the run was configured
+ * @example const [step, loss] = readRun('runs/first').series.train.at(-1)!;
  */
 export function readRun(run: string): RunRecord {
   const path = logPath(run);

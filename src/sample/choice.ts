@@ -1,9 +1,9 @@
-// What a choice of tokens is made from: options, checked, and a seed for each text. The choice itself is the op sample's.
+// The options of choosing tokens, and a seed for each text. The op `sample` chooses.
 import { UsageError } from '../errors.ts';
 
 /** How a token is chosen. */
 export interface Choice {
-  /** Logits are divided by it; 0 always takes the likeliest. */
+  /** Divides the logits; 0 always chooses the likeliest token. */
   readonly temperature: number;
   /** Only the k likeliest tokens; 0: all. */
   readonly topK: number;
@@ -23,7 +23,7 @@ export function checkChoice({ temperature, topK, topP }: Choice): void {
 }
 
 /**
- * A seed of 32 bits for a text, or for another of its windows: neighbours have nothing in common (the finalizer of SplitMix64,
+ * A seed of 32 bits for a text, or for a later window of it, unrelated to those of its neighbours (the finalizer of SplitMix64,
  * Steele et al. 2014).
  * @throws UsageError if the seed is not a whole number of 32 bits
  */

@@ -1,4 +1,4 @@
-// How many texts a device has memory to make at a time, before anything is allocated.
+// Decides before allocation how many texts fit in a device's memory together.
 import { Gpt2Error } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type CacheSizes, cacheBytes, decodeScratch } from '../model/key-value-cache.ts';
@@ -6,8 +6,8 @@ import { gib, inferencePlan, memoryLimit, neededFor } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
 
 /**
- * At most `sizes.texts`, halved until they fit beside the model.
- * @throws Gpt2Error if not even one does
+ * `sizes.texts`, halved until the model and its cache fit.
+ * @throws Gpt2Error if not even one text fits
  */
 export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSizes): number {
   const limit = memoryLimit(device, undefined);
@@ -22,7 +22,7 @@ export function fittingTexts(device: Device, config: ModelConfig, sizes: CacheSi
   }
 }
 
-/** Bytes that the model, its cache and what the kernels keep take. */
+/** Bytes of the model, its cache and the workspace. */
 function generationBytes(device: Device, config: ModelConfig, sizes: CacheSizes): number {
   const rows = generationRows(sizes);
   const plan = new Map(inferencePlan(device, config, rows));
@@ -31,7 +31,7 @@ function generationBytes(device: Device, config: ModelConfig, sizes: CacheSizes)
   return neededFor(device, plan);
 }
 
-/** Activations for a whole window, or a token of each text. */
+/** Activations for a whole window, or for a token of each text. */
 export const generationRows = ({ texts, window }: CacheSizes): { B: number; T: number } => ({
   B: Math.ceil(texts / window),
   T: window,

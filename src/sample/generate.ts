@@ -1,6 +1,5 @@
-// Texts from a model, token by token, over a cache of keys and values: a text's prompt is run at once, then every new token as
-// one step of all texts, recorded and replayed. The device runs ahead of what the host has read. How a token is chosen is the
-// op sample's; turning tokens into text is the tokenizer's.
+// Generates texts token by token over a cache of keys and values: each prompt runs at once, then each step adds a token to all
+// texts, recorded and replayed. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { decode } from '../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../model/key-value-cache.ts';
@@ -9,23 +8,23 @@ import { sample } from '../ops/ops.generated.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 import { type Choice, checkChoice, textSeed } from './choice.ts';
 
+/** Defaults: temperature 1, topK 0, topP 1. */
 export interface GenerateOptions extends Partial<Choice> {
-  /** Ids to go on from, for each text; none: the end of text, which opens every document. */
+  /** Token ids of each text's beginning; none: end of text, which opens every document. */
   readonly prompts: readonly ArrayLike<number>[];
-  /** The first text's place among all that are made with a seed, which tells their choices apart. Default 0. */
+  /** Index of the first text among all texts of a seed; each index has its own choices. Default 0. */
   readonly firstText?: number;
-  /** Most tokens to make of each text. */
+  /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
-  /** A token that ends a text; it is not given out. */
+  /** A token that ends a text; it is not yielded. */
   readonly stopAt?: number;
-  /** What becomes of a text longer than the cache's window: its older half is forgotten, or it ends. Default slide. */
+  /** A text longer than the cache's window forgets its older half ("slide") or ends ("stop"). Default slide. */
   readonly whenFull?: 'slide' | 'stop';
 }
 
 /**
- * Why a text ended: as long as was asked for, by `stopAt`, because the window is full, or because the model's logits are no
- * numbers any more.
+ * Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN.
  */
 export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
@@ -34,28 +33,34 @@ export type Generated =
   | { readonly text: number; readonly token: number }
   | { readonly text: number; readonly end: GenerationEnd };
 
-/** A text in the making. */
+/** The state of a text. */
 interface Text {
   readonly index: number;
   readonly seed: number;
-  /** All there is of it, prompt and choices. */
+  /** Prompt and generated tokens. */
   readonly tokens: number[];
-  /** Tokens that are still to be made. */
+  /** Tokens still to generate. */
   left: number;
-  /** Of the window: how many tokens the model has run; the one behind them is chosen. */
+  /** Tokens of the window that the model has run; the next one is chosen. */
   run: number;
-  /** Of the window: how many tokens the host knows. */
+  /** Tokens of the window that the host has read. */
   known: number;
   ended: boolean;
 }
 
-/** Steps between two looks at what came out: 16 tokens of d12 take an H100 some 2 ms, and the host looks every millisecond. */
+/** Steps between two reads of tokens: 16 tokens of d12 take about 2 ms on an H100, and the host polls every millisecond. */
 const stepsAhead = 16;
 
 /**
- * Gives the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and sizes of
- * the cache. Between tokens the event loop runs. One generation at a time may use a cache.
- * @throws UsageError for an option out of range, Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * Yields the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and cache
+ * sizes. The event loop runs between tokens. Only one generation at a time may use a cache.
+ * @throws UsageError for an option out of range; Gpt2Error for a prompt outside the vocabulary, or if the cache is in use
+ * @example
+ * const cache = new KeyValueCache(model, { texts: 1, window: 32 });
+ * const decoder = new StreamDecoder();
+ * for await (const part of generate(cache, { prompts: [encode('Hello')], tokens: 8, seed: 42 })) {
+ *   if ('token' in part) process.stdout.write(decoder.push(part.token));
+ * }
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
@@ -65,19 +70,11 @@ export async function* generate(cache: KeyValueCache, options: GenerateOptions):
     throw new UsageError(`tokens must be a whole number of at least 0, not ${tokens}`);
   }
   if (prompts.length > cache.texts) {
-    throw new UsageError(`the cache was made for ${cache.texts} texts, not ${prompts.length}`);
+    throw new UsageError(`the cache has room for ${cache.texts} texts, not ${prompts.length}`);
   }
   const texts = prompts.map((prompt, index): Text => {
-    const begun = promptOf(cache, prompt);
-    return {
-      index,
-      seed: textSeed(seed, firstText + index),
-      tokens: begun,
-      left: tokens,
-      run: 0,
-      known: 0,
-      ended: false,
-    };
+    const start = { seed: textSeed(seed, firstText + index), tokens: promptOf(cache, prompt) };
+    return { index, ...start, left: tokens, run: 0, known: 0, ended: false };
   });
   if (tokens === 0) {
     for (const { index } of texts) yield { text: index, end: 'length' };
@@ -119,7 +116,7 @@ async function* steps(
 ): AsyncGenerator<Generated, void> {
   const { device } = cache.model;
   const ahead = device.captures ? stepsAhead : 1;
-  // What has been chosen behind a prompt is one of those to be made.
+  // The token chosen after a prompt counts.
   let left = Math.min(
     ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
   );
@@ -148,13 +145,13 @@ async function* steps(
   }
 }
 
-/** A copy of the tokens that is on its way, and how many tokens of each text's window it has. */
+/** A copy of the tokens that has not arrived, and the number of tokens of each text's window in it. */
 interface Pending {
   readonly copy: TokenCopy;
   readonly ends: readonly number[];
 }
 
-/** Gives out what was chosen. */
+/** Yields chosen tokens. */
 function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Generator<Generated, void> {
   for (const token of chosen) {
     if (text.ended) return;
@@ -175,14 +172,14 @@ function* read(text: Text, chosen: Int32Array, stopAt: number | undefined): Gene
 }
 
 /**
- * Runs the end of a text from the window's beginning on, and chooses the token behind it. As much of it as fits with room for
- * that; of a text that has grown over the window its newer half, so that the next half window costs one token each.
+ * Runs the end of a text from the window's start and chooses the next token. It runs as much as fits; for a text longer than the
+ * window the newer half, so that each of the next tokens costs the work of one.
  */
 function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   const { model, window } = cache;
   const seen = text.tokens.slice(-(text.run > 0 ? Math.ceil(window / 2) : window));
   const own = cache.text(text.index);
-  // Chance goes by positions, which begin anew: so does the seed.
+  // Choices depend on seed and position, and positions start again.
   own.seeds.write(Int32Array.of(textSeed(text.seed, text.tokens.length)));
   own.tokens.write(Int32Array.from(seen));
   own.positions.write(Int32Array.of(0));
@@ -194,7 +191,7 @@ function openWindow(cache: KeyValueCache, text: Text, choice: Choice): void {
   text.known = seen.length;
 }
 
-/** One token of every text. */
+/** The program that adds a token to every text. */
 function stepOf(cache: KeyValueCache, choice: Choice): { run(): void } {
   const { model, texts, programs } = cache;
   const key = Object.values(choice).join(' ');
@@ -222,7 +219,7 @@ function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number
   const outside = text.find((id) => !Number.isInteger(id) || id < 0 || id >= config.vocabularySize);
   if (outside !== undefined) {
     throw new Gpt2Error(
-      `the prompt has the token ${outside}, which the model's vocabulary of ${config.vocabularySize} lacks; was it made with another tokenizer?`,
+      `the prompt has the token ${outside}, outside the model's vocabulary of ${config.vocabularySize}; use the model's tokenizer`,
     );
   }
   return text;

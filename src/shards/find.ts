@@ -1,4 +1,4 @@
-// A data-set folder: which of its files are shards of which role, and dataset.json, which says what they hold.
+// Reads a data-set folder: its shards by role, and dataset.json, which describes them.
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
@@ -8,10 +8,10 @@ import { readCheckedJson } from '../files/checked-json.ts';
 
 export type Role = 'train' | 'val';
 
-/** "train" or "val" standing between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
+/** "train" or "val" between non-letters: tiny_shakespeare_train.bin, fineweb_val_000001.bin. */
 const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val: /(?<![a-z])val(?![a-z])/i };
 
-/** What makes the folders that prepro gives a name to. */
+/** The commands that make prepro's default folders. */
 export const preproOf: Readonly<Record<string, string>> = {
   'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
   'data/own-source': 'npm run prepro own-source',
@@ -20,16 +20,17 @@ export const preproOf: Readonly<Record<string, string>> = {
   'data/edu_fineweb10B': 'npm run prepro -- fineweb --version edu',
 };
 
-/** Where prepro keeps unfinished work in a folder. */
+/** The subfolder for prepro's unfinished work. */
 export const unfinishedFolder = '.prepro';
 
-/** The roles that a file's name says it has. */
+/** The roles in a file's name. */
 export const roleOfName = (name: string): Role[] =>
   (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
 
 /**
- * Paths of a folder's shards of one role, sorted bytewise.
- * @throws Gpt2Error if the folder is missing or unfinished, has none, or a file's name says both roles
+ * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
+ * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
+ * @example const shards = findShards('data/tinyshakespeare', 'train');
  */
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) {
@@ -37,7 +38,7 @@ export function findShards(folder: string, role: Role): string[] {
     throw new Gpt2Error(`there is no data in ${folder}: run \`${make}\`, or name another folder with --data`);
   }
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
-    throw new Gpt2Error(`${folder} is not finished: run the same prepro again, it goes on where it was`);
+    throw new Gpt2Error(`${folder} is not finished: run the same prepro again, which continues`);
   }
   let names: string[];
   try {
@@ -65,13 +66,13 @@ const shardSchema = z.object({
   tokens: z.int().nonnegative(),
   sha256: z.string(),
 });
-/** Strict, so that a file whose checksum has a damaged name does not pass for an older file without one. */
+/** Strict, so that a file with a damaged checksum name is not taken for an older file without a checksum. */
 const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
   vocabularySize: z.int().positive(),
   documents: z.int().positive().optional(),
-  /** Of what, and how: to tell whether the same is asked for again. */
+  /** Input and options, to recognize the same request. */
   made: z.record(z.string(), z.unknown()).optional(),
   shards: z.array(shardSchema),
 });
@@ -80,7 +81,11 @@ const datasetSchema = z.strictObject({
 export type Dataset = z.infer<typeof datasetSchema>;
 export const datasetFile = 'dataset.json';
 
-/** dataset.json of a folder, or undefined without one (then the shards are GPT-2's). @throws Gpt2Error if it is damaged */
+/**
+ * The content of a folder's dataset.json; undefined without one (the shards then have GPT-2's vocabulary).
+ * @throws Gpt2Error if it is damaged
+ * @example const vocabularySize = readDataset('data/tinyshakespeare')?.vocabularySize ?? 50257;
+ */
 export function readDataset(folder: string): Dataset | undefined {
   const path = join(folder, datasetFile);
   if (!existsSync(path)) return undefined;
@@ -95,9 +100,8 @@ export function readDataset(folder: string): Dataset | undefined {
 }
 
 /**
- * Compares a shard with dataset.json beside it, if there is one that lists shards.
- * @param dataset what it holds; undefined: there is none
- * @throws Gpt2Error if the shard is not listed, or its sha256 is not the one listed
+ * Compares a shard with the dataset.json of its folder, if that lists shards.
+ * @throws Gpt2Error if the shard is not listed, or has another sha256
  */
 export function checkListed(path: string, sha256: string, dataset: Dataset | undefined): void {
   const shards = dataset?.shards ?? [];
@@ -111,7 +115,7 @@ export function checkListed(path: string, sha256: string, dataset: Dataset | und
   );
 }
 
-/** The first digits of a hash, for messages. */
+/** The first digits of a hash. */
 export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;
 
 /** sha256 of a file, in hex. */

@@ -1,5 +1,5 @@
-// llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, questions, bytes of the longest),
-// then each question as a run of uint16. Reading, checking and writing; who answers them is in evaluate/hellaswag.ts.
+// Reads, checks and writes llm.c's file of multiple-choice questions (HellaSwag): 256 int32 (magic 20240522, version 1, questions,
+// bytes of the longest), then the uint16 words of each question.
 import { readFileSync, statSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { writeDurably } from './shard.ts';
@@ -7,7 +7,7 @@ import { writeDurably } from './shard.ts';
 const magic = 20240522;
 const version = 1;
 const headerBytes = 1024;
-/** What a question begins with. No token: the vocabulary may reach it, a question's tokens may not. */
+/** The first word of a question. It is not a token: a vocabulary may include this id, but questions may not. */
 const startMark = 65535;
 /** Marker, bytes, index, label, number of completions, length of the context. */
 const fixedWords = 6;
@@ -15,16 +15,16 @@ const fixedWords = 6;
 const mostQuestions = 65535;
 const mostBytes = 65535;
 
-/** A context and ways to go on from it. */
+/** A context and its possible completions. */
 export interface Question {
-  /** Which completion is right. */
+  /** Index of the right completion. */
   readonly label: number;
   readonly context: Uint16Array;
-  /** Two or more, none of them empty. */
+  /** Two or more, none empty. */
   readonly completions: readonly Uint16Array[];
 }
 
-/** All questions of a file. @throws Gpt2Error naming the question that is damaged, and how */
+/** All questions of a file. @throws Gpt2Error naming the damaged question */
 export function readQuestions(path: string): Question[] {
   const refuse = (what: string): never => {
     throw new Gpt2Error(
@@ -37,7 +37,7 @@ export function readQuestions(path: string): Question[] {
   if (foundMagic !== magic) return refuse(`it begins with ${foundMagic}, not ${magic}`);
   if (foundVersion !== version) return refuse(`its version is ${foundVersion}, not ${version}`);
   if (count! < 1 || count! > mostQuestions) return refuse(`its header says ${count} questions`);
-  if (bytes.length % 2 !== 0) return refuse(`it has ${bytes.length} bytes, which are no whole words`);
+  if (bytes.length % 2 !== 0) return refuse(`it has ${bytes.length} bytes, an odd number`);
   const words = new Uint16Array(bytes.buffer, headerBytes);
   const questions: Question[] = [];
   let at = 0;
@@ -57,7 +57,7 @@ export function readQuestions(path: string): Question[] {
   return questions;
 }
 
-/** Whole in memory of its own, whose first byte is aligned. */
+/** The file's bytes in new, aligned memory. */
 function readWhole(path: string, refuse: (what: string) => never): Uint8Array<ArrayBuffer> {
   try {
     const stats = statSync(path);
@@ -92,7 +92,7 @@ function readQuestion(words: Uint16Array, index: number, damaged: (what: string)
   };
   const context = next('context');
   const completions = Array.from({ length: Math.min(count!, words.length) }, (_, each) => next(`completion ${each}`));
-  if (at !== words.length) damaged(`has ${2 * (words.length - at)} bytes behind its completions`);
+  if (at !== words.length) damaged(`has ${2 * (words.length - at)} bytes after its completions`);
   return { label: label!, context, completions };
 }
 
@@ -102,7 +102,7 @@ function readQuestion(words: Uint16Array, index: number, damaged: (what: string)
  */
 export function writeQuestions(path: string, questions: readonly Question[]): void {
   if (questions.length < 1 || questions.length > mostQuestions) {
-    throw new Gpt2Error(`${path} cannot hold ${questions.length} questions: there may be 1 to ${mostQuestions}`);
+    throw new Gpt2Error(`${path} cannot hold ${questions.length} questions, only 1 to ${mostQuestions}`);
   }
   const parts = questions.map(({ label, context, completions }, index) => {
     const runs = [context, ...completions].map((tokens) => [tokens.length, ...tokens]);

@@ -1,5 +1,5 @@
-// Token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens as uint16. Reading,
-// checking and writing; which shards a folder holds is in find.ts.
+// Reads, checks and writes token shards in llm.c's format: 256 int32 (magic 20240520, version 1, token count), then the tokens
+// as uint16. find.ts lists the shards of a folder.
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, fsyncSync, openSync, renameSync, rmSync, type Stats, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -12,19 +12,20 @@ const version = 1;
 const headerBytes = 1024;
 const tokenBytes = 2;
 
+/** An open shard. */
 export interface Shard extends Disposable {
   readonly path: string;
-  /** How many tokens it holds. */
+  /** Number of tokens. */
   readonly tokens: number;
   /**
-   * `count` tokens from `start` on, in memory that the next read reuses. A file that takes this one's name does no harm:
-   * reading continues from the one that was opened. It also continues if the file was touched, or overwritten with the same.
+   * `count` tokens from `start` on, in memory that the next read reuses. Reading continues if the file is replaced by another
+   * under its name, touched, or overwritten with the same bytes.
    * @throws ChangedShardError if the file's content has changed since it was opened
    */
   read(start: number, count: number): Uint16Array;
-  /** sha256 of the whole file, as `sha256sum` gives it; known once `checkTokens` has read it. */
+  /** sha256 of the whole file, in hex; undefined before `checkTokens`. */
   readonly sha256: string | undefined;
-  /** Reads all of it. @throws Gpt2Error naming the first token at or beyond the vocabulary */
+  /** Reads the whole shard. @throws Gpt2Error naming the first token outside the vocabulary */
   checkTokens(vocabularySize: number): void;
   close(): void;
 }
@@ -34,7 +35,7 @@ export class ChangedShardError extends Gpt2Error {
   override readonly name = 'ChangedShardError';
 }
 
-/** @throws Gpt2Error if the file is missing or is not exactly a shard: what was expected, what came */
+/** Opens a shard. @throws Gpt2Error if the file is missing or is not a shard; it gives the expected and the actual value */
 export function openShard(path: string): Shard {
   let file: number;
   try {
@@ -63,7 +64,7 @@ export function openShard(path: string): Shard {
         for (;;) {
           const bytes = new Uint8Array(view.buffer, 0, count * tokenBytes);
           reading(path, () => readFully(file, bytes, headerBytes + start * tokenBytes));
-          // Checked after the read, so that a change before or during it is detected. It takes 1 µs.
+          // Checked after the read, to detect a change before or during it. It takes 1 µs.
           const now = fstatSync(file);
           if (now.size === seen.size && now.mtimeMs === seen.mtimeMs) return view;
           if (
@@ -85,7 +86,7 @@ export function openShard(path: string): Shard {
           const at = firstFrom(values, vocabularySize);
           if (at < 0) continue;
           throw new Gpt2Error(
-            `${path} holds the token ${values[at]} at position ${start + at}, beyond the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
+            `${path} holds the token ${values[at]} at position ${start + at}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
           );
         }
         sha256 = hash.digest('hex');
@@ -100,13 +101,13 @@ export function openShard(path: string): Shard {
   }
 }
 
-/** Where the first value of at least `bound` is, or -1. A loop: `findIndex` takes six times as long. */
+/** Index of the first value of at least `bound`, or -1. A loop: `findIndex` takes six times as long. */
 function firstFrom(values: Uint16Array, bound: number): number {
   for (let index = 0; index < values.length; index++) if (values[index]! >= bound) return index;
   return -1;
 }
 
-/** Magic, version, number of tokens, and what else the header holds. */
+/** The header: magic, version, number of tokens. */
 function readHeader(file: number, path: string, stats: Stats): Int32Array {
   const refuse = (what: string): never => {
     throw new Gpt2Error(`${path} is not a token shard: ${what}; make it again with prepro`);
@@ -124,7 +125,7 @@ function readHeader(file: number, path: string, stats: Stats): Int32Array {
   return header;
 }
 
-/** What `read` gives; an early end is a shard that changed. @throws ChangedShardError */
+/** The result of `read`. @throws ChangedShardError if the file ends early */
 function reading<R>(path: string, read: () => R): R {
   try {
     return read();
@@ -139,20 +140,20 @@ const changed = (path: string): ChangedShardError =>
     `${path} changed while it was being read; restore it and continue with --resume, or start a new run with the new file`,
   );
 
-/** What was written, for dataset.json. */
-export interface WrittenShard {
+/** A written shard, for dataset.json. */
+interface WrittenShard {
   readonly tokens: number;
   readonly sha256: string;
 }
 
-/** The header of a shard of so many tokens. */
+/** The header of a shard with this many tokens. */
 export function shardHeader(tokens: number): Uint8Array {
   const header = new Int32Array(headerBytes / 4);
   header.set([magic, version, tokens]);
   return new Uint8Array(header.buffer);
 }
 
-/** Writes a shard under a temporary name beside `path`, then renames it. */
+/** Writes a shard under a temporary name, then renames it. */
 export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
   const parts = [shardHeader(tokens.length), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
   const hash = createHash('sha256');
@@ -164,7 +165,7 @@ export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
 /** The temporary name of `path` while this process writes it. */
 export const temporaryPath = (path: string): string => `${path}.${process.pid}.tmp`;
 
-/** Writes a file so that after a crash it is there whole or not at all. @throws Gpt2Error */
+/** Writes a file that is complete or absent after a crash. @throws Gpt2Error */
 export function writeDurably(path: string, parts: Iterable<Uint8Array>): void {
   const temporary = temporaryPath(path);
   try {
@@ -183,7 +184,7 @@ export function writeDurably(path: string, parts: Iterable<Uint8Array>): void {
     try {
       rmSync(temporary, { force: true });
     } catch {
-      // What went wrong first is what the user needs to know.
+      // The first error is the one to report.
     }
     throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
   }

@@ -1,8 +1,7 @@
-// How many bytes of text each token of a tokenizer stands for: what bits per byte are counted by. The tokenizer of a data set
-// is the one its dataset.json names.
+// The bytes of text of each token, for bits per byte.
 import { tokenizerNamed } from './tokenizer.ts';
 
-/** By id; 0 where a token has no text, as the end of one. Undefined for a tokenizer that is not known. */
+/** Bytes by id; 0 for a token without text, such as end of text. Undefined for an unknown tokenizer. */
 export function byteLengths(name: string, vocabularySize: number): Uint8Array | undefined {
   const tokenizer = tokenizerNamed(name);
   if (!tokenizer) return undefined;

@@ -1,6 +1,6 @@
-// Which kind of character GPT-2's pattern sees at a place of a UTF-8 text: \s, \p{L}, \p{N}, or none of them. Only for the
-// characters whose kind is the same in every version of Unicode since 7.0 and in every engine; of others it says so, and
-// gpt2.ts asks tiktoken. White space is Unicode's White_Space (JavaScript's \s is not: it has U+FEFF, lacks U+0085).
+// Classifies the characters of a UTF-8 text by GPT-2's pattern: \s, \p{L}, \p{N}, or other. Only characters whose kind is the same
+// in every version of Unicode since 7.0 and in every engine are known; for others gpt2.ts calls tiktoken. White space is Unicode's
+// White_Space (JavaScript's \s differs: it has U+FEFF and lacks U+0085).
 
 export const unknown = 0;
 export const space = 1;
@@ -25,12 +25,12 @@ const punctuation = Uint8Array.from({ length: punctuationEnd - punctuationStart 
   kindOf(punctuationStart + at),
 );
 
-/** Kind of the character that begins with a byte; of those longer than one byte `unknown`: ask `wideKind`. */
+/** Kind of the character that begins with a byte; `unknown` if it is longer than one byte: see `wideKind`. */
 export const kindOfByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte < 0x80 ? latin[byte]! : unknown,
 );
 
-/** Kind of the character of two or more bytes at `at`, and its bytes: kind + 8 * bytes. The text is valid UTF-8. */
+/** Kind and length of the character of two or more bytes at `at`: kind + 8 * bytes. The text is valid UTF-8. */
 export function wideKind(bytes: Uint8Array, at: number): number {
   const lead = bytes[at]!;
   if (lead < 0xe0) {
@@ -49,9 +49,9 @@ export function wideKind(bytes: Uint8Array, at: number): number {
 export type WideKind = (bytes: Uint8Array, at: number) => number;
 
 /**
- * Makes a `WideKind` that never gives `unknown`: `isOther` decides for characters on which engines may differ. One that is not
- * `other`, and that this engine does not know, counts as a letter. If it is a digit the ids are the same, since no token joins
- * such a new character to another.
+ * Makes a `WideKind` that never returns `unknown`: `isOther` decides for characters on which engines may differ. A character that
+ * is not `other` and that this engine does not know counts as a letter. If it is a digit, the ids are the same, because no token
+ * joins such a new character to another.
  */
 export function createWideKind(isOther: (character: string) => boolean): WideKind {
   const kinds = new Uint8Array(0x110000);

@@ -1,15 +1,15 @@
-// GPT-2's tokenizer as other programs want it: a token's text, and the merges in their order. Both follow from the ids: a
-// token's rank is its id, and what was merged into it is what byte-pair encoding makes of it with lower ranks alone.
+// Makes GPT-2's tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the ids: a
+// token's rank is its id, and its two parts are its encoding with lower ranks only.
 import { tokenBytes } from './gpt2.ts';
 
-export interface TokenizerFiles {
-  /** The text of each id, every byte as one printable character (see `characterOf`); the last is <|endoftext|>. */
+interface TokenizerFiles {
+  /** The text of each id, with one printable character per byte (see `characterOf`); the last is <|endoftext|>. */
   readonly tokens: readonly string[];
   /** "Ġ t": the two parts of ids 256, 257, ... */
   readonly merges: readonly string[];
 }
 
-/** Printable Latin-1 stands for itself, every other byte for a character from U+0100 on, in order (Radford et al. 2019). */
+/** Printable Latin-1 characters stay; other bytes become characters from U+0100 on, in order (Radford et al. 2019). */
 const characterOf: readonly string[] = (() => {
   const isPrintable = (byte: number) =>
     (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
@@ -17,7 +17,7 @@ const characterOf: readonly string[] = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isPrintable(byte) ? byte : next++));
 })();
 
-/** The text of each id but <|endoftext|>. */
+/** The text of each id except <|endoftext|>. */
 export const gpt2Tokens = (): string[] =>
   tokenBytes().map((token) => Array.from(token, (byte) => characterOf[byte]!).join(''));
 
@@ -28,7 +28,7 @@ export function gpt2TokenizerFiles(): TokenizerFiles {
   return { tokens: [...tokens, '<|endoftext|>'], merges };
 }
 
-/** What merging by ranks below `limit` leaves of a token: its two parts. */
+/** Merges a token by ranks below `limit` only, which leaves its two parts. */
 function parts(token: string, limit: number, ranks: ReadonlyMap<string, number>): string[] {
   const pieces = [...token];
   while (pieces.length > 2) {

@@ -1,7 +1,7 @@
-// GPT-2's byte-pair encoding of UTF-8 text. The merges are the tiktoken package's; here the text is split as GPT-2's pattern
+// GPT-2's byte-pair encoding of UTF-8 text, with the merges of the tiktoken package. The text is divided here by GPT-2's pattern
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// splits it, so that a word seen before is looked up, and a very long one merged in reasonable time. Stretches with characters
-// that characters.ts does not know go to tiktoken. In every case the ids are tiktoken's.
+// so that known words are looked up, and very long ones merged in n log n. Words with characters that characters.ts does not know
+// go to tiktoken. The ids are always tiktoken's.
 import { get_encoding, type Tiktoken } from 'tiktoken';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';
@@ -12,11 +12,11 @@ import { longestWord, WordCache } from './word-cache.ts';
 /** Number of ids that have bytes; the next id is end of text. */
 export const tokenCount = 50256;
 
-/** Word length in bytes from which merge.ts is faster than tiktoken, whose time grows with its square: six times at 2,560. */
+/** Word length in bytes from which merge.ts is faster than tiktoken, whose time is quadratic: six times at 2,560. */
 const longWord = 512;
-/** A longer word is cut, to limit memory. */
+/** Longer words are divided, to limit memory. */
 const mostBytes = 1 << 24;
-/** Bytes of words that tiktoken is given at once. */
+/** Most bytes of words in one call of tiktoken. */
 const longestStretch = 4096;
 
 const apostrophe = 0x27;
@@ -32,7 +32,7 @@ const load = (): Loaded => {
   if (loaded) return loaded;
   const tiktoken = get_encoding('gpt2');
   const words = new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
-  // After a letter, a digit or a space, 's is a token; after another sign, the apostrophe belongs to that sign.
+  // After a letter, a digit or a space, 's is a token; after another character, the apostrophe belongs to that character.
   const [contracted] = tiktoken.encode_ordinary("'s");
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
   loaded = { tiktoken, words, everyWideKind: createWideKind(isOther) };
@@ -48,16 +48,16 @@ const merge: Merge = (...word) => {
 const text = (bytes: Uint8Array, start: number, end: number): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('utf8');
 
-/** The bytes of a token, but not of end of text. */
+/** The bytes of a token other than end of text. */
 export const gpt2Bytes = (id: number): Uint8Array => load().tiktoken.decode_single_token_bytes(id);
 
 /** The bytes of every id except end of text. */
 export const tokenBytes = (): Uint8Array[] => Array.from({ length: tokenCount }, (_, id) => gpt2Bytes(id));
 
-/** Appends the ids of bytes[start, end), which are valid UTF-8, as those of a text of its own. */
+/** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
 export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
   const { words } = load();
-  // One sign in an English text costs the word it is in; a text in another writing is soon given away in long stretches.
+  // An unknown character in an English text costs one word; a text in another script goes to tiktoken in long pieces.
   let stretch = 1;
   let unknownEnd = -1;
   for (let from = start; from < end; ) {
@@ -74,7 +74,7 @@ export function encodeGpt2(bytes: Uint8Array, start: number, end: number, into: 
   }
 }
 
-/** Where the pattern's match that begins at `from` ends; -p if at p there is a character whose kind is not known (1 for 0). */
+/** The end of the pattern's match at `from`; -p if the character at p has an unknown kind (-1 for p = 0). */
 function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideKind = wideKind): number {
   let at = from;
   if (bytes[at] === apostrophe) {
@@ -109,7 +109,7 @@ function wordEnd(bytes: Uint8Array, from: number, end: number, wideKindAt: WideK
   return at;
 }
 
-/** Of a run of white space all but the last character, which may belong to what follows; all at the end; a single one. */
+/** The end of white space: before its last character, which may belong to the next match, unless it is single or at the end. */
 function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, wideKindAt: WideKind): number {
   let last = from;
   let at = from;
@@ -135,7 +135,7 @@ function contraction(bytes: Uint8Array, at: number, end: number): number {
   return first === 0x6c && second === 0x6c ? 3 : 0;
 }
 
-/** Encodes words from `from`, where the first begins, to `least` or the next very long word; returns where it stopped. */
+/** Encodes words from `from` to `least` or the next very long word; returns the end. */
 function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: number, into: TokenList): number {
   const { everyWideKind } = load();
   const first = wordEnd(bytes, from, end, everyWideKind);
@@ -147,7 +147,7 @@ function encodeUnknown(bytes: Uint8Array, from: number, least: number, end: numb
   for (let at = first; at < end && to < least; ) {
     at = wordEnd(bytes, at, end, everyWideKind);
     if (at - to >= longWord) break;
-    // At the end of its input, tiktoken would join white space that has to be split.
+    // At the end of its input, tiktoken would join white space that must be divided.
     if (!endsWithSpace(bytes, at)) to = at;
   }
   encodeWords(bytes, from, to, into);

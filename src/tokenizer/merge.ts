@@ -1,5 +1,5 @@
-// Byte-pair encoding of one long word in n log n steps, with a heap of pairs; tiktoken takes n². As in tiktoken, the two
-// neighbours whose joined bytes are the token of lowest id are merged first; among equals, the leftmost.
+// Byte-pair encoding of one long word in n log n steps, with a heap of pairs; tiktoken needs n². As in tiktoken, the neighbours
+// whose joined bytes are the token of lowest id are merged first; among equals, the leftmost.
 import type { TokenList } from './tokens.ts';
 
 /** Appends the ids of a word that is longer than any token. */
@@ -9,7 +9,7 @@ const none = 0xffff;
 /** The heap's entries are id * 2^32 + position: the order of merging. */
 const shift = 2 ** 32;
 
-/** `tokens` has the bytes of every id. Setup takes a quarter of a second, merging 28 bytes of memory per byte of the word. */
+/** `tokens` has the bytes of every id. Setup takes 0.25 s; merging needs 28 bytes of memory per byte of the word. */
 export function createMerge(tokens: readonly Uint8Array[]): Merge {
   const pairs = new PairTable(tokens);
   const idOfByte = new Uint16Array(256);
@@ -17,7 +17,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
 
   return (bytes, start, end, into) => {
     const length = end - start;
-    // A part reaches from its position to that of the next part; `merged` is the id that the two would form.
+    // A part ends at the position of the next part; `merged` is the id that the two would form.
     const ids = new Uint16Array(length);
     const next = new Uint32Array(length);
     const before = new Int32Array(length);
@@ -27,7 +27,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
       next[at] = at + 1;
       before[at] = at - 1;
     }
-    // Every pair at first, and at most two for each merge.
+    // All pairs, and at most two more for each merge.
     const heap = new Heap(2 * length);
     const look = (at: number) => {
       const other = next[at]!;
@@ -67,7 +67,7 @@ class PairTable {
     const idOf = new Map(names.map((name, id) => [name, id]));
     const found: [left: number, right: number, id: number][] = [];
     for (const [id, name] of names.entries()) {
-      // Every split, not only the one it was made from: tiktoken compares bytes alone.
+      // Every division, not only that of the merge list: tiktoken compares bytes only.
       for (let cut = 1; cut < name.length; cut++) {
         const left = idOf.get(name.slice(0, cut));
         const right = left === undefined ? undefined : idOf.get(name.slice(cut));

@@ -1,11 +1,10 @@
-// Where a UTF-8 text may be cut so that the ids of the parts, one after the other, are the ids of the whole. GPT-2's pattern
-// looks ahead by one character and never back, so a place is safe if every match ends there and none looks past it:
-//   before white space that follows none: white space only ever opens a match, and a run of it before the place is followed
-//     by the same character whether the text goes on or not;
-//   between a letter or a digit and a sign: no match holds one after the other. (Not after a sign: 's and 're do.)
+// Finds places to cut a UTF-8 text so that the ids of the parts are the ids of the whole. GPT-2's pattern looks ahead by one
+// character and never back, so a place is safe if every match ends there and none looks past it:
+//   before white space that follows another character: white space only begins a match;
+//   between a letter or digit and a punctuation mark: no match has both. (Not after a mark: 's and 're have both.)
 import { digit, kindOfByte, letter, other, space, wideKind } from './characters.ts';
 
-/** Whether it is safe before the white space at `at`. Only ASCII white space counts; that is enough places. */
+/** Whether a cut before the white space at `at` is safe. Only ASCII white space counts, which gives enough places. */
 function isBeforeSpace(bytes: Uint8Array, at: number): boolean {
   return kindOfByte[bytes[at]!] === space && !endsWithSpace(bytes, at);
 }
@@ -26,7 +25,7 @@ function endsWithWideSpace(bytes: Uint8Array, end: number): boolean {
   return first === 0xef && middle === 0xbb && last === 0xbf;
 }
 
-/** Whether a letter or a digit ends before `at` and a sign of ASCII, or of Chinese and Japanese writing, begins there. */
+/** Whether a letter or digit ends before `at` and an ASCII, Chinese or Japanese punctuation mark begins there. */
 function isBeforeSign(bytes: Uint8Array, at: number): boolean {
   const here = bytes[at]!;
   // U+3001, U+3002, U+300C, U+300D and U+FF01, U+FF0C, U+FF1A, U+FF1B, U+FF1F
@@ -55,15 +54,15 @@ function endsWithLetter(bytes: Uint8Array, end: number): boolean {
   return kana || han || hangul;
 }
 
-/** The first safe place before white space that is at least `from`, over 0, and below `to`; or -1. */
-export function nextSpaceCut(bytes: Uint8Array, from: number, to: number): number {
+/** The first safe place before white space in [from, to), or -1; `from` is at least 1. */
+function nextSpaceCut(bytes: Uint8Array, from: number, to: number): number {
   for (let at = from; at < to; at++) if (isBeforeSpace(bytes, at)) return at;
   return -1;
 }
 
 /**
- * A place in [from, to) to cut at: the first safe one before white space; else the first before a sign; else the last between
- * two characters.
+ * Chooses a place to cut in [from, to): the first safe one before white space; else the first before a punctuation mark; else
+ * the last between two characters.
  */
 export function chooseCut(bytes: Uint8Array, from: number, to: number): number {
   const beforeSpace = nextSpaceCut(bytes, from, to);
@@ -72,8 +71,8 @@ export function chooseCut(bytes: Uint8Array, from: number, to: number): number {
   return characterStart(bytes, to - 1);
 }
 
-/** The beginning of the character that the byte at `at` belongs to. */
-export function characterStart(bytes: Uint8Array, at: number): number {
+/** The start of the character that contains the byte at `at`. */
+function characterStart(bytes: Uint8Array, at: number): number {
   let start = at;
   while (start > 0 && (bytes[start]! & 0xc0) === 0x80) start--;
   return start;

@@ -1,16 +1,17 @@
-// Text to ids and back, in one of two vocabularies: GPT-2's byte pairs (gpt2.ts), or plain bytes. Both end a document with
-// an id of its own; both take any text and give it back. Texts too long to hold are cut by safe-cuts.ts.
+// Encodes text to token ids and decodes them, with GPT-2's byte pairs (gpt2.ts) or plain bytes. Both have an id for the end of a
+// document, and reproduce any text. safe-cuts.ts divides texts that do not fit in memory.
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { TokenList } from './tokens.ts';
 
+/** A vocabulary with its encoding. */
 export interface Tokenizer {
-  /** As dataset.json has it. */
+  /** The name in dataset.json: "gpt2" or "bytes". */
   readonly name: string;
-  /** Ids there are, end of text with them. */
+  /** Number of ids, including end of text. */
   readonly vocabularySize: number;
   /** <|endoftext|>, which opens every document; the last id. */
   readonly endOfText: number;
-  /** Appends the ids of bytes[start, end): valid UTF-8, taken as a text of its own. */
+  /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
   /** The bytes of an id below `endOfText`. */
   bytesOf(id: number): Uint8Array;
@@ -27,7 +28,7 @@ export const gpt2: Tokenizer = {
   bytesOf: gpt2Bytes,
 };
 
-/** Every byte is an id: any language alike, a small head, and four times as many ids as GPT-2's in English. */
+/** Every byte is an id: all languages alike, a small head, and four times as many ids as GPT-2 for English. */
 export const bytes: Tokenizer = {
   name: 'bytes',
   vocabularySize: 257,
@@ -39,19 +40,27 @@ export const bytes: Tokenizer = {
 const tokenizers: readonly Tokenizer[] = [gpt2, bytes];
 export const tokenizerNames: readonly string[] = tokenizers.map(({ name }) => name);
 
+/**
+ * The tokenizer with this name ("gpt2" or "bytes"), or undefined.
+ * @example const tokenizer = tokenizerNamed(readDataset('data/tinyshakespeare')?.tokenizer ?? 'gpt2');
+ */
 export const tokenizerNamed = (name: string): Tokenizer | undefined =>
   tokenizers.find((tokenizer) => tokenizer.name === name);
 
 /**
- * The tokenizer of a model: the one whose vocabulary it has, so that a checkpoint knows it wherever it came from. A model that has
- * more ids than GPT-2's has GPT-2's. Undefined for another vocabulary, whose ids are nobody's text.
+ * The tokenizer of a model, by the size of its vocabulary. A model with more ids than GPT-2's has GPT-2's tokenizer. Undefined for
+ * another size: without a known tokenizer there is nothing to decode.
+ * @example const tokenizer = tokenizerOf(model.config);
  */
 export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): Tokenizer | undefined {
   if (vocabularySize > gpt2.vocabularySize) return gpt2;
   return tokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 }
 
-/** Ids of a text as it stands; "<|endoftext|>" written in it is ordinary text. */
+/**
+ * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
+ * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
+ */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   const ids = new TokenList();
   const utf8 = Buffer.from(text);
@@ -59,7 +68,13 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/** Turns ids into text as they come; a character split over tokens appears with its last byte. */
+/**
+ * Decodes ids one by one; a character divided between tokens appears with its last byte.
+ * @example
+ * const decoder = new StreamDecoder();
+ * for (const id of [15496, 995]) process.stdout.write(decoder.push(id));
+ * process.stdout.write(decoder.end());
+ */
 export class StreamDecoder {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   readonly #tokenizer: Tokenizer;
@@ -68,19 +83,22 @@ export class StreamDecoder {
     this.#tokenizer = tokenizer;
   }
 
-  /** The text that `id` completes, possibly none yet. End of text, and ids the vocabulary lacks, give none. */
+  /** The text that `id` completes, possibly none. End of text and ids outside the vocabulary have none. */
   push(id: number): string {
     if (id >= this.#tokenizer.endOfText) return '';
     return this.#decoder.decode(this.#tokenizer.bytesOf(id), { stream: true });
   }
 
-  /** What is left at the end: a replacement character for an unfinished one. */
+  /** The rest at the end: a replacement character for an incomplete one. */
   end(): string {
     return this.#decoder.decode();
   }
 }
 
-/** The text of ids. */
+/**
+ * The text of token ids, by default GPT-2's.
+ * @example console.log(decode([15496, 995])); // "Hello world"
+ */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
   const decoder = new StreamDecoder(tokenizer);
   let text = '';

@@ -1,12 +1,12 @@
-// What short byte strings encode to: a table of bounded size, in lines of 64 bytes so that a look-up touches one. A text is a
-// few thousand words over and over; looking one up takes a hundredth of encoding it.
+// Caches the ids of short byte strings in a table of bounded size. Its lines have 64 bytes, so that a look-up touches one cache
+// line. A text repeats a few thousand words; a look-up takes a hundredth of the time of encoding.
 import type { TokenList } from './tokens.ts';
 
-/** In bytes. Longer ones are seldom met again. */
+/** In bytes. Longer words seldom repeat. */
 export const longestWord = 40;
 const mostIds = 11;
 
-/** Sets of two lines; the one used less recently gives way. */
+/** Sets of two lines; a new word replaces the older one. */
 const setCount = 1 << 16;
 const lineInts = 16;
 const setInts = 2 * lineInts;
@@ -14,12 +14,12 @@ const keyStart = 1;
 const idsStart = 11;
 
 export class WordCache {
-  /** A line: bytes + 256 * ids (0: empty) + 65536 * the first id; up to 40 bytes, zeros behind; up to ten more ids. */
+  /** A line: bytes + 256 * ids (0: empty) + 65536 * the first id; up to 40 bytes, padded with zeros; up to ten more ids. */
   readonly #table = new Int32Array(setCount * setInts);
   readonly #key = new Int32Array(longestWord / 4);
   readonly #encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>;
 
-  /** `encode` gives the ids of what is not known. */
+  /** `encode` returns the ids of an unknown word. */
   constructor(encode: (bytes: Uint8Array, start: number, end: number) => ArrayLike<number>) {
     this.#encode = encode;
   }
@@ -31,7 +31,7 @@ export class WordCache {
     let first = 0;
     let line: number;
     if (length <= 8) {
-      // Most words: their two integers need not be stored to be compared.
+      // Most words: their two integers are compared without being stored.
       let low = 0;
       let high = 0;
       const middle = length < 4 ? end : start + 4;
@@ -82,7 +82,7 @@ export class WordCache {
     return true;
   }
 
-  /** Encodes a word that is not there, and puts it first in its set. */
+  /** Encodes an unknown word and puts it first in its set. */
   #learn(set: number, bytes: Uint8Array, start: number, end: number, into: TokenList): void {
     const ids = this.#encode(bytes, start, end);
     into.append(ids);

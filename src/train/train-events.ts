@@ -9,6 +9,11 @@ import { train } from './train.ts';
  * Trains as the options say and yields each event after it was written to the run log; returns the result of the run. Leaving
  * the loop early saves and stops the run after the step in progress, as Ctrl-C does.
  * @throws as `train`
+ * @example
+ * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
+ * for await (const event of trainEvents({ ...small, steps: 2, valEvery: 0, out: 'runs/events' })) {
+ *   if (event.event === 'train') console.log(event.step, event.loss);
+ * }
  */
 export async function* trainEvents(
   options: TrainOptions,

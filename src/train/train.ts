@@ -14,6 +14,9 @@ import { type Settled, settle } from './run/settle.ts';
 /**
  * Trains as the options say (src/options/table.ts).
  * @throws UsageError for invalid options; StoppedError after `signal`; Gpt2Error for everything else a user can fix
+ * @example
+ * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
+ * const { out, steps } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   const { place, onNotice = () => {} } = hooks;

@@ -55,7 +55,7 @@ it.each(['llmc', 'file', 'sequence'] as const)(
       { epoch: 0, shard: 0, sample: 1000 },
       { epoch: Number.MAX_SAFE_INTEGER, shard: 0, sample: 0 },
     ]) {
-      expect(() => loader.seek(position)).toThrow(/there is no sample \d+ of shard \d in pass \d+ over .*not the data/);
+      expect(() => loader.seek(position)).toThrow(/there is no sample \d+ of shard \d in pass \d+ over .*from other data/);
     }
     expect(loader.position).toEqual({ epoch: 0, shard: 0, sample: 0 });
     loader.close();
@@ -91,7 +91,7 @@ it('the same total batch sees the same tokens in any split, in file order', () =
   expect(tokens(2)).toEqual(tokens(8));
 });
 
-it('refuses a token beyond the vocabulary and a shard too short', () => {
+it('refuses a token outside the vocabulary and a shard too short', () => {
   expect(() => openLoader({ ...options, shards: [shard], vocabularySize: 999 })).toThrow(
     /a\.bin holds the token 999 at position 999/,
   );

@@ -64,13 +64,13 @@ describe('wrong in the files', () => {
     ['wrong magic', (folder: string) => withHeader(folder, 0, 1), /begins with 1, not 20240520/],
     ['wrong version', (folder: string) => withHeader(folder, 1, 7), /version is 7, not 1/],
     [
-      'a token beyond the vocabulary',
+      'a token outside the vocabulary',
       (folder: string) => {
         const bytes = readFileSync(join(folder, shard));
         bytes.writeUInt16LE(60000, 1024 + 2 * 77);
         writeFileSync(join(folder, shard), bytes);
       },
-      /token 60000 at position 77, beyond the vocabulary of 50257/,
+      /token 60000 at position 77, outside the vocabulary of 50257/,
     ],
   ] as [string, (folder: string) => void, RegExp][])('a shard that is %s', (name, change, message) => {
     const folder = damaged(`shard ${name}`, change);

@@ -236,7 +236,7 @@ const rows: Record<string, Row[]> = {
     [
       1,
       ['export', '--model', 'run', '--format', 'gguf', '--out', 'notes.bin'],
-      'notes.bin is already there',
+      'notes.bin already exists',
       ['--out'],
     ],
     [1, ['export', '--model', 'run', '--format', 'hf', '--out', 'file/x'], 'cannot write file/x', ['--out']],

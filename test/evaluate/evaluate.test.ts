@@ -75,7 +75,7 @@ describeBackends('evaluate', (_, kind) => {
     expect({ batch, tokens }).toEqual({ batch: 3, tokens: 48 });
     expect(notices).toEqual(['batches of 3: the shortest shard holds no 4 of 16']);
     place.data({ val: 10 });
-    await expect(run()).rejects.toThrow(/random_val\.bin is too short: no shard may hold less than --seq 16 and one/);
+    await expect(run()).rejects.toThrow(/random_val\.bin: a shard has fewer than 16 \+ 1 tokens/);
     await expect(run({ sequence: 65 })).rejects.toThrow("--seq 65 is over the model's context of 64 positions");
   });
 

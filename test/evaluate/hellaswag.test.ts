@@ -152,7 +152,7 @@ describeBackends(
 it('refuses what the model cannot read', () => {
   const questions = randomQuestions(5, { vocabulary: 100 });
   expect(() => read(questions, 64, 90)).toThrow(
-    /completion \d of question \d in .* has the token \d+, beyond the vocabulary of 90; the file was made for another model/,
+    /completion \d of question \d in .* has the token \d+, outside the vocabulary of 90; name a model/,
   );
   expect(() => read(questions, 5)).toThrow(
     /completion \d of question \d in .* has \d+ tokens, more than a sequence of 5/,

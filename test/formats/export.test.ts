@@ -232,12 +232,12 @@ it('the command writes what it says, and refuses what cannot be', () => {
   mkdirSync(place.path('full'));
   writeFileSync(place.path('full', 'x'), '');
   for (const [args, code, message] of [
-    [['--format', 'llmc', '--out', 'made.bin'], 1, /^made\.bin is already there: name another --out, or remove it$/m],
-    [['--format', 'hf', '--out', 'full'], 1, /^full is already there/m],
+    [['--format', 'llmc', '--out', 'made.bin'], 1, /^made\.bin already exists: name another --out, or remove it$/m],
+    [['--format', 'hf', '--out', 'full'], 1, /^full already exists/m],
     [['--format', 'hf', '--out', 'new', '--dtype', 'bf16'], 2, /^--format hf writes fp32/m],
     [['--format', 'onnx', '--out', 'new'], 2, /Allowed choices are hf, llmc, gguf/],
-    [['--format', 'gguf', '--out', 'full'], 1, /^full is already there/m],
-    [['--format', 'gguf', '--out', 'empty'], 1, /^empty is already there/m],
+    [['--format', 'gguf', '--out', 'full'], 1, /^full already exists/m],
+    [['--format', 'gguf', '--out', 'empty'], 1, /^empty already exists/m],
     [
       ['--format', 'gguf', '--out', 'made.bin/x.gguf'],
       1,
@@ -339,12 +339,12 @@ describe('a folder of transformers is read', () => {
     [
       'a billion layers',
       config({ n_layer: 1e9 }),
-      'n_layer of its config.json is 1000000000, and model.safetensors has 28',
+      'n_layer of its config.json is 1000000000, but model.safetensors has 28',
     ],
     [
       'a vocabulary of another tokenizer',
       (folder) => writeFileSync(join(folder, 'vocab.json'), JSON.stringify({ Hallo: 0, Welt: 1 })),
-      "its vocab.json is another tokenizer's than GPT-2's",
+      "its vocab.json is not GPT-2's vocabulary",
     ],
     [
       'the same tensor twice',
@@ -352,7 +352,7 @@ describe('a folder of transformers is read', () => {
       'has wte.weight twice, as wte.weight and transformer.wte.weight',
     ],
     ['another width', config({ n_embd: 96 }), 'wte.weight is [61,48], not [61,96]'],
-    ['another GELU', config({ activation_function: 'relu' }), 'has activation_function relu, which GPT-2 has not'],
+    ['another GELU', config({ activation_function: 'relu' }), 'has activation_function relu, unlike GPT-2'],
     ['another MLP', config({ n_inner: 100 }), 'n_inner 100'],
     ['a head of its own', config({ tie_word_embeddings: false }), 'tie_word_embeddings false'],
     ['heads that do not divide', config({ n_head: 5 }), 'is not a GPT-2 that can be read'],
@@ -367,7 +367,7 @@ describe('a folder of transformers is read', () => {
     [
       'half a file',
       (folder) => truncateSync(join(folder, 'model.safetensors'), 5000),
-      'is not a whole safetensors file',
+      'is not a complete safetensors file',
     ],
   ])('but not %s', (name, change, message) => {
     const read = changed(`hf ${name}`, change);

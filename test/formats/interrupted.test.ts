@@ -94,7 +94,7 @@ describe.each<[what: string, format: ExportFormat, isThere?: boolean]>([
         ended++;
         expect(content(out), `killed at call ${last}`).toEqual(content(whole));
         if (format !== 'gguf') resolveWeights(out);
-        expect(() => make(out)).toThrow(/out is already there/);
+        expect(() => make(out)).toThrow(/out already exists/);
       } else {
         if (!isThere) expect(readdirSync(folder)).not.toContain('out');
         make(out);
@@ -125,6 +125,6 @@ it('refuses a folder that holds anything else, and leaves it as it is', () => {
   mkdirSync(join(other, `other.${dead}.tmp`), { recursive: true });
   writeFileSync(join(other, 'config.json'), 'mine');
   writeFileSync(join(other, 'notes.txt'), 'mine');
-  expect(() => exportModel({ model, format: 'hf', out: other })).toThrow(/other is already there/);
+  expect(() => exportModel({ model, format: 'hf', out: other })).toThrow(/other already exists/);
   expect(readFileSync(join(other, 'config.json'), 'utf8')).toBe('mine');
 });

@@ -243,7 +243,7 @@ describe('an optimizer of entire matrices', () => {
     const sharding = new Sharding(communicator, config);
     const model = createModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' }, sharding);
     expect(() => new OptimizerState(model, ofMatrices)).toThrow(
-      'of matrices updates entire matrices, which --zero 1 divides: give --zero 0',
+      'of matrices updates entire matrices, but --zero 1 divides them: give --zero 0',
     );
   });
 });

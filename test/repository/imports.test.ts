@@ -1,4 +1,4 @@
-// Imports point one way. The layers, from the door down; a file may import from its own layer or from a lower one.
+// Imports point one way: a file imports from its own layer or a lower one. Commands see index.ts and program.ts only.
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ const source = fileURLToPath(new URL('../../src', import.meta.url));
 const layers: readonly (readonly string[])[] = [
   ['cli.ts'],
   ['commands'],
-  ['index.ts'],
+  ['index.ts', 'program.ts'],
   ['bench'],
   ['train', 'compare', 'report', 'evaluate', 'sample', 'doctor', 'live'],
   ['tensorboard'],
@@ -40,4 +40,34 @@ it.each(files.map((file) => [relative(source, file), file]))('%s imports only fr
       layerOf(file),
     );
   }
+});
+
+const importsOf = (file: string): string[] =>
+  [...readFileSync(file, 'utf8').matchAll(/(?:from|import) '([^']+)'|import\('([^']+)'\)/g)].map(
+    ([, static_, dynamic]) => (static_ ?? dynamic)!,
+  );
+const inFolder = (folder: string): string[] => readdirSync(folder).map((name) => join(folder, name));
+
+it('commands import index.ts and program.ts, and nothing beneath', () => {
+  const beneath = inFolder(join(source, 'commands')).flatMap((file) =>
+    importsOf(file).filter((name) => name.startsWith('..') && !/^\.\.\/(index|program)\.ts$/.test(name)),
+  );
+  expect(beneath).toEqual([]);
+});
+
+it('examples import the package alone', () => {
+  const others = inFolder(fileURLToPath(new URL('../../examples', import.meta.url))).flatMap((file) =>
+    importsOf(file).filter((name) => !/^(node:|gpt2\.ts$)/.test(name)),
+  );
+  expect(others).toEqual([]);
+});
+
+it('no name is exported by both index.ts and program.ts', () => {
+  const namesOf = (file: string): string[] =>
+    [...readFileSync(join(source, file), 'utf8').matchAll(/\{([^}]+)\}/g)].flatMap(([, list]) =>
+      list!.split(',').map((name) => name.trim().replace(/^type /, '')),
+    );
+  const ofUsers = new Set(namesOf('index.ts').filter(Boolean));
+  expect(ofUsers.size).toBeGreaterThan(40);
+  expect(namesOf('program.ts').filter((name) => ofUsers.has(name))).toEqual([]);
 });

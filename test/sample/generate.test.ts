@@ -119,7 +119,7 @@ describeBackends('generation', (_, kind) => {
     }
     // The same prompt at two places is two texts.
     expect(texts[3]!.tokens).not.toEqual(texts[0]!.tokens);
-    await expect(runAll(together, { prompts: new Array(6).fill(prompt) })).rejects.toThrow('made for 5 texts, not 6');
+    await expect(runAll(together, { prompts: new Array(6).fill(prompt) })).rejects.toThrow('room for 5 texts, not 6');
   });
 
   it('stops at the token it is told to, which is not given out, while others go on', async () => {

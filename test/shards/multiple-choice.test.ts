@@ -72,7 +72,7 @@ it.each([
   ['a label beyond', word(3, 2), 'question 0 of 2 has the label 2 for 2 completions'],
   ['one completion', word(4, 1), 'question 0 of 2 has 1 completions'],
   ['more completions than there are', word(4, 60000), 'has a completion 2 of undefined tokens'],
-  ['fewer completions', word(13 + 4, 2), 'question 1 of 2 has 4 bytes behind its completions'],
+  ['fewer completions', word(13 + 4, 2), 'question 1 of 2 has 4 bytes after its completions'],
   ['an empty context', word(5, 0), 'question 0 of 2 has a context of 0 tokens'],
   ['a context that is too long', word(5, 60000), 'has a context of 60000 tokens'],
   ['an empty completion', word(8, 0), 'has a completion 0 of 0 tokens'],
@@ -85,7 +85,7 @@ it.each([
   [
     'half a word',
     (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, -1),
-    'which are no whole words',
+    'an odd number',
   ],
   ['half a header', (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, 100), 'it has 100 bytes'],
 ] as const)('with %s is refused', (_, change, message) => {
@@ -104,6 +104,6 @@ it('that is not there, or a folder, is refused', () => {
 it('does not take what the format has no room for', () => {
   const long = { ...two[0]!, context: new Uint16Array(40_000) };
   expect(() => writeQuestions(path, [two[0]!, long])).toThrow('question 1 is too long for');
-  expect(() => writeQuestions(path, [])).toThrow('cannot hold 0 questions: there may be 1 to 65535');
+  expect(() => writeQuestions(path, [])).toThrow('cannot hold 0 questions, only 1 to 65535');
   expect(() => writeQuestions(path, new Array(65_536).fill(two[0]))).toThrow('cannot hold 65536 questions');
 });

@@ -105,6 +105,6 @@ it('refuses questions that are not there or not for the model before the run has
   const missing = { ...cpu, hellaswag: undefined };
   await expect(run('refused', missing)).rejects.toThrow(/in data\/hellaswag\/hellaswag_val\.bin: run/);
   const small = place.data({ vocabulary: 90, below: 90, name: 'small' });
-  await expect(run('refused', { ...cpu, data: small })).rejects.toThrow(/beyond the vocabulary of 90/);
+  await expect(run('refused', { ...cpu, data: small })).rejects.toThrow(/outside the vocabulary of 90/);
   expect(() => readRun(place.path('refused'))).toThrow();
 });

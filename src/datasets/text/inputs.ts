@@ -13,6 +13,7 @@ const readBytes = 1 << 20;
 /**
  * The files that paths stand for: a file for itself, a folder for all in it but what begins with a dot.
  * @throws Gpt2Error if one is missing, or a folder has no file
+ * @example const inputs = findInputs(['books'], { suffixes: ['.txt'] });
  */
 export function findInputs(
   paths: readonly string[],

@@ -50,6 +50,9 @@ export interface PreparedText {
  * Makes the shards of a text, unless they are there and right.
  * @throws UsageError for an option that cannot be; Gpt2Error for a file that cannot be read or is not what it must be, and for
  * a folder that holds another data set, which `overwrite` replaces
+ * @example
+ * const division = { prefix: 'books', shardTokens: 100_000_000, validation: 0.1 } as const;
+ * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
  */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<PreparedText> {
   const { out, format, division, tokenizer: name = 'gpt2', workers, overwrite, onProgress } = options;

@@ -35,7 +35,13 @@ export interface TrainingPlan {
   readonly refusal: string | undefined;
 }
 
-/** Plans a run with these options. @throws as `openRun` before it allocates */
+/**
+ * Plans a run with these options.
+ * @throws as `openRun` before it allocates
+ * @example
+ * const plan = planRun({ model: 'd6', device: 'cpu' }, console.log);
+ * console.log(plan.parameters, plan.refusal ?? 'fits');
+ */
 export function planRun(given: TrainOptions, notice: (text: string) => void): TrainingPlan {
   const { options, deviceOptions, config } = settle(given, notice);
   using device = Device.open(deviceOptions);

@@ -40,7 +40,10 @@ export interface TrainResult {
   readonly steps: number;
 }
 
-/** The end of a run that was asked to stop. Its message names what was saved. */
+/**
+ * The end of a run that was asked to stop. Its message names what was saved.
+ * @example if (error instanceof StoppedError) process.exitCode = error.exitCode; // 130 after Ctrl-C
+ */
 export class StoppedError extends Gpt2Error {
   override readonly exitCode: number;
   override readonly name = 'StoppedError';

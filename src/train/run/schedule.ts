@@ -8,7 +8,12 @@ export type Schedule = Readonly<
 /** wsd ("warmup, stable, decay") holds the peak up to this share of the steps. */
 const stableShare = 0.8;
 
-/** The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak. */
+/**
+ * The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak.
+ * @example
+ * const schedule = { schedule: 'cosine', learningRate: 6e-4, warmup: 10, steps: 100, finalLearningRateFraction: 0.1 } as const;
+ * const rate = learningRateAt(schedule, 0); // 6e-5
+ */
 export function learningRateAt(
   { schedule, learningRate, warmup, steps, finalLearningRateFraction: final }: Schedule,
   step: number,

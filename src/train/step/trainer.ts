@@ -8,7 +8,7 @@ import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
-import type { Program } from '../../native/device.ts';
+import type { Program } from '../../native/programs.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import { StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
 import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
@@ -32,6 +32,14 @@ export interface BegunStep {
   finished(): Promise<StepResult>;
 }
 
+/**
+ * Runs optimizer steps on a model: gradients of micro-batches, their norm, and the update.
+ * @throws ShapeError for sizes that are not whole numbers of at least 1
+ * @example
+ * const optimizer = new AdamW({ weightDecay: 0.1 });
+ * const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });
+ * const { loss, norm } = await trainer.step(0, 6e-4, () => loader.next());
+ */
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;

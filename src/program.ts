@@ -1,0 +1,53 @@
+// Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
+export type { BenchReport } from './bench/bench.ts';
+export { benchTraining } from './bench/bench-training.ts';
+export { refuseOtherVocabulary } from './checkpoint/weights.ts';
+export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
+export { mismatches, nearestReference, referenceNames } from './compare/reference.ts';
+export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
+export { prepareHellaswag } from './datasets/hellaswag.ts';
+export { inspectShard } from './datasets/inspect.ts';
+export { datasetNames, datasets } from './datasets/prepare.ts';
+export { type PreparedText, shardPrefix } from './datasets/text/prepare-text.ts';
+export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
+export type { Check } from './doctor/check.ts';
+export { examine } from './doctor/examine.ts';
+export { ExitError } from './errors.ts';
+export { checkInferenceMemory, chooseInferenceBatch } from './evaluate/fit.ts';
+export { exportFormats } from './formats/export.ts';
+export { modelPaths } from './formats/stored-model.ts';
+export { openLivePage } from './live/live-page.ts';
+export { customModel, presetNames } from './model/config.ts';
+export { dataSheetFlops } from './model/flops.ts';
+export { selectKind } from './native/select-device.ts';
+export { type NumberRange, readNumber } from './options/number.ts';
+export { readValue, withOptionsFile } from './options/read.ts';
+export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
+export { defaultPort } from './options/start-rows.ts';
+export { type OptionName, optionNames, optionRows, optionTable } from './options/table.ts';
+export { asTyped, isInstalled, programVersion } from './package-root.ts';
+export { agree } from './ranks/agree.ts';
+export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
+export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
+export { Ranks } from './ranks/ranks.ts';
+export { refuseAccidentalCpu, refuseAutoBatch } from './ranks/refuse.ts';
+export {
+  type Compared,
+  describeComparison,
+  describeOutside,
+  ownFigures,
+  ownHead,
+  ownRows,
+} from './report/comparison-text.ts';
+export { htmlReport } from './report/html-report.ts';
+export { lossPlot } from './report/loss-plot.ts';
+export { renderPng } from './report/png.ts';
+export { reportData } from './report/report-data.ts';
+export { endOfRun } from './report/run-figures.ts';
+export { formatTable } from './report/table.ts';
+export { terminalPlot } from './report/terminal-plot.ts';
+export { fittingTexts, generationRows } from './sample/fit.ts';
+export { tokenizerNames } from './tokenizer/tokenizer.ts';
+export { type ReplayOptions, replay } from './train/failure/replay.ts';
+export type { RunDescription } from './train/run/hooks.ts';
+export { wantedRanks } from './train/run/settle.ts';
