@@ -1,4 +1,4 @@
-// Logits of a checkpoint, in fp32 by the CPU library, for check-logits.py to compare. Token ids come as a JSON array on
+// Logits of a checkpoint, in fp32 by the CPU library, for check-logits to compare. Token ids come as a JSON array on
 // stdin; the file gets an fp32 [T,V], row t for the tokens up to and with t.
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
