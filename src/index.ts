@@ -79,6 +79,7 @@ export {
 } from './report/comparison-text.ts';
 export { htmlReport } from './report/html-report.ts';
 export { lossPlot } from './report/loss-plot.ts';
+export { formatDuration } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';
 export { type ReportData, reportData } from './report/report-data.ts';
 export { endOfRun, type RunEnd } from './report/run-figures.ts';
