@@ -66,13 +66,21 @@ export function sampleCommand(): Command {
     )
     .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', { least: 0, most: 65536 }, 0))
     .addOption(
-      numberOption('--top-p <X>', 'choose among the likeliest tokens with this total probability', {
-        kind: 'any',
-        least: 0,
-        most: 1,
-      }).default(1),
+      numberOption(
+        '--top-p <X>',
+        'total probability of the likeliest tokens to choose from',
+        { kind: 'any', least: 0, most: 1 },
+        1,
+      ),
     )
-    .addOption(numberOption('--seed <N>', 'seed of the choices', { least: 0, most: 2 ** 32 - 1 }, 42))
+    .addOption(
+      numberOption(
+        '--seed <N>',
+        'seed of the choices, which also depend on the texts generated together',
+        { least: 0, most: 2 ** 32 - 1 },
+        42,
+      ),
+    )
     .addOption(
       new Option('--when-full <WHAT>', "at the model's context: forget the older half of a text, or end it")
         .choices(['slide', 'stop'])
