@@ -57,13 +57,13 @@ function describe({ kinds, collectives, idle }: StepTimes): string {
     ...[times.besideOurs.toFixed(3), times.alone.toFixed(3)],
   ];
   const table = formatTable([
-    ['', 'kernels', 'ms', 'beside ours', 'alone'],
+    ['', 'kernels', 'ms', 'overlapping ours', 'alone'],
     ...kinds.map(({ kind, ...times }) => row(kind, times)),
     ['nothing', '', idle.toFixed(3), '', ''],
   ]);
   if (collectives.count === 0) return table;
   const share = (100 * collectives.besideOurs) / collectives.ms;
-  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it beside kernels of ours`;
+  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it overlapping our kernels`;
 }
 
 record(buildRecorder(out));

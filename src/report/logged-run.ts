@@ -1,4 +1,4 @@
-// A run as its log describes it so far: curves, samples, last lines, and the run's state. The report builds it from a whole
+// Collects a run's state from its log so far: curves, samples, last lines, and the run's state. The report builds it from a whole
 // log (run-figures.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { formatDuration, formatStep } from './numbers.ts';
 import type { PlottedSeries } from './report-data.ts';
@@ -189,7 +189,7 @@ export interface RunEnd {
   readonly text: string;
 }
 
-/** How a run ended, by its log alone: a run that was killed leaves the same log as one that is still running. */
+/** A run's end, by its log alone: a run that was killed leaves the same log as one that is still running. */
 export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; saveEvery: number }): RunEnd {
   const { latest } = run;
   const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
