@@ -31,7 +31,7 @@
 #define GPT2_HOST
 
 /* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 12
+#define GPT2_ABI_VERSION 13
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -141,14 +141,12 @@ GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t by
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
 /* An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
- * block: *reached = 0 or 1. gpt2_synchronize blocks until the stream is empty. gpt2_event_elapsed gives the time
- * between two reached events in milliseconds. */
+ * block: *reached = 0 or 1. gpt2_event_elapsed gives the time between two reached events in milliseconds. */
 GPT2_API int gpt2_event_create(gpt2_context *context, GPT2_HOST gpt2_event **event);
 GPT2_API int gpt2_event_destroy(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
-GPT2_API int gpt2_synchronize(gpt2_context *context);
 
 /* Everything issued next starts after the event; in a capture, an event recorded in the same capture. */
 GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);

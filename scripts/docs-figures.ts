@@ -1,12 +1,12 @@
-// Writes the measured figures of README.md and docs/*.md from benchmarks/: whatever stands between `<!-- figures: KIND: a; b -->` and
-// `<!-- end -->` is a table made here. `npm run docs` writes the pages; a test fails when one is stale.
+// Writes the measured figures of README.md and docs/*.md from benchmarks/: the text between `<!-- figures: KIND: a; b -->` and
+// `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
 //   ops, portable     ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones
-//   peers             our kernels beside library calls, by name
-//   tried, tried-portable   rows of "What was tried", by how they begin
+//   peers             our kernels and library calls, by name
+//   tried, tried-portable   rows of "Experiments", by how they begin
 //   cpu               functions of the CPU library's step, by name
 //   families          a step by kernel family, with links to the pages
 //   sizes             the step at every size that was measured
-//   speed, cpu-speed, prepro   what README has of them
+//   headline, speed, cpu-speed   README's figures; prepro   docs/text.md's
 //   options, start-options   the options table (docs-options.ts)
 //   generation-ops    a token's ops, by model; generation   how fast texts are made, by models
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -43,10 +43,10 @@ function provenance(path: string, { date, device, dtype, batch, sequence, step }
   return `d12, batch ${batch} x ${sequence}, ${dtype}, ${device.device}, ${device.codePath} kernels, ${date.slice(0, 10)},\n${link(path)}; a step takes ${step.ms.median.toFixed(1)} ms.`;
 }
 
-/** What "of the bound" means, and what it is here. */
+/** The meaning of "of the bound", and its rates in this bench. */
 function bounds({ peaks: { matmulFlopsPerSecond, copyBytesPerSecond } }: Bench): string {
-  const rates = `${(matmulFlopsPerSecond / 1e12).toFixed(0)} TFLOP/s for products, ${(copyBytesPerSecond / 1e12).toFixed(2)} TB/s for memory`;
-  return `The bound is the longer of two times: the operations at the rate of our own product of 8192^3, and each byte moved once\nat a copy's rate; here ${rates}.`;
+  const [flops, bytes] = [(matmulFlopsPerSecond / 1e12).toFixed(0), (copyBytesPerSecond / 1e12).toFixed(2)];
+  return `The bound is the longer of two times: the operations at the rate of our own 8192^3 matmul (${flops} TFLOP/s), and each byte\nmoved once at the rate of a copy (${bytes} TB/s).`;
 }
 
 function pick<T>(all: readonly T[], name: string, nameOf: (each: T) => string, source: string): T {
@@ -69,11 +69,11 @@ function ops(path: string, names: readonly string[]): string {
       percent((ms * calls) / step.ms.median),
       flops > 0 ? (flops / ms / 1e9).toFixed(0) : '',
       (bytes / ms / 1e6).toFixed(0),
-      products > memory ? 'products' : 'memory',
+      products > memory ? 'arithmetic' : 'memory',
       percent(Math.max(products, memory) / ms),
     ];
   });
-  const head = ['op', 'calls', 'ms a call', 'of the step', 'TFLOP/s', 'GB/s', 'bound by', 'of the bound'];
+  const head = ['op', 'calls', 'ms per call', 'of the step', 'TFLOP/s', 'GB/s', 'limited by', 'of the bound'];
   return `${table(head, rows)}\n\n${provenance(path, bench)}\n${bounds(bench)}`;
 }
 
@@ -84,7 +84,7 @@ function peers(names: readonly string[]): string {
     const { oursMs, peerMs, ratio } = pick(results, name, (result) => result.name, path);
     return [name, oursMs.toFixed(3), peerMs.toFixed(3), ratio.toFixed(3)];
   });
-  return `${table(['', 'ours, ms', 'library, ms', 'ratio'], rows)}\n\nIn one process, in turn; ratio is the median over pairs of rounds, ${link(path)}.`;
+  return `${table(['', 'ours, ms', 'library, ms', 'ratio'], rows)}\n\nIn one process, in turns; the ratio (our time over the library's) is the median over pairs of rounds, ${link(path)}.`;
 }
 
 /** All rows of a file's Markdown tables. */
@@ -112,8 +112,8 @@ function cpu(names: readonly string[]): string {
     const { calls, ms, gflops } = pick(profile.functions, wanted, (each) => each.name, path);
     return [wanted, String(calls), ms.toFixed(2), percent(ms / profile.meanStepMs), gflops?.toFixed(0) ?? ''];
   });
-  const head = ['function', 'calls', 'ms a step', 'of the step', 'GFLOP/s'];
-  return `${table(head, rows)}\n\nd12, batch 4 x 64, fp32, ${cores} cores of an ${name}, ${codePath}, ${link(path)};\nour product of 2048^3 makes ${matmul.squareGflops.toFixed(0)} GFLOP/s there.`;
+  const head = ['function', 'calls', 'ms per step', 'of the step', 'GFLOP/s'];
+  return `${table(head, rows)}\n\nd12, batch 4 x 64, fp32, ${cores} cores of an ${name}, ${codePath}, ${link(path)};\nour 2048^3 matmul runs at ${matmul.squareGflops.toFixed(0)} GFLOP/s there.`;
 }
 
 const families: readonly (readonly [page: string, names: readonly string[]])[] = [
@@ -157,7 +157,7 @@ function stepByFamily(): string {
   if (rest.size > 0) throw new Error(`no family has ${[...rest].join(', ')}`);
   const sum = bench.ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
   rows.push(['between ops', '', (step.ms.median - sum).toFixed(2), percent(1 - sum / step.ms.median)]);
-  return `${table(['page', 'ops', 'ms a step', 'share'], rows, 2)}\n\n${provenance(hopper, bench)}`;
+  return `${table(['page', 'ops', 'ms per step', 'share'], rows, 2)}\n\n${provenance(hopper, bench)}`;
 }
 
 interface Shape {
@@ -168,7 +168,7 @@ interface Shape {
 
 const sameShape = (a: Shape) => (b: Shape) => a.model === b.model && a.batch === b.batch && a.sequence === b.sequence;
 
-/** A peer's tokens/s, and how many times as many ours made beside it on the same GPU. */
+/** A peer's tokens/s, and our tokens/s on the same GPU divided by it. */
 const besideOurs = (tokensPerSecond: number, ratio: number): string =>
   `${whole(tokensPerSecond)} (${ratio.toFixed(3)} x)`;
 
@@ -178,7 +178,7 @@ function llmcBeside(shape: Shape): string {
   return found ? besideOurs(Math.max(...found.llmc.map((one) => one.tokensPerSecond)), found.ratio) : '';
 }
 
-/** PyTorch's step at a size, of the latest go that has it; nothing where it was not measured. */
+/** PyTorch's step at a size, from the latest measurement that has it; nothing where it was not measured. */
 function pytorchBeside(shape: Shape): string {
   for (const folder of ['benchmarks/h100/', 'benchmarks/h100-earlier/']) {
     const found = readJson<typeof pytorchBench>(`${folder}pytorch.json`).results.find(sameShape(shape));
@@ -218,7 +218,7 @@ function sizes(): string {
       pytorchBeside({ model, batch, sequence }),
     ];
   });
-  const head = ['model', 'batch x tokens', 'tokens/s', 'ms a step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
+  const head = ['model', 'batch x tokens', 'tokens/s', 'ms per step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
   return table(head, rows, 2);
 }
 
@@ -231,7 +231,7 @@ function generationOps([model = '']: readonly string[]): string {
   const { path, bench } = sampleBench(model);
   const rows = bench.ops.map(({ name, calls, us }) => [name, String(calls), us.toFixed(2), (us * calls).toFixed(1)]);
   const whole = bench.decoding.map(({ position, us }) => `${us.toFixed(0)} us at position ${position}`).join(', ');
-  return `${table(['op', 'calls', 'us a call', 'us a token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date}, each op over all layers in turn, ${link(path)}.\nA token without its choice takes ${whole}.`;
+  return `${table(['op', 'calls', 'us per call', 'us per token'], rows)}\n\n${model}, one text, ${bench.dtype}, ${bench.device}, ${bench.date}, each op over all layers in turn, ${link(path)}.\nA token without choosing it takes ${whole}.`;
 }
 
 function generation(models: readonly string[]): string {
@@ -251,13 +251,23 @@ function generation(models: readonly string[]): string {
     const { boundTokensPerSecond, tokens } = sampleBench(model).bench;
     return `${whole(boundTokensPerSecond)} tokens/s for ${model} (texts of ${tokens} tokens)`;
   });
-  const head = ['model', 'texts', 'choice', 'tokens/s a text', 'tokens/s in all', 'of the bound'];
-  return `${table(head, rows, 3)}\n\nMedian of five. The bound is a text's: every weight read once for a token, at a copy's ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
+  const head = ['model', 'texts', 'choice', 'tokens/s per text', 'tokens/s in total', 'of the bound'];
+  return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
 }
 
 const whole = (value: number): string => Math.round(value).toLocaleString('en-US');
 
-/** README's table, and what else was measured on an H100. */
+/** README's first figures. */
+function headline(): string {
+  const { tokensPerSecond } = readJson<Bench>(hopper).step;
+  const times = (peer: string): string => /\((.*) x\)/.exec(peer)![1]!;
+  const [llmc, pytorch] = [llmcBeside, pytorchBeside].map((beside) =>
+    times(beside({ model: 'd12', batch: 64, sequence: 1024 })),
+  );
+  return `- **Fast.** One H100 trains GPT-2 124M at ${whole(tokensPerSecond.median)} tokens/s: ${llmc} times llm.c with cuDNN, ${pytorch} times compiled PyTorch\n  ([conditions](#speed-on-one-h100)).`;
+}
+
+/** README's table, and the other figures measured on an H100. */
 function speed(): string {
   const rows = benchesIn('benchmarks/h100/').map(({ model, bench: { batch, sequence, step, memory } }) => [
     model,
@@ -274,17 +284,20 @@ function speed(): string {
   const [d12, d48] = ['d12', 'd48'].map((model) => sampleBench(model).bench.results[0]!.tokensPerSecondOfText[2]!);
   const [least, most] = [Math.min(...saves.delayMs), Math.max(...saves.delayMs)];
   const notes = [
-    `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, in one go on one GPU. In brackets: times`,
-    'as many tokens/s as the peer, measured beside it on one GPU: llm.c in turns (`scripts/bench-llmc.ts`, the faster of two',
-    'settings), PyTorch at 64, 4 and 128 x 512 the day before on another. With',
-    `\`GPT2_KERNELS=portable\`, as on other GPUs: ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} at d12 with batch 64. A run of that size ends its first step ${(firstStepMs / 1000).toFixed(1)} s after the`,
-    `program starts, saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds it up for ${least.toFixed(0)} to ${most.toFixed(0)} ms, and ${viewers.viewers} viewers of its live page make a step ${viewers.ratio.toFixed(3)} times as long.`,
-    `\`sample\` makes ${whole(d12!)} tokens/s of one text of d12, ${whole(d48!)} of d48.`,
+    `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, all sizes in one session on one GPU.`,
+    'In brackets: our tokens/s divided by theirs on the same GPU. llm.c ran in turns with ours (`scripts/bench-llmc.ts`, the',
+    'faster of two settings). PyTorch and ours at batch 64, 4 and 128 x 512 were compared the day before on another GPU.',
+    '',
+    `- Other GPUs run the portable kernels. On this H100 (\`GPT2_KERNELS=portable\`) they make ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} tokens/s at d12 with batch 64.`,
+    `- At that size the first step ends ${(firstStepMs / 1000).toFixed(1)} s after the program starts.`,
+    `- Saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds training up for ${least.toFixed(0)} to ${most.toFixed(0)} ms.`,
+    `- ${viewers.viewers} viewers of the live page change the time of a step by a factor of ${viewers.ratio.toFixed(3)}.`,
+    `- \`sample\` makes ${whole(d12!)} tokens/s of one text with d12, ${whole(d48!)} with d48.`,
   ];
   return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
 }
 
-/** README's table of the CPU library beside llm.c's program. */
+/** README's table of the CPU library and llm.c's program. */
 function cpuSpeed(): string {
   const { date, cores, cpu, command, ours, llmc } = cpuBench;
   const row = (name: string, { medianMs, tokensPerSecond }: typeof cpuBench.ours) => [
@@ -297,23 +310,24 @@ function cpuSpeed(): string {
   return `${table(head, rows)}\n\n${date.slice(0, 10)}, ${cores} cores of an ${cpu}, \`${command}\`.`;
 }
 
-/** What README says of prepro. */
+/** The figures of docs/text.md. */
 function preproSpeed(): string {
   const rows = rowsOf('benchmarks/prepro.md');
   const of = (beginning: string) => pick(rows, beginning, ([first]) => first!, 'benchmarks/prepro.md');
   const [, rate, perCpu, , memory] = of('2 GB, 4 workers');
-  return `2 GB come at ${rate} tokens/s on 4 threads and take ${memory} of memory at most; a second of CPU time gives ${perCpu} tokens, ${of("2 GB, Python's tiktoken, one core")[2]} in\nPython's tiktoken.`;
+  return `2 GB of text: ${rate} tokens/s on 4 threads, ${memory} of memory at the peak. One second of CPU time makes ${perCpu} tokens;\nPython's tiktoken makes ${of("2 GB, Python's tiktoken, one core")[2]}.`;
 }
 
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
   peers,
-  tried: (names) => tried('benchmarks/h100.md', ['what', 'before', 'after', 'measured in'], names),
+  tried: (names) => tried('benchmarks/h100.md', ['change', 'before', 'after', 'measured in'], names),
   'tried-portable': (names) => tried('benchmarks/h100-portable.md', ['change', 'effect'], names),
   cpu,
   families: stepByFamily,
   sizes,
+  headline,
   speed,
   'cpu-speed': cpuSpeed,
   prepro: preproSpeed,
@@ -323,7 +337,7 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   'start-options': startOptions,
 };
 
-/** A page with its figures as benchmarks/ has them now. @throws Error for a region that asks for what is not there */
+/** A page with the current figures of benchmarks/. @throws Error for a region that names unknown figures */
 export function withFigures(page: string): string {
   const opened = page.match(/^<!-- figures:/gm)?.length ?? 0;
   let written = 0;
@@ -341,7 +355,7 @@ export function withFigures(page: string): string {
   return text;
 }
 
-/** What has figures: README, and the pages of docs/. */
+/** The pages with figures: README and docs/. */
 export const pages = (): string[] => [
   'README.md',
   ...readdirSync(new URL('docs/', root))

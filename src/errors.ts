@@ -62,3 +62,17 @@ export class NativeError extends Gpt2Error {
     this.status = status;
   }
 }
+
+/** Runs `work` and returns its value, or the Gpt2Error that it throws. */
+export function attempt<R>(work: () => R): R | Gpt2Error {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Gpt2Error) return error;
+    throw error;
+  }
+}
+
+/** The first names of a list, and how many more there are. */
+export const shortList = (names: readonly string[], most = 3): string =>
+  names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');

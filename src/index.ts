@@ -100,12 +100,11 @@ export {
   tokenizerNames,
   tokenizerOf,
 } from './tokenizer/tokenizer.ts';
-export { planRun, type TrainingPlan } from './train/plan.ts';
-export { type Replayed, type ReplayOptions, replay } from './train/replay.ts';
-export type { RunDescription } from './train/run.ts';
-export { learningRateAt } from './train/schedule.ts';
-export { StoppedError, type TrainHooks, type TrainResult } from './train/session.ts';
-export { wantedRanks } from './train/settle.ts';
+export { type Replayed, type ReplayOptions, replay } from './train/failure/replay.ts';
+export { planRun, type TrainingPlan } from './train/plan/plan.ts';
+export { type RunDescription, StoppedError, type TrainHooks, type TrainResult } from './train/run/hooks.ts';
+export { learningRateAt } from './train/run/schedule.ts';
+export { wantedRanks } from './train/run/settle.ts';
+export { Trainer } from './train/step/trainer.ts';
 export { train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
-export { Trainer } from './train/trainer.ts';

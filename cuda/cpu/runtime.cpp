@@ -238,8 +238,6 @@ int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *f
   return GPT2_OK;
 }
 
-int gpt2_synchronize(gpt2_context *) { return GPT2_OK; }
-
 int gpt2_event_wait(gpt2_context *, gpt2_event *) { return GPT2_OK; }
 
 int gpt2_capture_begin(gpt2_context *context) { return cannot_capture(context, __func__); }

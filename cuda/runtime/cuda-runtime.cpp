@@ -153,11 +153,6 @@ int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *f
   return GPT2_OK;
 }
 
-int gpt2_synchronize(gpt2_context *context) {
-  TRY(cudaStreamSynchronize(cuda(*context).stream));
-  return GPT2_OK;
-}
-
 int gpt2_event_wait(gpt2_context *context, gpt2_event *event) {
   Check check(context, __func__);
   if (check.handles({{"event", event}}).failed()) return check.status();

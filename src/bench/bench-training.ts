@@ -6,7 +6,7 @@ import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { completeOptions } from '../options/check.ts';
-import { settleStep } from '../options/defaults.ts';
+import { freezeOptions } from '../options/defaults.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
 import { type BenchReport, bench } from './bench.ts';
@@ -37,7 +37,7 @@ export async function benchTraining(
     throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${given.model}`);
   }
   if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
-  const options = settleStep({ ...completeOptions(given, kind), batch: given.batch ?? optionTable.batch.default });
+  const options = freezeOptions({ ...completeOptions(given, kind), batch: given.batch ?? optionTable.batch.default });
   const config = presetConfig(options.model)!;
   const { batch, sequence, accumulation, seed, order } = options;
   const data = given.data ?? (existsSync(options.data) ? options.data : undefined);

@@ -10,7 +10,7 @@ import type { Device } from '../native/device.ts';
 import { opCases } from '../op-cases/index.ts';
 import { bytesMoved, type NativeArguments, type OpContract } from '../ops/contract.ts';
 import { contracts } from '../ops/ops.generated.ts';
-import type { Trainer } from '../train/trainer.ts';
+import type { Trainer } from '../train/step/trainer.ts';
 import { timeOnDevice } from './timing.ts';
 
 export interface OpTime {

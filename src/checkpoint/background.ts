@@ -22,7 +22,7 @@ export interface CopyInMemory {
   readonly addresses: ReadonlyMap<string, bigint>;
 }
 
-/** A message to the thread. */
+/** A request to the thread. */
 export interface WriteRequest {
   readonly head: CheckpointHead;
   readonly config: ModelConfig;
@@ -70,7 +70,7 @@ export class BackgroundWriter {
     throw new NativeError(
       'gpt2_allocate_pinned',
       'GPT2_OUT_OF_MEMORY',
-      `a save of what ranks share takes ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; end what else runs here, or give --zero 0, which can save without`,
+      `saving the parts of all ranks needs ${gib(this.copyBytes)} of host memory, ${gib(available)} are free; free some, or give --zero 0, which saves without a copy`,
     );
   }
 
@@ -94,19 +94,19 @@ export class BackgroundWriter {
    */
   write(head: CheckpointHead, keeping: Keeping | undefined, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
     const { device, config } = this.#model;
-    const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharing;
+    const isHere = inPlace && device.description.library === 'cpu' && !this.#model.sharding;
     const copies = isHere ? this.#inPlace() : this.#copy();
     device.record(this.#event);
     return device.reached(this.#event).then(() => {
       // Abandoned collectives leave incomplete data, which must not be saved.
-      this.#model.sharing?.communicator.check();
+      this.#model.sharding?.communicator.check();
       return this.#ask({ head, config, copies, keeping });
     });
   }
 
   /** Sends this rank's part of the state to rank 0, which writes it. */
-  give(): void {
-    if (!this.#model.sharing) return;
+  send(): void {
+    if (!this.#model.sharding) return;
     for (const { copy } of this.#copies) for (const _ of copy.parts());
   }
 

@@ -1,5 +1,5 @@
 // Writes and reads captures: the weights and tokens of one step, its sizes and its results, from which any machine can compute
-// loss and gradients again (train/replay.ts). A folder like a checkpoint, capture.json written last.
+// loss and gradients again (train/failure/replay.ts). A capture is a folder like a checkpoint, with capture.json written last.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
-import { checkModelSize, verifyContents } from './directory.ts';
+import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
 import { filesSchema, modelSchema, positionSchema, readDescription, weightsFile } from './manifest.ts';
 import { syncFolder, unfinishedPath } from './replace.ts';
 import { stateInDevice, writeTensors } from './write.ts';
@@ -23,7 +23,7 @@ export const captureVersion = 2;
 
 const count = z.int().nonnegative();
 const size = z.int().positive();
-/** JSON has no numbers that are not finite. */
+/** A number, or the text of one that is not finite. */
 const result = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])]);
 
 const captureSchema = z.object({
@@ -32,7 +32,7 @@ const captureSchema = z.object({
   /** Name and version of the program that wrote it. */
   program: z.string(),
   step: count,
-  /** Where the step's tokens lie in the run's data. */
+  /** Position of the step's tokens in the run's data. */
   position: positionSchema,
   model: modelSchema,
   library: z.enum(['cpu', 'cuda']),
@@ -87,7 +87,7 @@ export function writeCapture(
   batches: readonly Batch[],
   facts: Omit<Capture, Derived>,
 ): string {
-  const name = `step-${String(facts.step).padStart(8, '0')}`;
+  const name = checkpointName(facts.step);
   const path = join(folder, name);
   const temporary = unfinishedPath(folder, name, 'tmp');
   const { description, dtype } = model.device;
@@ -137,7 +137,7 @@ export function readCapture(path: string): FoundCapture {
   const description = join(path, captureFile);
   if (!existsSync(description)) {
     throw new Gpt2Error(
-      `${path} is not a capture, it has no ${captureFile}: name one that train wrote, <RUN>/captures/step-…`,
+      `${path} is not a capture: it has no ${captureFile}; name one that train wrote, <RUN>/captures/step-…`,
     );
   }
   const manifest = readDescription(description, 'gpt2.ts capture', captureVersion, captureSchema);
@@ -146,13 +146,13 @@ export function readCapture(path: string): FoundCapture {
   return { path, manifest };
 }
 
-/** The micro-batches of a capture. @throws Gpt2Error if it has more or fewer tokens than its sizes need */
+/** Reads the micro-batches of a capture. @throws Gpt2Error if its number of tokens does not match its sizes */
 export function readBatches({ path, manifest }: FoundCapture): Batch[] {
   const { batch, sequence, accumulation, model } = manifest;
   using shard = openShard(join(path, tokensFile));
   const rows = batch * accumulation;
   if (shard.tokens !== rows * (sequence + 1)) {
-    throw new Gpt2Error(`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} and one`);
+    throw new Gpt2Error(`${shard.path} has ${shard.tokens} tokens, not ${rows} rows of ${sequence} + 1`);
   }
   shard.checkTokens(model.vocabularySize);
   return Array.from({ length: accumulation }, (_, micro) => {

@@ -1,21 +1,21 @@
-// Finds checkpoints: all of a run, the newest that is whole, or the one a path stands for. It changes nothing on disk;
-// writing and removing are in write.ts, whose interrupted work is left out here or, where it is whole, taken.
+// Finds and verifies checkpoints: all of a run, the newest valid one, or the one a path names. Changes nothing on disk. Remains
+// of interrupted writes (write.ts) are ignored, except for a complete checkpoint that was set aside.
 import { existsSync, lstatSync, readdirSync, type Stats } from 'node:fs';
 import { basename, join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { hashFile } from '../files/read.ts';
 import { checkConfig } from '../model/config.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { bytesOf } from '../native/buffer.ts';
 import { type Manifest, manifestFile, readManifest, weightsFile } from './manifest.ts';
 
-/** A checkpoint whose files are all there, with the sizes and hashes its manifest says. */
+/** A checkpoint whose files all have the sizes and hashes of its manifest. */
 export interface FoundCheckpoint {
   readonly path: string;
   readonly manifest: Manifest;
 }
 
-/** A checkpoint that cannot be used, and why. */
+/** A checkpoint that cannot be used, with the reason. */
 export interface DamagedCheckpoint {
   readonly path: string;
   readonly reason: string;
@@ -50,13 +50,13 @@ export function nameOfSetAside(entry: string): string | undefined {
 /** Whether an entry of a folder of checkpoints has a name that this program gives. */
 export const isOwnEntry = (entry: string): boolean => namePattern.test(entry) || unfinished(entry) !== undefined;
 
-/** The step that the name of a checkpoint's folder says, set aside or not. */
+/** The step in the name of a checkpoint's folder, set aside or not. */
 export const stepOf = (path: string): number => {
   const entry = basename(path);
   return Number((nameOfSetAside(entry) ?? entry).slice('step-'.length));
 };
 
-/** Paths of a folder's checkpoints, the newest last; damaged ones too. None if there is no such folder. */
+/** Paths of a folder's checkpoints, damaged ones included, the newest last. None if the folder does not exist. */
 export function listCheckpoints(folder: string): string[] {
   const names = namesIn(folder);
   const entries = names.filter((name) => namePattern.test(name));
@@ -77,20 +77,17 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** The newest checkpoint whose manifest can be read; its other files are not looked at. */
+/** The newest checkpoint whose manifest can be read; its other files are not checked. */
 export function newestManifest(folder: string): FoundCheckpoint | undefined {
   for (const path of listCheckpoints(folder).reverse()) {
-    try {
-      return { path, manifest: readManifest(path) };
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-    }
+    const manifest = attempt(() => readManifest(path));
+    if (!(manifest instanceof Gpt2Error)) return { path, manifest };
   }
   return undefined;
 }
 
 /**
- * The newest whole checkpoint of a folder, and the damaged ones skipped on the way to it, the newest first.
+ * Finds the newest valid checkpoint of a folder, and the newer damaged ones, the newest first.
  * @param check throws a Gpt2Error if a manifest's values cannot be used: its checkpoint then counts as damaged
  */
 export function newestValidCheckpoint(
@@ -102,53 +99,49 @@ export function newestValidCheckpoint(
 } {
   const damaged: DamagedCheckpoint[] = [];
   for (const path of listCheckpoints(folder).reverse()) {
-    try {
-      const checkpoint = verifyCheckpoint(path);
-      check(checkpoint);
-      return { checkpoint, damaged };
-    } catch (error) {
-      if (!(error instanceof Gpt2Error)) throw error;
-      damaged.push({ path, reason: error.message });
-    }
+    const checkpoint = attempt(() => {
+      const found = verifyCheckpoint(path);
+      check(found);
+      return found;
+    });
+    if (!(checkpoint instanceof Gpt2Error)) return { checkpoint, damaged };
+    damaged.push({ path, reason: checkpoint.message });
   }
   return { checkpoint: undefined, damaged };
 }
 
 /**
- * The checkpoint that a path stands for: itself, or the newest whole one of a run folder (or of its checkpoints folder);
- * `damaged` are the newer ones that had to be skipped.
- * @param wanted what could have been named
- * @throws Gpt2Error if there is none; it names what is damaged
+ * Finds the checkpoint that a path names: itself, or the newest valid one of a run folder or a checkpoints folder; `damaged`
+ * are newer ones that were skipped.
+ * @param wanted kinds of paths to name in errors
+ * @throws Gpt2Error if there is none; it lists the damaged ones
  */
 export function resolveCheckpoint(
   path: string,
   wanted = 'a run or a checkpoint folder',
 ): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
-  if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name ${wanted}`);
+  if (!existsSync(path)) throw new Gpt2Error(`${path} does not exist; name ${wanted}`);
   if (existsSync(join(path, manifestFile))) return { ...verifyNamed(path), damaged: [] };
   const inRun = join(path, 'checkpoints');
   const { checkpoint, damaged } = newestValidCheckpoint(existsSync(inRun) ? inRun : path);
   if (checkpoint) return { ...checkpoint, damaged };
   if (damaged.length > 0) {
     throw new Gpt2Error(
-      `${path} has no whole checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}; name another run`,
+      `${path} has no valid checkpoint: ${damaged.map(({ reason }) => reason).join('; ')}; name another run`,
     );
   }
-  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one: name ${wanted}`);
+  throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one; name ${wanted}`);
 }
 
 function verifyNamed(path: string): FoundCheckpoint {
-  try {
-    return verifyCheckpoint(path);
-  } catch (cause) {
-    if (!(cause instanceof Gpt2Error)) throw cause;
-    throw new Gpt2Error(`${cause.message}; name another checkpoint`, { cause });
-  }
+  const found = attempt(() => verifyCheckpoint(path));
+  if (!(found instanceof Gpt2Error)) return found;
+  throw new Gpt2Error(`${found.message}; name another checkpoint`, { cause: found });
 }
 
 /**
  * Reads a folder's manifest and compares every file with it.
- * @throws Gpt2Error naming the file that is missing, of another size, or changed
+ * @throws Gpt2Error naming the file that is missing or changed
  */
 export function verifyCheckpoint(path: string): FoundCheckpoint {
   const found = verifySizes(path);
@@ -156,7 +149,7 @@ export function verifyCheckpoint(path: string): FoundCheckpoint {
   return found;
 }
 
-/** @throws Gpt2Error naming the file of a folder that is not what its manifest says */
+/** @throws Gpt2Error naming the file whose size or hash differs from its manifest's */
 export function verifyContents(path: string, files: Manifest['files']): void {
   for (const { name, bytes, sha256 } of files) {
     const file = join(path, name);
@@ -166,7 +159,7 @@ export function verifyContents(path: string, files: Manifest['files']): void {
   }
 }
 
-/** As `verifyCheckpoint`, but without reading the files: what the manifest says of their sizes. @throws Gpt2Error */
+/** As `verifyCheckpoint`, but compares only the sizes of files. @throws Gpt2Error */
 export function verifySizes(path: string): FoundCheckpoint {
   checkFile(join(path, manifestFile));
   const manifest = readManifest(path);
@@ -188,10 +181,10 @@ export function checkModelSize(path: string, { model, files }: Pick<Manifest, 'm
   const bytes = files.find(({ name }) => name === weightsFile)?.bytes ?? 0;
   const parameters = parameterCount(model);
   if (parameters * bytesOf('fp32') <= bytes) return;
-  throw new Gpt2Error(`${path} says its model has ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`);
+  throw new Gpt2Error(`${path} describes a model of ${parameters} parameters, but ${weightsFile} has ${bytes} bytes`);
 }
 
-/** A checkpoint is the folder with what is in it: a link could lead anywhere. @throws Gpt2Error */
+/** @throws Gpt2Error if it is not a regular file in the folder itself; a link could lead anywhere */
 function checkFile(file: string): Stats {
   let stats: Stats | undefined;
   try {
@@ -200,7 +193,7 @@ function checkFile(file: string): Stats {
     throw new Gpt2Error(`${file} cannot be read: ${(cause as Error).message}`, { cause });
   }
   if (!stats) throw new Gpt2Error(`${file} is missing`);
-  if (stats.isSymbolicLink()) throw new Gpt2Error(`${file} is a link; put the file itself there`);
+  if (stats.isSymbolicLink()) throw new Gpt2Error(`${file} is a link; replace it by the file itself`);
   if (!stats.isFile()) throw new Gpt2Error(`${file} is not a file`);
   return stats;
 }

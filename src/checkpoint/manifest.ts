@@ -1,6 +1,5 @@
-// manifest.json of a checkpoint: written last, so a folder that has it was written to its end. It holds what a run needs
-// to go on, the size and hash of every other file, and its own checksum. Whether those files agree with it is checked in
-// directory.ts.
+// Defines and reads manifest.json of a checkpoint: the values a run needs to resume, the size and hash of every other file, and
+// its own checksum. It is written last, so a folder that has it is complete. directory.ts checks the other files.
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
@@ -14,7 +13,7 @@ export const checkpointVersion = 2;
 
 const count = z.int().nonnegative();
 const size = z.int().positive();
-/** Of a file in the folder itself: a manifest names nothing outside. */
+/** The name of a file in the folder itself: a manifest names nothing outside. */
 const fileName = z.string().regex(/^[\w-][\w.-]*$/);
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
@@ -38,32 +37,32 @@ export const manifestSchema = z.object({
   /** The run's options, as in its config.json. */
   configuration: z.record(z.string(), z.unknown()),
   model: modelSchema,
-  /** Where the loader goes on. */
+  /** Position at which the loader continues. */
   position: positionSchema,
   /** Length of the run log when it was written. */
   logBytes: count,
-  /** Which code of the library computed it; bits are the same only on the same path. */
+  /** Code path of the library; bits are the same only on the same path. */
   codePath: z.string(),
-  /** The training shards, to tell whether the data is still the same. Checkpoints of before have no hashes of them. */
+  /** The training shards, to detect changed data. Checkpoints of older versions have no hashes of them. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
   files: filesSchema.refine(
     (files) => [weightsFile, optimizerFile].every((wanted) => files.some(({ name }) => name === wanted)),
     { error: `it lists no ${weightsFile} or no ${optimizerFile}` },
   ),
-  /** When it was written, ISO 8601. */
+  /** Time of writing, ISO 8601. */
   time: z.string(),
 });
 
 export type Manifest = z.infer<typeof manifestSchema>;
 
 /**
- * The manifest of a checkpoint folder.
+ * Reads the manifest of a checkpoint folder.
  * @throws Gpt2Error if it is missing, damaged, or of another version
  */
 export const readManifest = (checkpoint: string): Manifest =>
   readDescription(join(checkpoint, manifestFile), 'gpt2.ts checkpoint', checkpointVersion, manifestSchema);
 
-/** One of another format or version says so first: nothing else in it can be relied on. */
+/** Format and version are checked before the rest, which depends on them. */
 const headSchema = z.object({ format: z.unknown().optional(), version: z.unknown().optional() });
 
 /**

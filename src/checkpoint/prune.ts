@@ -1,14 +1,14 @@
-// Which checkpoints of a run stay (--keep). Only what is whole counts: a damaged one must not push a good one out.
+// Removes checkpoints of a run that --keep does not keep. Only valid ones count: a damaged one must not replace a good one.
 import { renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { listCheckpoints, nameOfSetAside, stepOf, verifySizes } from './directory.ts';
 import { clearLeftovers, unfinishedPath } from './replace.ts';
 
 /**
- * Removes all checkpoints but those written last, `keep` of them and one at least, and whole ones whose step is a multiple
- * of `keepEvery`. Written last is not the highest step: a run that went on from an older checkpoint because a newer was
- * damaged keeps what it has written since.
+ * Removes all checkpoints except the last `keep` written, at least one, and valid ones whose step is a multiple of `keepEvery`.
+ * The last written need not have the highest step: a run may have continued from an older checkpoint because a newer one was
+ * damaged.
  * @throws Gpt2Error if one cannot be removed
  */
 export function pruneCheckpoints(folder: string, { keep, keepEvery }: { keep: number; keepEvery?: number }): void {
@@ -28,29 +28,25 @@ export function removeCheckpoints(folder: string): void {
   for (const path of listCheckpoints(folder)) remove(path);
 }
 
-/** The furthest time that a date can hold: what a manifest says may be anything. */
+/** The latest time that a Date can hold; a manifest may contain any. */
 const lastTime = 8.64e15;
 
 /**
- * The time to note in a new checkpoint: now, but later than any in the folder, so that pruning by time keeps what was
- * written last though the clock was set back.
+ * The time for a new checkpoint: now, but later than any in the folder, so that pruning by time is right even if the clock was
+ * set back.
  */
 export function timeToWrite(folder: string): string {
   const newest = Math.max(...listCheckpoints(folder).map(timeWritten), 0);
   return new Date(Math.min(Math.max(Date.now(), newest + 1), lastTime)).toISOString();
 }
 
-/** Damaged ones are older than all others. */
+/** The time in a checkpoint's manifest; a damaged one counts as older than all others. */
 function timeWritten(path: string): number {
-  try {
-    return Date.parse(verifySizes(path).manifest.time) || 0;
-  } catch (error) {
-    if (error instanceof Gpt2Error) return -1;
-    throw error;
-  }
+  const found = attempt(() => verifySizes(path));
+  return found instanceof Gpt2Error ? -1 : Date.parse(found.manifest.time) || 0;
 }
 
-/** Out of sight first, so that a removal cut short leaves no half checkpoint. */
+/** Renames before it removes, so that an interrupted removal leaves no partial checkpoint. */
 function remove(path: string): void {
   const entry = basename(path);
   try {

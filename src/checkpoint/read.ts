@@ -1,7 +1,7 @@
 // Loads a checkpoint's weights and optimizer state into a model. All names and shapes are compared before the first tensor is
 // written, so a rejected file leaves the model unchanged. Finding and verifying the checkpoint is in directory.ts.
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, shortList } from '../errors.ts';
 import { fromStored, storedShape } from '../formats/layout.ts';
 import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
 import { quote } from '../formats/safetensors-header.ts';
@@ -16,8 +16,7 @@ import { copiesOf } from './write.ts';
 /**
  * Fills a model's master weights and the weights rounded from them; padding rows become zero. A model with a shorter context
  * takes the first positions.
- * @throws Gpt2Error if the checkpoint is of another model, naming what differs, or a tensor is missing, too many or of
- * another shape
+ * @throws Gpt2Error naming the difference if the checkpoint is of another model, or its tensors are other ones
  */
 export function loadWeights(
   { path, manifest }: { readonly path: string; readonly manifest: Pick<Manifest, 'model'> },
@@ -28,7 +27,7 @@ export function loadWeights(
   castWeights(model);
 }
 
-/** Fills optimizer state; padding rows become zero. @throws Gpt2Error likewise */
+/** Fills optimizer state; padding rows become zero. @throws as `loadWeights` */
 export function loadOptimizer(
   { path, manifest }: FoundCheckpoint,
   model: Model,
@@ -64,7 +63,7 @@ function loadCopies(
   }
 }
 
-/** @throws Gpt2Error if weights are of another model. A shorter context is accepted, unless it has to be the same. */
+/** @throws Gpt2Error if weights are of another model. By default a model may have a shorter context. */
 export function checkModel(
   path: string,
   found: ModelConfig,
@@ -85,16 +84,11 @@ export function checkModel(
 
 function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {
   const found = new Set(file.names);
-  const differences = [
-    ...several(
-      'it lacks',
-      [...wanted.keys()].filter((name) => !found.has(name)),
-    ),
-    ...several(
-      'it also has',
-      file.names.filter((name) => !wanted.has(name)),
-    ),
-  ];
+  const missing = [...wanted.keys()].filter((name) => !found.has(name));
+  const extra = file.names.filter((name) => !wanted.has(name));
+  const differences: string[] = [];
+  if (missing.length > 0) differences.push(`it lacks ${shortList(missing.map(quote))}`);
+  if (extra.length > 0) differences.push(`it also has ${shortList(extra.map(quote))}`);
   for (const [name, shape] of wanted) {
     if (found.has(name) && file.shape(name).join() !== shape.join()) {
       differences.push(`${name} is [${file.shape(name)}], not [${shape}]`);
@@ -104,11 +98,4 @@ function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonl
   const shown = differences.slice(0, 4).join('; ');
   const more = differences.length > 4 ? `; and ${differences.length - 4} more` : '';
   throw new Gpt2Error(`${file.path} does not fit the model: ${shown}${more}`);
-}
-
-/** A few names and how many more there are. */
-function several(what: string, names: readonly string[]): string[] {
-  if (names.length === 0) return [];
-  const more = names.length > 3 ? ` and ${names.length - 3} more` : '';
-  return [`${what} ${names.slice(0, 3).map(quote).join(', ')}${more}`];
 }

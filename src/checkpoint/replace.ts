@@ -1,12 +1,11 @@
-// The folder names of a checkpoint on its way: temporary while it is written, set aside while another takes its place.
-// At no moment is a checkpoint that was whole neither under its name nor set aside, where directory.ts still finds it.
+// Replaces folders of checkpoints by renames: a new one has a temporary name until it is complete, and an old one of the same
+// step is set aside until then. A complete checkpoint always has its name or is set aside, where directory.ts finds it.
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { unfinished } from './directory.ts';
 
 /**
- * Where this process writes or removes a checkpoint (`tmp`), or sets one aside while another takes its place (`old`). The path
- * is free: a leftover that could not be removed keeps its own.
+ * A free path at which this process writes or removes a checkpoint (`tmp`), or sets one aside while another replaces it (`old`).
  */
 export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'old'): string {
   for (let count = 1; ; count++) {
@@ -15,10 +14,10 @@ export function unfinishedPath(folder: string, name: string, ending: 'tmp' | 'ol
   }
 }
 
-/** A living process of that number is the writer only if it has touched the folder this recently; numbers come again. */
+/** Process ids are reused: a running process counts as the writer only if the folder was changed this recently. */
 const writingMilliseconds = 3600_000;
 
-/** Waits until the disk has a folder's entries. */
+/** Syncs a folder's entries to the disk. */
 export function syncFolder(path: string): void {
   const folder = openSync(path, 'r');
   try {
@@ -48,13 +47,13 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
   try {
     rmSync(aside, { recursive: true });
   } catch {
-    // The new checkpoint is in place anyway.
+    // The new checkpoint is in place.
   }
 }
 
 /**
- * Removes what killed writers left. A checkpoint that they had set aside goes back to its place if that is free.
- * @returns why something could not be removed; undefined if all was
+ * Removes the remains of killed writers. A checkpoint that was set aside gets its name back if that is free.
+ * @returns why something could not be removed; undefined if everything was
  */
 export function clearLeftovers(folder: string): string | undefined {
   const failures: string[] = [];
@@ -84,13 +83,13 @@ function clear(folder: string, entry: string): void {
   else rmSync(path, { recursive: true, force: true });
 }
 
-/** Whether another process is at work on a folder. This one never is when it asks. */
+/** Whether another process is writing a folder; this one never is when it asks. */
 export function isWriting(writer: number, path: string): boolean {
   if (writer === process.pid) return false;
   try {
     process.kill(writer, 0);
   } catch (error) {
-    // EPERM: it lives, and is somebody else's.
+    // EPERM: it runs, as another user.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false;
   }
   const touched = statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;

@@ -1,5 +1,5 @@
-// One hash for all weights, by which two runs can be told to be equal to the last bit. It is over values as they lie in
-// the device, [out, in], so it is not the hash of any file.
+// Hashes all weights, to show that two runs are equal in every bit. It hashes device layout, [out, in], so no file has this
+// hash.
 import { createHash } from 'node:crypto';
 import type { Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';

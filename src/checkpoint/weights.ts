@@ -1,5 +1,5 @@
-// The weights that a path stands for, wherever weights alone are asked for: a checkpoint, a run's newest one, a model file of llm.c,
-// or a folder of transformers. Each format's own file reads it; what training keeps besides weights is in read.ts.
+// Finds the weights that a path names: a checkpoint, the newest of a run, a model file of llm.c, or a folder of transformers.
+// The files in ../formats read them; read.ts reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
@@ -14,24 +14,24 @@ import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from 
 import { weightsFile } from './manifest.ts';
 import { checkModel, loadWeights } from './read.ts';
 
-/** Weights that were found and are whole. */
+/** Verified weights. */
 export interface Weights {
   readonly path: string;
   readonly model: ModelConfig;
-  /** The options of the run that made them; undefined for a file of another program. */
+  /** The options of the run that trained them; undefined for a file of another program. */
   readonly configuration: Readonly<Record<string, unknown>> | undefined;
   /** The file that holds them. */
   readonly file: string;
-  /** Newer checkpoints that had to be skipped. */
+  /** Newer checkpoints that were skipped. */
   readonly damaged: readonly DamagedCheckpoint[];
   /**
-   * Fills a model's master weights and the weights rounded from them. Of wpe it takes as many positions as the model has.
-   * @throws Gpt2Error if the model is another one, or the weights cannot be read
+   * Fills a model's master weights and the weights rounded from them; a shorter context takes the first positions of wpe.
+   * @throws Gpt2Error if the model differs, or the weights cannot be read
    */
   load(model: Model): void;
 }
 
-/** @throws Gpt2Error if the path stands for no weights, or for damaged ones: what is wrong and where */
+/** @throws Gpt2Error if the path names no weights, or damaged ones */
 export function resolveWeights(path: string): Weights {
   if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
   if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);
@@ -67,10 +67,10 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
   };
 }
 
-/** @param dataset that of `folder`; undefined: GPT-2's, of which any part may be used */
+/** @param dataset that of `folder`; undefined: GPT-2's vocabulary, of which a model may have any part */
 export function refuseOtherVocabulary({ path, model }: Weights, folder: string, dataset: Dataset | undefined): void {
   if (!dataset || dataset.vocabularySize === model.vocabularySize) return;
   throw new Gpt2Error(
-    `${folder} has a vocabulary of ${dataset.vocabularySize} tokens (${dataset.tokenizer}), ${path} one of ${model.vocabularySize}: make the data with the model's tokenizer, or take another model`,
+    `${folder} has a vocabulary of ${dataset.vocabularySize} tokens (${dataset.tokenizer}), ${path} one of ${model.vocabularySize}; prepare the data with the model's tokenizer, or take another model`,
   );
 }

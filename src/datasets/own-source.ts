@@ -28,7 +28,7 @@ function filesIn(path: string): string[] {
   if (!existsSync(path)) return [];
   if (statSync(path).isFile()) return [path];
   return readdirSync(path, { withFileTypes: true })
-    .filter((entry) => entry.name !== '__pycache__')
+    .filter((entry) => !['__pycache__', 'images'].includes(entry.name))
     .flatMap((entry) =>
       entry.isDirectory() ? filesIn(join(path, entry.name)) : entry.isFile() ? [join(path, entry.name)] : [],
     );

@@ -145,7 +145,7 @@ export async function completionLosses(
   // A row is one rank's: elsewhere it has left zero.
   // JSON has no word for NaN.
   const own = signal?.aborted ? null : sums.map((each) => Array.from(each, String));
-  const all = ranks ? await ranks.exchange(own) : [own];
+  const all = ranks ? await ranks.allGather(own) : [own];
   if (!all.every((each) => each !== null)) throw new InterruptedError('stopped before all questions were asked');
   return ranks ? sums.map((each, question) => each.map((_, index) => sumOf(all, question, index))) : sums;
 }

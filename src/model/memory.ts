@@ -1,4 +1,4 @@
-// Plans memory before it is allocated: what a device or the host has free, and what inference takes. train/memory.ts plans
+// Plans memory before it is allocated: what a device or the host has free, and what inference takes. train/plan/memory.ts plans
 // training.
 import { freemem, totalmem } from 'node:os';
 import type { Device } from '../native/device.ts';

@@ -11,7 +11,7 @@ import {
 import { type ActivationSizes, Activations, headChunk } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy } from './arena.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
-import { ParameterShards, type Sharing } from './shards.ts';
+import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
 export interface Model {
   readonly device: Device;
@@ -21,30 +21,30 @@ export interface Model {
   /** fp32; the same memory as `weights` unless the device computes in bf16. */
   readonly masters: ParameterCopy;
   /** How ranks divide optimizer state and master weights; undefined: each holds all of them. */
-  readonly sharing: Sharing | undefined;
+  readonly sharding: Sharding | undefined;
   readonly activations: Activations;
 }
 
 /** Allocates a model, all weights zero; fill them with initializeWeights or from a checkpoint. Closes with its device. */
-export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharing?: Sharing): Model {
+export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
   const { elementType } = device;
-  const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharing?.communicator.ranks);
-  const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharing);
+  const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.communicator.ranks);
+  const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharding);
   const activations = new Activations(device, config, sizes);
   device.reserveWorkspace(modelScratch(device, config, sizes));
-  return { device, config, weights, masters, sharing, activations };
+  return { device, config, weights, masters, sharding, activations };
 }
 
-/** Allocates an fp32 copy of the selected parameters; with `sharing`, this rank's parts of it. */
+/** Allocates an fp32 copy of the selected parameters; with `sharding`, this rank's parts of it. */
 export const fp32Copy = (
   device: Device,
   config: ModelConfig,
   name: string,
-  sharing?: Sharing,
+  sharding?: Sharding,
   selected = everyParameter,
 ): ParameterCopy =>
-  sharing
-    ? new ParameterShards(device, config, name, sharing, selected)
+  sharding
+    ? new ShardedParameters(device, config, name, sharding, selected)
     : new ParameterArena(device, config, name, 'fp32', 'fp32', 1, selected);
 
 /** Bytes of workspace that forward and backward need: those of their most demanding op. */
@@ -69,7 +69,7 @@ export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B:
 
 /** Rounds the master weights into the weights; nothing where they are the same. Call it after changing masters. */
 export function castWeights({ device, weights, masters }: Model): void {
-  if (masters instanceof ParameterShards) {
+  if (masters instanceof ShardedParameters) {
     masters.castInto(weights);
     return;
   }

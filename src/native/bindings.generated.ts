@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 12;
+export const abiVersion = 13;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -115,15 +115,13 @@ export interface Bindings {
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
   /**
    * An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
-   * block: *reached = 0 or 1. gpt2_synchronize blocks until the stream is empty. gpt2_event_elapsed gives the time
-   * between two reached events in milliseconds.
+   * block: *reached = 0 or 1. gpt2_event_elapsed gives the time between two reached events in milliseconds.
    */
   eventCreate(args: { context: Pointer | null; event: HostMemory }): number;
   eventDestroy(args: { context: Pointer | null; event: Pointer | null }): number;
   eventRecord(args: { context: Pointer | null; event: Pointer | null }): number;
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
-  synchronize(args: { context: Pointer | null }): number;
   /** Everything issued next starts after the event; in a capture, an event recorded in the same capture. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
@@ -429,7 +427,6 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   eventRecord: { symbol: 'gpt2_event_record', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
   eventQuery: { symbol: 'gpt2_event_query', result: 'int', types: ['void *', 'void *', 'void *'], names: ['context', 'reached', 'event'] },
   eventElapsed: { symbol: 'gpt2_event_elapsed', result: 'int', types: ['void *', 'void *', 'void *', 'void *'], names: ['context', 'milliseconds', 'from', 'to'] },
-  synchronize: { symbol: 'gpt2_synchronize', result: 'int', types: ['void *'], names: ['context'] },
   eventWait: { symbol: 'gpt2_event_wait', result: 'int', types: ['void *', 'void *'], names: ['context', 'event'] },
   captureBegin: { symbol: 'gpt2_capture_begin', result: 'int', types: ['void *'], names: ['context'] },
   captureEnd: { symbol: 'gpt2_capture_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },

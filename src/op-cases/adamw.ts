@@ -12,7 +12,7 @@ export const adamwCases = [
       { count: 100_003, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars },
       { count: 1, firstScalar: GPT2_STEP.GPT2_STEP_STOP - 2, ...scalars },
     ],
-    scale: { m: 0.1, v: 0.1 },
+    scale: () => ({ m: 0.1, v: 0.1 }),
     inputs({ v }, { firstScalar }) {
       const step = new Float32Array(GPT2_STEP.GPT2_STEP_SIZE);
       step[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;

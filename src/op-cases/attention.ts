@@ -10,8 +10,20 @@ export type AttentionSizes = {
   readonly NH: number;
 };
 
-/** Forward and backward in double; `dout` [B,T,C], left out for forward alone. */
-export function attention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH }: AttentionSizes) {
+type Attention = ReturnType<typeof computeAttention>;
+
+const computed = new WeakMap<Numbers, { dout: Numbers | undefined; result: Attention }>();
+
+/** Forward and backward in double; `dout` [B,T,C], left out for forward alone. Computed once for the same arrays. */
+export function attention(qkv: Numbers, dout: Numbers | undefined, sizes: AttentionSizes): Attention {
+  const known = computed.get(qkv);
+  if (known && known.dout === dout) return known.result;
+  const result = computeAttention(qkv, dout, sizes);
+  computed.set(qkv, { dout, result });
+  return result;
+}
+
+function computeAttention(qkv: Numbers, dout: Numbers | undefined, { B, T, C, NH }: AttentionSizes) {
   const HS = C / NH;
   const scale = 1 / Math.sqrt(HS);
   const out = new Float64Array(B * T * C);

@@ -34,7 +34,7 @@ export const crossEntropyCases = [
       { N: 4, V: 50257, Vp: 50304, dloss: 0.25 },
       { N: 3, V: 1001, Vp: 1001, dloss: 0.25 },
     ],
-    scale: { logits: 4 },
+    scale: () => ({ logits: 4 }),
     formula: ({ logits, targets }, sizes: { V: number; Vp: number; dloss: number }) =>
       crossEntropy(logits, targets, sizes),
     bounds: () => ({

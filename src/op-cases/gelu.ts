@@ -19,13 +19,13 @@ const bound = { fp32: 1e-6, bf16: 3e-3 };
 export const geluCases = [
   casesOf(contracts.geluForward, {
     sizes,
-    scale: { in: 2 },
+    scale: () => ({ in: 2 }),
     formula: ({ in: x }) => ({ out: Float64Array.from(x, gelu) }),
     bounds: () => ({ out: bound }),
   }),
   casesOf(contracts.geluBackward, {
     sizes,
-    scale: { in: 2 },
+    scale: () => ({ in: 2 }),
     formula: ({ in: x, dout }) => ({
       din: Float64Array.from(x, (value, index) => geluDerivative(value) * dout[index]!),
     }),

@@ -17,7 +17,7 @@ const sizes = [
   { N: 1, C: 768, O: 776 },
   { N: 33, C: 64, O: 72 },
 ];
-const scale = { weight: 0.2 };
+const scale = () => ({ weight: 0.2 });
 const flops = ({ N, C, O }: Sizes): number => 2 * N * C * O;
 // In bf16 the layernorm's rows may be rounded before the product, as the two ops would round them.
 const bound = ({ C, O }: Sizes): Bound => ({ ...productBound(Math.max(C, O)), bf16: 4e-3 });

@@ -17,7 +17,7 @@ const sizes = [
   { N: 3, C: 2400 },
   { N: 3000, C: 384 },
 ];
-const scale = { in: 3 };
+const scale = () => ({ in: 3 });
 // Sums over a row, or over all rows, in fp32 whatever the dtype.
 const statistic = { fp32: 1e-5, bf16: 1e-5 };
 

@@ -31,7 +31,7 @@ interface Definition<Name extends string> {
   /** Sizes that only a GPU is given: the formula takes seconds. */
   readonly gpuSizes?: readonly Sizes[];
   /** Standard deviation of a tensor's numbers. Default 1. */
-  readonly scale?: Partial<Record<Name, number>>;
+  scale?(sizes: Sizes): Partial<Record<Name, number>>;
   /** Replaces inputs that are not plain normal numbers or ids: statistics, positions, step values. */
   inputs?(drawn: Record<Name, Numbers>, sizes: Sizes, random: Random): Partial<Record<Name, Numbers>>;
   /** Results in double, by name of the output; for an output that is added to, the addend. Absent inputs are undefined. */
@@ -44,6 +44,10 @@ interface Definition<Name extends string> {
 export interface OpCases extends Definition<string> {
   readonly op: OpContract;
 }
+
+/** Whether an op's results differ between fp32 and a dtype: in tf32 only those of products do. */
+export const isAffected = ({ bounds, sizes }: OpCases, dtype: Dtype): boolean =>
+  dtype !== 'tf32' || Object.values(bounds(sizes[0]!, { dtype, codePath: '' })).some((bound) => bound?.tf32);
 
 /** The cases of one op. */
 export const casesOf = <Op extends OpContract>(

@@ -47,8 +47,8 @@ export function variantsOf({ op }: OpCases): Variant[] {
 export async function runCase(device: Device, cases: OpCases, sizes: Sizes, variant = plain): Promise<Comparison[]> {
   using tensors = new GuardedTensors(device);
   const { op } = cases;
-  const drawn = drawInputs(device, cases, sizes);
-  const initial = without(drawn, variant.without);
+  const prepared = prepare(device, cases, sizes);
+  const initial = without(prepared.drawn, variant.without);
   const args: Record<string, Tensor | number | boolean | null> = { ...sizes, ...flagsOf(cases, sizes, variant) };
   for (const [name, contract] of Object.entries(op.tensors)) {
     if (variant.without.includes(name)) args[name] = null;
@@ -69,7 +69,8 @@ export async function runCase(device: Device, cases: OpCases, sizes: Sizes, vari
   device.reserveWorkspace(workspaceOf(device, op, args as OpArguments));
   issue(device, op, args as OpArguments);
   await device.finished();
-  const results = compare(device, cases, sizes, args, initial);
+  const wanted = prepared.formula(initial, variant);
+  const results = compare(device, cases, sizes, args, initial, wanted);
   const label = labelOf(variant);
   const past = tensors.overwritten.map((name) => ({
     name: `${name}, past its end`,
@@ -86,8 +87,8 @@ function compare(
   sizes: Sizes,
   args: Readonly<Record<string, unknown>>,
   initial: Record<string, Numbers>,
+  wanted: Partial<Record<string, Numbers>>,
 ): Comparison[] {
-  const wanted = cases.formula(initial, { ...sizes, accumulate: args.accumulate === true ? 1 : 0 });
   const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath });
   return Object.entries(bounds).flatMap(([name, bound]) => {
     const tensor = args[name];
@@ -143,15 +144,43 @@ function columns(values: Numbers, width: number, part: number, parts: number): F
   });
 }
 
+interface Prepared {
+  readonly key: string;
+  readonly cases: OpCases;
+  readonly drawn: Record<string, Numbers>;
+  /** Results of the formula, computed once for variants that do not change them. */
+  formula(initial: Record<string, Numbers>, variant: Variant): Partial<Record<string, Numbers>>;
+}
+
+/** The variants of a size follow each other, and the formula of a large one takes seconds. */
+let last: Prepared | undefined;
+
+function prepare(device: Device, cases: OpCases, sizes: Sizes): Prepared {
+  const key = JSON.stringify([sizes, device.elementType, device.gradientType]);
+  if (last?.key === key && last.cases === cases) return last;
+  const results = new Map<string, Partial<Record<string, Numbers>>>();
+  // A tensor that is `updated` holds the sum itself where the op accumulates; others get an addend.
+  const accumulates = Object.values(cases.op.tensors).every(({ access }) => access !== 'accumulate');
+  const formula: Prepared['formula'] = (initial, { accumulate, without: names }) => {
+    const variant = JSON.stringify([names, accumulates && accumulate]);
+    const known = results.get(variant) ?? cases.formula(initial, { ...sizes, accumulate: accumulate ? 1 : 0 });
+    results.set(variant, known);
+    return known;
+  };
+  last = { key, cases, drawn: drawInputs(device, cases, sizes), formula };
+  return last;
+}
+
 /** The values that tensors begin with, as the device holds them: normal numbers, ids, or what the case gives. */
 function drawInputs(device: Device, cases: OpCases, sizes: Sizes): Record<string, Numbers> {
   const random = new Random(Object.values(sizes).reduce((sum, size) => sum + Math.ceil(size), 0));
   const drawn: Record<string, Numbers> = {};
+  const scale = cases.scale?.(sizes);
   for (const [name, contract] of Object.entries(cases.op.tensors)) {
     const count = elementCount(shapeOf(contract, sizes));
     const type = elementType(device, contract);
     if (type === 'int32') drawn[name] = random.integers(count, sizes[contract.below ?? ''] ?? 1);
-    else drawn[name] = held(type, random.normals(count, cases.scale?.[name] ?? 1));
+    else drawn[name] = held(type, random.normals(count, scale?.[name] ?? 1));
   }
   return { ...drawn, ...(cases.inputs?.(drawn, sizes, random) as Record<string, Numbers> | undefined) };
 }

@@ -1,5 +1,5 @@
 // The optimizers of a run at work on a model: allocates their state, lays out their scalars, and issues updates of stretches of
-// the parameters. Which stretch comes when is up to train/update.ts.
+// the parameters. Which stretch comes when is up to train/step/update.ts.
 import { Gpt2Error } from '../errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
@@ -37,18 +37,18 @@ export class OptimizerState {
   readonly #spans: readonly Span[];
 
   constructor(model: Model, choice: OptimizerChoice) {
-    const { device, config, sharing } = model;
+    const { device, config, sharding } = model;
     this.#model = model;
     this.optimizers = optimizersOf(config, choice);
     this.#rows = assignedRows(config, choice).map((assigned) => {
-      if (sharing && assigned.row.granularity === 'matrix') {
+      if (sharding && assigned.row.granularity === 'matrix') {
         throw new Gpt2Error(
           `${assigned.optimizer.name} updates entire matrices, which --zero 1 divides: give --zero 0`,
         );
       }
-      return { ...assigned, copy: fp32Copy(device, config, stateMemory, sharing, assigned.selected) };
+      return { ...assigned, copy: fp32Copy(device, config, stateMemory, sharding, assigned.selected) };
     });
-    this.#spans = spansOf(config, choice, this.#rows, sharing?.communicator.ranks);
+    this.#spans = spansOf(config, choice, this.#rows, sharding?.communicator.ranks);
     const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room) throw new Error(`the optimizers have ${count} scalars, the step block has room for ${room}`);

@@ -1,4 +1,4 @@
-// Completes options with defaults and checks what they mean together.
+// Completes options with defaults and checks rules about several options.
 import { UsageError } from '../errors.ts';
 import { customModel, type ModelConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/library.ts';
@@ -19,7 +19,7 @@ export function completeOptions(given: TrainOptions, kind: LibraryKind, weights?
   return options;
 }
 
-/** Defaults do not count. */
+/** Checks that options which need another one have it; a default does not count. */
 function checkNeeds(given: TrainOptions): void {
   for (const name of optionNames) {
     const needs = optionRows[name].needs as OptionName | undefined;
@@ -41,7 +41,7 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
     );
   }
   if (model === customModel && !(options.layers && options.channels && options.heads)) {
-    refuse(`--model ${customModel} has the sizes that are given: it needs --layers, --channels and --heads`);
+    refuse(`--model ${customModel} needs --layers, --channels and --heads`);
   }
   if (ranks > 1 && /^cuda:/.test(device)) {
     refuse(`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`);

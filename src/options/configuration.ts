@@ -15,7 +15,7 @@ import {
 /** Options that a configuration has. */
 export const recordedNames: readonly OptionName[] = optionNames.filter((name) => optionRows[name].scope !== 'start');
 
-/** Fields of a configuration that are no options, with their meaning. */
+/** Fields of a configuration that are not options, with their meaning. */
 export const derivedFields = {
   vocabularySize: 'tokens of the vocabulary, from the data or the starting weights',
 } as const;
@@ -47,7 +47,7 @@ export function configurationOf(options: SettledOptions, config: ModelConfig, st
   return { ...Object.fromEntries(recorded), model, ...config, steps } as Configuration;
 }
 
-/** What ranks must agree on: paths, devices and threads depend on the machine. */
+/** The options on which ranks must agree: paths, devices and threads depend on the machine. */
 export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>
   Object.fromEntries(Object.entries(configuration).filter(([name]) => !rowNamed(name)?.perMachine));
 
@@ -63,6 +63,6 @@ export function isCompared(field: string, isConstant = false): boolean {
   return compare !== 'no' && !(compare === 'if the rate falls' && isConstant);
 }
 
-/** A value as references and tables name it: of data and questions the last part of the path. */
+/** A value as references and tables show it: for data and questions the last part of the path. */
 export const shortValue = (field: string, value: unknown): unknown =>
   rowNamed(field)?.compare === 'by file name' && typeof value === 'string' ? basename(value) : value;

@@ -25,7 +25,7 @@ export const roundTokens = ({
 }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number => (batch === 'auto' ? 1 : batch) * sequence * ranks;
 
 /** Freezes options whose batch is chosen. */
-export function settleStep(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
+export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
   const together = roundTokens(options);
   const totalBatch = options.totalBatch ?? together;
   return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together });

@@ -1,4 +1,4 @@
-// Reads numbers as people type them, strictly, and names their range when it refuses one.
+// Reads numbers strictly, and names the range in its errors.
 import { UsageError } from '../errors.ts';
 
 export interface NumberRange {

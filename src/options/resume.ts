@@ -1,4 +1,4 @@
-// Merges the options of a resumed run with those given again: each is taken with a notice, or refused where it would break the run.
+// Merges the options of a resumed run with those given again: each is used with a notice, or refused if it would break the run.
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { recordedValue } from './configuration.ts';
@@ -20,7 +20,7 @@ export const withGiven = (before: TrainOptions, given: TrainOptions): TrainOptio
 });
 
 /**
- * The options with which a run goes on.
+ * The options with which a run continues.
  * @param before those of its checkpoint
  * @throws Gpt2Error if a given one would break it
  */

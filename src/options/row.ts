@@ -3,7 +3,7 @@ import type { LibraryKind } from '../native/library.ts';
 
 export type OptionValue = string | number | boolean;
 
-/** What derived defaults and checks depend on. */
+/** Facts that derived defaults and checks depend on. */
 export interface Facts {
   readonly kind: LibraryKind;
   /** The model's context; infinite while the sizes of the weights are unknown. */
@@ -38,7 +38,7 @@ export interface OptionRow {
   readonly help: string;
   readonly default?: OptionValue | DerivedDefault;
   /**
-   * Whose property it is. 'model': a size, saved with the weights. 'run', the default: recorded in config.json. 'start': only
+   * Where it is recorded. 'model': a size, saved with the weights. 'run', the default: recorded in config.json. 'start': only
    * of this start of the program, recorded nowhere.
    */
   readonly scope?: 'model' | 'run' | 'start';

@@ -43,7 +43,7 @@ export type SettledOptions = Readonly<
 type RecordedName = { [K in OptionName]: Table[K] extends { readonly scope: 'start' } ? never : K }[OptionName];
 type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
 
-/** What a run was asked to do, with all defaults: the options of a model or run, as config.json and logs record them. */
+/** The options of a model or run with all defaults, as config.json and logs record them. */
 export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: SettledValueOf<Table[K]> } & {
   [K in OptionalName]?: SettledValueOf<Table[K]>;
 } & { vocabularySize: number; [field: string]: unknown };

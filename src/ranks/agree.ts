@@ -1,5 +1,5 @@
-// Whether ranks are about to do the same: each tells what it has read for itself, and the first that differs from rank 0
-// is named with what differs. All ranks compare alike, so that all end with the same words.
+// Checks that all ranks have the same program, configuration and data. Each gathers the facts of all and finds the same first
+// difference from rank 0, so all end with the same error.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
@@ -7,15 +7,15 @@ import { fileURLToPath } from 'node:url';
 import { type LibraryKind, libraryPath } from '../native/library.ts';
 import type { Ranks } from './ranks.ts';
 
-/** Names and values, as deep as they are. */
+/** Names and values, nested. */
 export type Facts = Readonly<Record<string, unknown>>;
 
-/** @throws RankError, the same at every rank, naming the first that differs */
+/** @throws RankError, the same on every rank, naming the first fact that differs */
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {
-  const all = await ranks.exchange(facts);
+  const all = await ranks.allGather(facts);
   const wanted = flat(all[0]!);
-  for (const [rank, told] of all.entries()) {
-    const found = flat(told);
+  for (const [rank, own] of all.entries()) {
+    const found = flat(own);
     for (const name of new Set([...wanted.keys(), ...found.keys()])) {
       if (wanted.get(name) === found.get(name)) continue;
       throw ranks.disagreement(
@@ -32,7 +32,7 @@ function flat(value: unknown, path: readonly string[] = []): Map<string, string>
   return new Map(Object.entries(value).flatMap(([name, each]) => [...flat(each, [...path, name])]));
 }
 
-/** sha256 over the program as it runs, source or compiled, and the native library. */
+/** sha256 over the running program, source or compiled, and the native library. */
 export function codeHash(kind: LibraryKind): string {
   const hash = createHash('sha256');
   const own = fileURLToPath(import.meta.url);

@@ -1,13 +1,13 @@
-// Messages between two processes: one JSON value a line over TCP, and how the two make sure that they are of the same job. Each
-// proves with an HMAC over the other's random challenge that it knows the token, which itself never travels; what follows is
-// neither secret nor protected against whoever can change packets.
+// Sends messages between two processes, one JSON value per line over TCP, after both have proved that they belong to the same
+// job: each returns an HMAC of the other's random challenge under the job's token, which is never sent. Later messages are
+// neither encrypted nor authenticated.
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** What a stranger may send before it has proved anything, in characters; and a rank. */
-const longestOfStrangers = 1000;
+/** Characters that a peer may send before its proof, and after it. */
+const longestUntrusted = 1000;
 const longest = 1 << 28;
 
 export class Channel {
@@ -19,12 +19,12 @@ export class Channel {
   #reason: string | undefined;
   #parts: string[] = [];
   #length = 0;
-  /** Set once the other end has proved that it is of the job. */
+  /** Set once the peer has proved that it belongs to the job. */
   isTrusted = false;
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    this.peer = socket.remoteAddress ?? 'nobody';
+    this.peer = socket.remoteAddress ?? 'an unknown address';
     socket.setNoDelay(true);
     socket.setEncoding('utf8');
     socket.on('data', (text: string) => this.#take(text));
@@ -36,7 +36,7 @@ export class Channel {
     if (!this.#socket.destroyed) this.#socket.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** Sends and returns when the system has taken it, or never will. */
+  /** Sends, and returns when the system has taken the message or the connection has ended. */
   async sent(message: Message): Promise<void> {
     await new Promise<void>((resolve) => {
       if (this.#socket.destroyed) resolve();
@@ -44,7 +44,7 @@ export class Channel {
     });
   }
 
-  /** From now on `receive` is given every message, and `closed` why there are no more. */
+  /** Calls `receive` with every message, and `closed` with the reason when the connection ends. */
   listen(receive: (message: Message) => void, closed: (reason: string) => void): void {
     this.#receive = receive;
     this.#closed = closed;
@@ -52,7 +52,7 @@ export class Channel {
     if (this.#reason !== undefined) closed(this.#reason);
   }
 
-  /** The next message. @throws Error if there is none within the time */
+  /** Waits for the next message. @throws Error if none arrives in time */
   next(milliseconds: number): Promise<Message> {
     return new Promise((resolve, reject) => {
       const done = (act: () => void) => {
@@ -61,7 +61,7 @@ export class Channel {
         this.#closed = undefined;
         act();
       };
-      const timer = setTimeout(() => done(() => reject(new Error('it does not answer'))), milliseconds);
+      const timer = setTimeout(() => done(() => reject(new Error('it did not answer in time'))), milliseconds);
       const first = this.#waiting.shift();
       if (first) done(() => resolve(first));
       else if (this.#reason !== undefined) done(() => reject(new Error(this.#reason)));
@@ -86,7 +86,7 @@ export class Channel {
       this.#length = 0;
       try {
         const message: unknown = JSON.parse(whole);
-        if (typeof message !== 'object' || message === null) throw new SyntaxError('no object');
+        if (typeof message !== 'object' || message === null) throw new SyntaxError('not an object');
         this.#give(message as Message);
       } catch (error) {
         if (!(error instanceof SyntaxError)) throw error;
@@ -96,7 +96,7 @@ export class Channel {
     }
     this.#parts.push(rest);
     this.#length += rest.length;
-    if (this.#length > (this.isTrusted ? longest : longestOfStrangers)) this.#socket.destroy();
+    if (this.#length > (this.isTrusted ? longest : longestUntrusted)) this.#socket.destroy();
   }
 
   #give(message: Message): void {
@@ -123,23 +123,27 @@ const isProof = (wanted: string, given: unknown): boolean => {
 
 const answerMilliseconds = 5000;
 
-/** Rank 0's side: who has come. `refuse` says why it may not, or undefined. @throws Error saying what the stranger did */
+/**
+ * Authenticates a peer at rank 0 and returns its rank.
+ * @param refuse returns why a rank may not join, or undefined
+ * @throws Error with the reason for a refusal
+ */
 export async function welcome(
   channel: Channel,
   { token, ranks, refuse }: { token: string; ranks: number; refuse: (rank: number) => string | undefined },
 ): Promise<number> {
   const challenge = randomBytes(16).toString('hex');
   channel.send({ program: 'gpt2.ts', challenge });
-  const { rank, ranks: told, challenge: theirs, proof } = await channel.next(answerMilliseconds);
+  const { rank, ranks: count, challenge: theirs, proof } = await channel.next(answerMilliseconds);
   const no = (reason: string): never => {
     channel.send({ refused: reason });
     throw new Error(reason);
   };
-  if (!Number.isSafeInteger(rank) || !Number.isSafeInteger(told)) return no('it is no rank');
-  if (!isProof(proofOf(token, 'join', challenge, rank as number, told as number), proof)) {
-    return no('its job token is another');
+  if (!Number.isSafeInteger(rank) || !Number.isSafeInteger(count)) return no('it is not a rank');
+  if (!isProof(proofOf(token, 'join', challenge, rank as number, count as number), proof)) {
+    return no('its job token differs');
   }
-  if (told !== ranks) return no(`it is one of ${told} ranks, rank 0 of ${ranks}`);
+  if (count !== ranks) return no(`it is one of ${count} ranks, rank 0 one of ${ranks}`);
   const reason = refuse(rank as number);
   if (reason !== undefined) return no(reason);
   channel.send({ welcome: proofOf(token, 'welcome', String(theirs)) });
@@ -147,10 +151,10 @@ export async function welcome(
   return rank as number;
 }
 
-/** What rank 0 answers a rank that it does not take. */
+/** Rank 0 refused this rank. */
 export class RefusedError extends Error {}
 
-/** Any other rank's side. @throws RefusedError; any other Error if nobody, or somebody else, answers */
+/** Joins rank 0. @throws RefusedError; another Error if the peer does not answer or is not rank 0 of this job */
 export async function introduce(
   channel: Channel,
   { token, rank, ranks }: { token: string; rank: number; ranks: number },
@@ -161,6 +165,7 @@ export async function introduce(
   channel.send({ rank, ranks, challenge: own, proof: proofOf(token, 'join', String(challenge), rank, ranks) });
   const { welcome, refused } = await channel.next(answerMilliseconds);
   if (refused !== undefined) throw new RefusedError(String(refused));
-  if (!isProof(proofOf(token, 'welcome', own), welcome)) throw new Error('what answers does not know the job token');
+  if (!isProof(proofOf(token, 'welcome', own), welcome))
+    throw new Error('the program that answers does not know the job token');
   channel.isTrusted = true;
 }

@@ -1,5 +1,5 @@
-// Starts the ranks of a job on this machine, each a process of this program with the same arguments, and ends with them. What
-// they are to each other they settle themselves (ranks.ts); here signals are passed on, and what does not end is ended.
+// Starts the ranks of a job on this machine, each a process of this program with the same arguments, passes signals on to them,
+// and kills those that remain after one has failed.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
@@ -7,17 +7,17 @@ import { Gpt2Error } from '../errors.ts';
 import { signalOf } from '../signals.ts';
 import { masterPort } from './place.ts';
 
-/** How long ranks may take to end by themselves when one has failed; rank 0 may be writing a checkpoint. */
+/** Time that ranks have to end after one has failed; rank 0 may be writing a checkpoint. */
 const graceMilliseconds = 3000;
 const rootGraceMilliseconds = 8000;
-/** Of what a rank other than 0 says, its last characters are kept. */
+/** Characters kept from the end of the standard error of each rank other than 0. */
 const keptCharacters = 4000;
 
 /**
  * Runs `count` ranks to their end. Rank 0 has this process's standard streams.
  * @param signal passed on to every rank once; its reason is an exit code
- * @returns the exit code of the whole
- * @throws Gpt2Error saying which rank was ended by what, where no rank could say it itself
+ * @returns the exit code of the job
+ * @throws Gpt2Error naming the rank that failed and how, if rank 0 has not reported it
  */
 export async function launchRanks(count: number, signal?: AbortSignal): Promise<number> {
   const port = String(masterPort() ?? (await freePort()));
@@ -44,23 +44,23 @@ export async function launchRanks(count: number, signal?: AbortSignal): Promise<
   for (const timer of timers) clearTimeout(timer);
   signal?.removeEventListener('abort', pass);
   if (failed === undefined) return 0;
-  // Rank 0 has said why, unless it was ended from outside.
+  // Rank 0 has reported the reason, unless it was killed.
   const { code: rootCode } = ends[0]!;
   if (rootCode) return rootCode;
-  const { code, signal: by, said } = ends[failed]!;
-  throw new Gpt2Error(`rank ${failed} ${by ? `was ended by ${by}` : `ended with ${code}`}${said && `: ${said}`}`);
+  const { code, signal: by, stderr } = ends[failed]!;
+  throw new Gpt2Error(`rank ${failed} ${by ? `was killed by ${by}` : `ended with ${code}`}${stderr && `: ${stderr}`}`);
 }
 
 interface End {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The end of what it wrote to standard error, where nobody else has seen it. */
-  readonly said: string;
+  /** The end of its standard error; empty for rank 0, which shares that of this process. */
+  readonly stderr: string;
 }
 
 function start(rank: number, count: number, { port, token }: { port: string; token: string }) {
   const child: ChildProcess = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
-    // The channel closes with this process, however that ends.
+    // The channel closes when this process ends, even if it is killed.
     stdio: rank === 0 ? ['inherit', 'inherit', 'inherit', 'ipc'] : ['ignore', 'ignore', 'pipe', 'ipc'],
     env: {
       ...process.env,
@@ -68,17 +68,17 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
       ...{ MASTER_ADDR: '127.0.0.1', MASTER_PORT: port, GPT2_JOB_TOKEN: token, GPT2_LAUNCHED: '1' },
     },
   });
-  let said = '';
+  let stderr = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-    said = (said + text).slice(-keptCharacters);
+    stderr = (stderr + text).slice(-keptCharacters);
   });
   const exited = new Promise<number | null>((resolve) => {
     child.once('error', () => resolve(1));
     child.once('exit', resolve);
   });
   const closed = new Promise<End>((resolve) => {
-    child.once('error', ({ message }) => resolve({ code: 1, signal: null, said: message }));
-    child.once('close', (code, signal) => resolve({ code, signal, said: said.trim() }));
+    child.once('error', ({ message }) => resolve({ code: 1, signal: null, stderr: message }));
+    child.once('close', (code, signal) => resolve({ code, signal, stderr: stderr.trim() }));
   });
   return { child, exited, closed };
 }

@@ -1,8 +1,8 @@
-// Names the machine that a process runs on.
+// Identifies the machine and network namespace that a process runs in.
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 
-/** The same for processes that reach each other over their loopback, and for no others: of this start of this machine, by its network. */
+/** Equal for two processes if and only if they share a loopback: the same boot of the same machine, the same network namespace. */
 export function machineName(): string {
   try {
     return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/net')}`;

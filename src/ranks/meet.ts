@@ -1,4 +1,4 @@
-// How ranks find each other: rank 0 listens, every other connects to it, again and again until it is there.
+// Connects ranks: rank 0 listens, and every other rank retries until rank 0 answers.
 import { connect as connectSocket, createServer, type Server } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
@@ -8,8 +8,8 @@ import type { Place } from './place.ts';
 const retryMilliseconds = 200;
 
 /**
- * At rank 0 a channel to every other rank, by rank; elsewhere one to rank 0.
- * @throws Gpt2Error if one does not come in time, or rank 0 takes this one for a stranger
+ * Opens a channel from rank 0 to every other rank, or from another rank to rank 0; keyed by rank.
+ * @throws Gpt2Error if a rank does not connect in time, or rank 0 refuses this one
  */
 export const meet = (
   place: Place,
@@ -17,7 +17,7 @@ export const meet = (
   signal?: AbortSignal,
 ): Promise<Map<number, Channel>> => (place.rank === 0 ? gather(place, notice, signal) : reach(place, signal));
 
-const stopped = () => new Gpt2Error('stopped while it waited for the other ranks');
+const stopped = () => new Gpt2Error('stopped while waiting for the other ranks');
 
 async function gather(
   place: Place,
@@ -35,7 +35,7 @@ async function gather(
           (rank) => rank > 0 && !channels.has(rank),
         );
         const names = missing.length === 1 ? `rank ${missing} has` : `ranks ${missing.join(', ')} have`;
-        reject(new Gpt2Error(`${names} not come to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
+        reject(new Gpt2Error(`${names} not connected to port ${port} within ${joinSeconds} s (GPT2_JOIN_SECONDS)`));
       }, joinSeconds * 1000);
       signal?.addEventListener('abort', () => reject(stopped()), { once: true });
       if (signal?.aborted) reject(stopped());
@@ -43,7 +43,7 @@ async function gather(
         const channel = new Channel(socket);
         const refuse = (rank: number) => {
           if (rank < 1 || rank >= ranks) return `there is no rank ${rank} of ${ranks}`;
-          return channels.has(rank) ? `rank ${rank} is there already` : undefined;
+          return channels.has(rank) ? `rank ${rank} has already joined` : undefined;
         };
         try {
           channels.set(await welcome(channel, { token, ranks, refuse }), channel);
@@ -65,7 +65,7 @@ async function gather(
 }
 
 function listen({ host, port }: Place): Promise<Server> {
-  // Ranks of this machine alone need no other to see the port.
+  // If all ranks are on this machine, other machines need not reach the port.
   const isLocal = host === '127.0.0.1' || host === 'localhost';
   const server = createServer();
   return new Promise((resolve, reject) => {

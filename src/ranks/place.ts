@@ -1,5 +1,5 @@
-// This process's place among the ranks of a job, as whatever launched it says in the environment: train --gpus and torchrun
-// (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*). How the ranks then meet is ranks.ts's.
+// Reads this process's place among the ranks of a job from the launcher's environment variables: train --gpus and torchrun
+// (RANK, WORLD_SIZE, ...), Slurm's srun (SLURM_*), Open MPI's mpirun (OMPI_*).
 import { createHash } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { UsageError } from '../errors.ts';
@@ -7,19 +7,19 @@ import { UsageError } from '../errors.ts';
 export interface Place {
   readonly rank: number;
   readonly ranks: number;
-  /** Counted on this machine. */
+  /** Rank among those of this machine. */
   readonly localRank: number;
   readonly localRanks: number;
-  /** Index of its GPU: its own, or the only one that the launcher shows it. */
+  /** Index of its GPU: `localRank`, or 0 if CUDA_VISIBLE_DEVICES shows only one. */
   readonly gpu: number;
-  /** Where rank 0 listens. */
+  /** Address and port on which rank 0 listens. */
   readonly host: string;
   readonly port: number;
-  /** What tells this job's ranks from anybody else's; never sent itself. */
+  /** Shared secret of the job's ranks; never sent. */
   readonly token: string;
   /** Seconds that a rank may take to join. */
   readonly joinSeconds: number;
-  /** Seconds without a sign of life after which a rank is given up, once training has begun. */
+  /** Seconds without a sign of life after which a rank counts as failed, once training has begun. */
   readonly silenceSeconds: number;
 }
 
@@ -31,20 +31,21 @@ const mostPort = 65_535;
 /** The longest delay of a Node timer, which counts milliseconds. */
 const mostSeconds = 2_147_483;
 
-/** What a launcher says, before defaults. */
-interface Told {
+/** A launcher's settings, before defaults. */
+interface Launcher {
   readonly names: { rank: string; ranks: string; localRank: string; localRanks: string };
-  /** Its name for the job: all its ranks have it, no other job has. */
+  /** A name that identifies the job. */
   readonly job: string | undefined;
-  readonly host: string | undefined;
-  readonly port: number | undefined;
+  readonly host?: string | undefined;
+  /** Whether the launcher itself listens on MASTER_PORT. */
+  readonly ownsPort?: boolean;
 }
 
-/** The place that a launcher gave this process; undefined where it trains by itself. @throws UsageError for one that cannot be */
+/** The place that a launcher gave this process; undefined if it trains alone. @throws UsageError for an invalid one */
 export function placeFromEnvironment(environment: Environment = process.env): Place | undefined {
-  const told = torchForm(environment) ?? slurmForm(environment) ?? openMpiForm(environment);
-  if (!told) return undefined;
-  const { names, job } = told;
+  const launcher = torchrun(environment) ?? slurm(environment) ?? openMpi(environment);
+  if (!launcher) return undefined;
+  const { names, job } = launcher;
   const rank = whole(environment, names.rank, 0, mostRanks - 1);
   const ranks = whole(environment, names.ranks, 1, mostRanks);
   if (ranks === 1) return undefined;
@@ -52,9 +53,9 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   const { [names.localRank]: local, [names.localRanks]: locals } = environment;
   const localRank = local === undefined ? rank : whole(environment, names.localRank, 0, ranks - 1);
   const localRanks = locals === undefined ? 1 : whole(environment, names.localRanks, 1, mostRanks);
-  const host = environment.MASTER_ADDR ?? told.host;
-  if (!host) throw new UsageError(`MASTER_ADDR is not set: the machine of rank 0, as rank ${rank} reaches it`);
-  const port = told.port ?? derivedPort(job);
+  const host = environment.MASTER_ADDR ?? launcher.host;
+  if (!host) throw new UsageError(`MASTER_ADDR is not set; set it to the address of rank 0's machine`);
+  const port = masterPort(environment, launcher.ownsPort ? 1 : 0) ?? derivedPort(job);
   const seconds = (name: string, otherwise: number) =>
     environment[name] ? whole(environment, name, 1, mostSeconds) : otherwise;
   return {
@@ -66,23 +67,20 @@ export function placeFromEnvironment(environment: Environment = process.env): Pl
   };
 }
 
-function torchForm(environment: Environment): Told | undefined {
+function torchrun(environment: Environment): Launcher | undefined {
   const { RANK, WORLD_SIZE, MASTER_PORT, TORCHELASTIC_RUN_ID, TORCHELASTIC_USE_AGENT_STORE } = environment;
   if (RANK === undefined || WORLD_SIZE === undefined) return undefined;
-  // torchrun itself listens on MASTER_PORT then.
-  const isTaken = TORCHELASTIC_USE_AGENT_STORE === 'True';
   return {
     names: { rank: 'RANK', ranks: 'WORLD_SIZE', localRank: 'LOCAL_RANK', localRanks: 'LOCAL_WORLD_SIZE' },
     job: TORCHELASTIC_RUN_ID && `torchrun ${TORCHELASTIC_RUN_ID} ${MASTER_PORT}`,
-    host: undefined,
-    port: masterPort(environment, isTaken ? 1 : 0),
+    ownsPort: TORCHELASTIC_USE_AGENT_STORE === 'True',
   };
 }
 
-function slurmForm(environment: Environment): Told | undefined {
+function slurm(environment: Environment): Launcher | undefined {
   const { SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_NTASKS, SLURM_JOB_ID, SLURM_STEP_ID } = environment;
   if (SLURM_PROCID === undefined || (SLURM_STEP_NUM_TASKS ?? SLURM_NTASKS) === undefined) return undefined;
-  // A batch script has them too; its ranks are what srun starts from it.
+  // A batch script has these variables too; its ranks are the processes that srun starts from it.
   if (SLURM_JOB_ID !== undefined && SLURM_STEP_ID === undefined) return undefined;
   const nodes = environment.SLURM_STEP_NODELIST ?? environment.SLURM_JOB_NODELIST ?? environment.SLURM_NODELIST;
   return {
@@ -94,11 +92,10 @@ function slurmForm(environment: Environment): Told | undefined {
     },
     job: SLURM_JOB_ID && `slurm ${SLURM_JOB_ID}.${SLURM_STEP_ID}`,
     host: nodes && firstNode(nodes),
-    port: masterPort(environment),
   };
 }
 
-function openMpiForm(environment: Environment): Told | undefined {
+function openMpi(environment: Environment): Launcher | undefined {
   const { OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE } = environment;
   if (OMPI_COMM_WORLD_RANK === undefined || OMPI_COMM_WORLD_SIZE === undefined) return undefined;
   const job = environment.PMIX_NAMESPACE ?? environment.OMPI_MCA_ess_base_jobid;
@@ -111,11 +108,10 @@ function openMpiForm(environment: Environment): Told | undefined {
     },
     job: job && `mpirun ${job}`,
     host: OMPI_COMM_WORLD_LOCAL_SIZE === OMPI_COMM_WORLD_SIZE ? '127.0.0.1' : undefined,
-    port: masterPort(environment),
   };
 }
 
-/** CPU threads of a rank that was given `threads`, 0 for all cores: those of a machine are shared by its ranks. */
+/** CPU threads of a rank for --threads; 0, all cores, divides those of the machine among its ranks. */
 export const threadsOf = (threads: number, place: Place | undefined): number =>
   threads || !place ? threads : Math.max(1, Math.floor(availableParallelism() / place.localRanks));
 
@@ -140,13 +136,13 @@ function whole(environment: Environment, name: string, least: number, most: numb
   );
 }
 
-/** Below the ports that systems give out by themselves. */
+/** A port below those that systems assign automatically. */
 function derivedPort(job: string | undefined): number {
-  if (job === undefined) throw new UsageError('MASTER_PORT is not set: the port that rank 0 listens on');
+  if (job === undefined) throw new UsageError("MASTER_PORT is not set; set it to a free port of rank 0's machine");
   return 10_000 + (createHash('sha256').update(job).digest().readUInt32LE() % 20_000);
 }
 
-/** Known to whoever knows the job: it keeps jobs apart, but is no secret; GPT2_JOB_TOKEN is for networks with strangers. */
+/** Keeps jobs apart, but anyone who knows the job can derive it; GPT2_JOB_TOKEN is for networks that others use. */
 const derivedToken = (job: string): string =>
   createHash('sha256')
     .update(`gpt2.ts ${job} ${process.getuid?.() ?? ''}`)

@@ -1,11 +1,11 @@
-// What several ranks cannot be asked for, said before any of them is started.
+// Refuses options that several ranks cannot have, before any rank is started.
 import { UsageError } from '../errors.ts';
 import type { LibraryKind } from '../native/library.ts';
 
 /**
- * Ranks of the CPU library are for tests: nobody wants them for lack of GPUs.
- * @param device as asked for; `kind` is what that comes to
- * @throws UsageError if several ranks would run on the CPU unasked
+ * Ranks of the CPU library are for tests, so they need --device cpu.
+ * @param kind the library that `device` selects
+ * @throws UsageError if several ranks would run on the CPU for lack of GPUs
  */
 export function refuseAccidentalCpu(
   { ranks, device }: { readonly ranks: number; readonly device: string | undefined },
@@ -13,11 +13,11 @@ export function refuseAccidentalCpu(
 ): void {
   if (ranks === 1 || kind === 'cuda' || device === 'cpu') return;
   throw new UsageError(
-    `--gpus ${ranks}, but they would run on the CPU here: \`npm run gpt2 -- doctor\` says why; --device cpu tries ranks without GPUs`,
+    `--gpus ${ranks} needs GPUs, and none can be used here: \`npm run gpt2 -- doctor\` shows why; --device cpu runs the ranks without GPUs`,
   );
 }
 
-/** Each would choose by what its own GPU has free. @throws UsageError */
+/** Ranks with different free memory would choose different batches. @throws UsageError */
 export function refuseAutoBatch(batch: number | 'auto' | undefined, ranks: number): void {
   if (batch !== 'auto' || ranks === 1) return;
   throw new UsageError('--batch auto is for one GPU; give --batch a number with --gpus');

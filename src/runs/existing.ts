@@ -3,7 +3,7 @@
 import { closeSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, shortList } from '../errors.ts';
 import { largestDescription, readTextFile } from '../files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
 import { checkpointsFolder, configPath, logPath } from './paths.ts';
@@ -32,12 +32,12 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
     throw new Gpt2Error(`${run} ${what}`);
   };
   if (foreign.length > 0) {
-    const what = `holds ${list(foreign)}, which no run wrote`;
+    const what = `holds ${shortList(foreign)}, which no run wrote`;
     const resume = own.length > 0 && !overwrite ? 'continue its run with --resume, ' : '';
     refuse(`${what}; ${resume}move it away, or name another --out`);
   }
   if (own.length > 0 && !isRun) {
-    const what = `holds ${list(own)}, but no log or configuration of a run`;
+    const what = `holds ${shortList(own)}, but no log or configuration of a run`;
     refuse(`${what}: continue from there with --resume, move it away, or name another --out`);
   }
   if (holds && !overwrite) {
@@ -58,10 +58,10 @@ export function refuseLostCheckpoints(run: string): void {
   if (saved.length === 0) return;
   const folder = checkpointsFolder(run);
   const others = foreign.map((path) => basename(path));
-  const only = others.length > 0 ? ` (found: ${list(others)})` : '';
+  const only = others.length > 0 ? ` (found: ${shortList(others)})` : '';
   const anew = others.length > 0 ? '' : 'start over with --overwrite, ';
   throw new Gpt2Error(
-    `${logPath(run)} names checkpoints that are missing from ${folder}: ${list(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
+    `${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
   );
 }
 
@@ -149,6 +149,3 @@ function lookAt<R>(path: string, look: () => R, isLink = false): R | undefined {
     throw new Gpt2Error(`${path} ${why}; ${remedy}, or name another --out`, { cause });
   }
 }
-
-const list = (names: readonly string[], most = 3): string =>
-  names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');

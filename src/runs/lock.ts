@@ -1,5 +1,5 @@
 // Locks a run's folder and its log, so that one process at a time writes the run. The folder stays locked if the log is
-// removed; on network file systems only the log can be locked. Writing is left to writer.ts.
+// removed; on network file systems only the log can be locked.
 import { closeSync, constants, fstatSync, openSync, renameSync, statSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { openRegularFile } from '../files/regular-file.ts';

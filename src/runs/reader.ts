@@ -1,6 +1,5 @@
-// Reads a run log back: its events, and its series of losses, norms and learning rates. What an event holds is in
-// schema.ts; laying a series over another run's is left to ../compare.
-import { Gpt2Error } from '../errors.ts';
+// Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
+import { attempt, Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import type { Configuration } from '../options/table.ts';
 import { logPath } from './paths.ts';
@@ -9,7 +8,7 @@ import { parseEvent, type RunEvent } from './schema.ts';
 /** Pairs of step and value, steps rising. */
 export type Series = readonly (readonly [step: number, value: number])[];
 
-/** What a run measured: losses of training and validation, gradient norms, learning rates. */
+/** Series of a run: losses of training and validation, gradient norms, learning rates. */
 export interface RunSeries {
   readonly train: Series;
   readonly val: Series;
@@ -17,16 +16,16 @@ export interface RunSeries {
   readonly lr: Series;
 }
 
-/** A run as its log tells it. */
+/** The contents of a run log. */
 export interface RunRecord {
   readonly events: readonly RunEvent[];
-  /** Of its last start: a resumed run may have been given other options. */
+  /** That of the last start: a resumed run may have other options. */
   readonly configuration: Configuration;
   readonly series: RunSeries;
 }
 
 /**
- * Reads the log of a run folder. A torn last line (a run that is being written, or was killed) is left out.
+ * Reads the log of a run folder, without an incomplete last line: the run may be in progress or have been killed.
  * @throws Gpt2Error if there is no log, a line is damaged, or it does not say how the run was configured
  */
 export function readRun(run: string): RunRecord {
@@ -57,32 +56,28 @@ export function readRun(run: string): RunRecord {
   return { events, configuration: last.configuration, series: seriesOf(events) };
 }
 
-/** What was measured of the model at a step, each kind as logged last: what the log has, if it can be read. */
+/** The last validation and the last HellaSwag of a step; none if the log cannot be read. */
 export function evaluationsAt(run: string, step: number): RunEvent[] {
   const events = eventsAt(run, step);
   return (['val', 'hellaswag'] as const).flatMap((kind) => events.findLast(({ event }) => event === kind) ?? []);
 }
 
-/** What a run's log tells at a step, with the end of a run of so many: what it has, if it can be read. */
+/** The events of a step, and the `done` of a run with that many steps; none if the log cannot be read. */
 export function eventsAt(run: string, step: number): RunEvent[] {
   const stepOf = (event: RunEvent) =>
     event.event === 'run' ? undefined : event.event === 'done' ? event.steps : event.step;
   return eventsIfReadable(run).filter((event) => stepOf(event) === step);
 }
 
-/** What a run's log tells, if it can be read: a machine that goes down can take the log's end, or all of it, with it. */
+/** The events of a log; none if it cannot be read, because a crash of the machine can destroy it. */
 export function eventsIfReadable(run: string): readonly RunEvent[] {
-  try {
-    return readRun(run).events;
-  } catch (error) {
-    if (error instanceof Gpt2Error) return [];
-    throw error;
-  }
+  const record = attempt(() => readRun(run));
+  return record instanceof Gpt2Error ? [] : record.events;
 }
 
 /**
- * Of a step that was logged twice the later value counts. A start from step s takes back what was trained from s on and
- * what was validated after it (step s itself is validated before it is saved); a start from nothing takes back all.
+ * The series of a log. If a step was logged twice, the later value counts. A start from step s drops training values from s on
+ * and validations after s (step s is validated before it is saved); a start from scratch drops all.
  */
 function seriesOf(events: readonly RunEvent[]): RunSeries {
   const maps = {

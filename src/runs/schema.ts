@@ -1,6 +1,5 @@
-// The events of a run log, one JSON object a line, and how they are written: numbers with all digits, those JSON has no
-// word for as "NaN", "Infinity" and "-Infinity". Fields not named here are let through, so that a log of a later version
-// can be read. Files and their order are left to writer.ts and reader.ts.
+// Defines, formats and parses the events of a run log: one JSON object per line, numbers with all digits, non-finite ones as
+// "NaN", "Infinity" and "-Infinity". Unknown fields are accepted, so that logs of later versions can be read.
 import { crc32 } from 'node:zlib';
 import { z } from 'zod';
 import { configurationSchema } from '../options/configuration.ts';
@@ -12,11 +11,11 @@ const nonFinite = {
   '-Infinity': Number.NEGATIVE_INFINITY,
 } as const;
 
-/** A number, or the text of one that JSON lacks. */
+/** A number, or the text of one that is not finite. */
 const number = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name])]);
 const step = z.int().nonnegative();
 
-/** Every kind of line, told apart by `event`. */
+/** Every kind of line; `event` is the discriminator. */
 export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({
     event: z.literal('run'),
@@ -40,15 +39,15 @@ export const runEventSchema = z.discriminatedUnion('event', [
     lr: number,
     tokensPerSecond: number,
     ms: number,
-    /** The step's update was left out by --skip-spikes. */
+    /** --skip-spikes left out the step's update. */
     skipped: z.boolean().optional(),
   }),
   z.looseObject({ event: z.literal('val'), step, loss: number }),
-  // Shares of `questions` answered right, by the sum of a completion's losses and by their mean.
+  // Shares of `questions` answered correctly, by the sum of a completion's losses (acc) and by their mean (accNorm).
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
-  // ms: from the save's being due to its being on the disk. Of these training stood still for waitedMs until the save before
-  // was written, and for heldMs until the device's copy was issued; the copy itself is in the time of the step that follows.
+  // ms: from when the save was due until it was on the disk. Training waited waitedMs of these for the previous save, and heldMs
+  // until the device's copy was issued; the copy itself is part of the next step's time.
   z.looseObject({
     event: z.literal('checkpoint'),
     step,
@@ -57,9 +56,9 @@ export const runEventSchema = z.discriminatedUnion('event', [
     heldMs: number.optional(),
     waitedMs: number.optional(),
   }),
-  // Why there is no checkpoint though one was due.
+  // A checkpoint that was due could not be written.
   z.looseObject({ event: z.literal('notSaved'), step, reason: z.string() }),
-  // What stopped a run: see train/trouble.ts.
+  // A step that stopped the run: see train/failure/bad-step.ts.
   z.looseObject({
     event: z.literal('nonFinite'),
     step,
@@ -81,7 +80,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
 /** One line of a run log. */
 export type RunEvent = z.infer<typeof runEventSchema>;
 
-/** An event as its line, with its checksum and the line break. */
+/** The line of an event, with its checksum and the line break. */
 export function formatEvent(event: RunEvent): string {
   const replacer = (_: string, value: unknown) =>
     typeof value === 'number' && !Number.isFinite(value) ? String(value) : value;
@@ -89,7 +88,7 @@ export function formatEvent(event: RunEvent): string {
   return `${text.slice(0, -1)}${checksumOf(text)}}\n`;
 }
 
-/** Last in a line: the CRC-32 of the line without it, which detects every change of up to four bytes in a row. */
+/** The last field: the CRC-32 of the rest of the line, which detects every change of up to four consecutive bytes. */
 const checksumOf = (text: string): string => `,"crc32":"${crc32(text).toString(16).padStart(8, '0')}"`;
 const checksum = /,"crc32":"[^"]*"(?=\}$)/;
 

@@ -1,6 +1,5 @@
-// Opens a run folder for writing, and appends events to its log: one line an event, one write a line, as it happens. What
-// the disk does not take waits in memory: a full disk costs a run no line and does not end it.
-// What an event holds is in schema.ts, reading a log back in reader.ts; checkpoints are written by ../checkpoint.
+// Opens a run folder for writing, and appends events to its log: one line per event, one write per line. Lines that the disk
+// does not take wait in memory, so a full disk neither loses lines nor ends the run.
 import {
   closeSync,
   constants,
@@ -41,7 +40,7 @@ import { formatEvent, parseEvent, type RunEvent } from './schema.ts';
 export class RunLog {
   #path: string;
   #open: { readonly log: number; close(): void };
-  /** Of whole lines on the disk. */
+  /** Bytes of complete lines on the disk. */
   #bytes: number;
   #waiting: Buffer[] = [];
   #failure: Gpt2Error | undefined;
@@ -94,7 +93,7 @@ export class RunLog {
     });
   }
 
-  /** The log of one of several ranks but 0, behind what it has of before. @throws Gpt2Error if it cannot be written */
+  /** Continues the log of a rank other than 0. @throws Gpt2Error if it cannot be written */
   static ofRank(run: string, rank: number): RunLog {
     const path = rankLogPath(run, rank);
     try {
@@ -106,17 +105,17 @@ export class RunLog {
     }
   }
 
-  /** The log's length in bytes: what a checkpoint's manifest notes, and `resume` takes. */
+  /** The log's length in bytes, for a checkpoint's manifest and `resume`. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Why lines are waiting; undefined while all are written. */
+  /** The reason that lines are waiting; undefined if all are written. */
   get failure(): Gpt2Error | undefined {
     return this.#failure;
   }
 
-  /** Appends an event and gives its line, for whoever else is to read it (`--json`). See `failure`. */
+  /** Appends an event and returns its line. See `failure`. */
   write(event: RunEvent): string {
     const line = formatEvent(event);
     this.#waiting.push(Buffer.from(line));
@@ -124,8 +123,8 @@ export class RunLog {
     return line;
   }
 
-  /** @throws Gpt2Error if lines wait that still cannot be written */
-  settle(): void {
+  /** Writes the waiting lines. @throws Gpt2Error if the disk still does not take them */
+  flush(): void {
     this.#writeWaiting();
     if (this.#failure) throw this.#failure;
   }
@@ -133,7 +132,7 @@ export class RunLog {
   #writeWaiting(): void {
     try {
       for (let line = this.#waiting[0]; line; line = this.#waiting[0]) {
-        // One write, unless the disk takes only part of it: then the next says why, and the line is begun anew.
+        // One write, unless the disk takes only part of the line: the next write then reports why, and the line is repeated.
         for (let done = 0; done < line.length; ) {
           done += writeSync(this.#open.log, line, done, line.length - done, this.#bytes + done);
         }
@@ -171,7 +170,7 @@ export class RunLog {
     try {
       there = RunLog.create(out, { configuration, overwrite: false });
       there.#waiting.push(lines);
-      there.settle();
+      there.flush();
     } catch (error) {
       if (there) there.#open.close();
       try {

@@ -1,12 +1,13 @@
-// A run as an iteration over its events: `for await (const event of trainEvents(options))`.
+// Iterates over the events of a run: `for await (const event of trainEvents(options))`.
+import { Readable } from 'node:stream';
 import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { StoppedError, type TrainHooks, type TrainResult } from './session.ts';
+import { StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { train } from './train.ts';
 
 /**
- * Trains as the options say and gives each event after it was written to the run log; the generator's return value is the
- * run's. Leaving the loop early stops the run after its step, saved, as Ctrl-C does.
+ * Trains as the options say and yields each event after it was written to the run log; returns the result of the run. Leaving
+ * the loop early saves and stops the run after the step in progress, as Ctrl-C does.
  * @throws as `train`
  */
 export async function* trainEvents(
@@ -14,28 +15,14 @@ export async function* trainEvents(
   hooks: Omit<TrainHooks, 'signal' | 'onEvent'> = {},
 ): AsyncGenerator<RunEvent, TrainResult> {
   const controller = new AbortController();
-  const events: RunEvent[] = [];
-  let wake = () => {};
-  let isDone = false;
-  const onEvent = (event: RunEvent) => {
-    events.push(event);
-    wake();
-  };
-  const run = train(options, { ...hooks, signal: controller.signal, onEvent }).finally(() => {
-    isDone = true;
-    wake();
-  });
-  // Whoever reads on gets the error from `run` below.
+  const events = new Readable({ objectMode: true, read() {} });
+  const onEvent = (event: RunEvent) => void events.push(event);
+  const run = train(options, { ...hooks, signal: controller.signal, onEvent }).finally(() => events.push(null));
+  // The error is thrown from `await run` below.
   run.catch(() => {});
   try {
-    for (;;) {
-      for (let event = events.shift(); event; event = events.shift()) yield event;
-      if (isDone) return await run;
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-        if (isDone || events.length > 0) resolve();
-      });
-    }
+    yield* events as AsyncIterable<RunEvent>;
+    return await run;
   } finally {
     controller.abort(0);
     await run.catch((error) => {

@@ -1,18 +1,19 @@
-// A training run from options to the last checkpoint: opens data, device and run folder, then the loop (session.ts). What a step
-// computes is in trainer.ts.
+// Trains from options to the last checkpoint, alone or as one of several ranks.
 import { tidy } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import { oneGpu, openRun } from './run.ts';
-import { kindsAt, Session, StoppedError, type TrainHooks, type TrainResult } from './session.ts';
-import { type Settled, settle } from './settle.ts';
+import { StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { oneGpu, openRun } from './run/open-run.ts';
+import type { Run } from './run/run.ts';
+import { kindsAt, Session } from './run/session.ts';
+import { type Settled, settle } from './run/settle.ts';
 
 /**
  * Trains as the options say (src/options/table.ts).
- * @throws UsageError for options that cannot be; StoppedError after `signal`; Gpt2Error for everything else a user can mend
+ * @throws UsageError for invalid options; StoppedError after `signal`; Gpt2Error for everything else a user can fix
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   const { place, onNotice = () => {} } = hooks;
@@ -24,14 +25,14 @@ export async function train(options: TrainOptions, hooks: TrainHooks = {}): Prom
   try {
     return await trainHere(options, hooks, ranks);
   } catch (error) {
-    throw await ended(ranks, error);
+    throw await endOf(ranks, error);
   } finally {
     ranks.close();
   }
 }
 
-/** What every rank ends with. Being asked to stop is nothing wrong: then all part. */
-async function ended(ranks: Ranks, error: unknown): Promise<unknown> {
+/** The error with which every rank ends. A request to stop is no failure: all ranks leave, and each has its own. */
+async function endOf(ranks: Ranks, error: unknown): Promise<unknown> {
   if (!(error instanceof StoppedError)) return ranks.fail(error);
   await ranks.leave();
   return error;
@@ -41,12 +42,12 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
   const notice = hooks.onNotice ?? (() => {});
   const settled = settle(options, notice, ranks?.place);
   if (settled.options.dryRun) {
-    throw new UsageError('dryRun says what a run would take, and train() trains: planRun() is what says it');
+    throw new UsageError('train() does not take dryRun; planRun() plans a run without training');
   }
   const finished = finishedRun(settled);
   if (finished) {
     notice(
-      `the run in ${finished.out} is finished: ${finished.steps} of ${finished.steps} steps are done; a larger --steps goes on`,
+      `the run in ${finished.out} is finished: ${finished.steps} of ${finished.steps} steps are done; give a larger --steps to continue`,
     );
     if (!ranks || ranks.isRoot) clearFinished(finished.out, notice);
     await ranks?.leave();
@@ -54,19 +55,9 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
   }
   const run = await openRun(settled, notice, ranks);
   try {
-    const session = new Session(run, hooks);
-    try {
-      const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
-      run.log.settle();
-      await ranks?.leave();
-      return result;
-    } catch (error) {
-      const told = error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR' ? session.lost(error) : error;
-      // Before anything is closed: what other ranks wait for has to be given up first.
-      throw ranks ? await ended(ranks, told) : told;
-    } finally {
-      await session.close();
-    }
+    const result = await runSession(new Session(run, hooks), run);
+    run.close();
+    return result;
   } catch (error) {
     try {
       run.close();
@@ -75,20 +66,34 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
       notice((closing as Error).message);
     }
     throw error;
-  } finally {
-    run.close();
   }
 }
 
-/** The run that is resumed, if nothing of it is left to do or to tell. @throws Gpt2Error if it is to end before it is */
+async function runSession(session: Session, { log, ranks }: Run): Promise<TrainResult> {
+  try {
+    const result = await (ranks ? Promise.race([session.run(), ranks.failed]) : session.run());
+    log.flush();
+    await ranks?.leave();
+    return result;
+  } catch (error) {
+    const isDevice = error instanceof NativeError && error.status === 'GPT2_DEVICE_ERROR';
+    const reported = isDevice ? session.deviceFailure(error) : error;
+    // Before anything is closed: closing waits for collectives that other ranks have to give up.
+    throw ranks ? await endOf(ranks, reported) : reported;
+  } finally {
+    await session.close();
+  }
+}
+
+/** The result of a resumed run that has nothing left to do or to log. @throws Gpt2Error if --steps is fewer than it has done */
 function finishedRun({ checkpoint, options: { out, steps } }: Settled): TrainResult | undefined {
   if (!checkpoint || out === undefined || steps === undefined) return undefined;
   const { step } = checkpoint.manifest;
-  if (step > steps) throw new Gpt2Error(`${out} has done ${step} steps; to go on give --steps ${step + 1} or more`);
+  if (step > steps) throw new Gpt2Error(`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`);
   return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
 }
 
-/** Removes what a killed save left. */
+/** Removes the remains of killed saves. */
 function clearFinished(out: string, notice: (text: string) => void): void {
   whileIdle(out, () => {
     const { clearFailure } = tidy(checkpointsFolder(out), undefined);

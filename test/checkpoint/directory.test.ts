@@ -1,4 +1,4 @@
-// Which checkpoint a path stands for when some are damaged, half written or half removed; and which of them stay.
+// Finds checkpoints among damaged, unfinished and half-removed ones, and keeps the right ones.
 import {
   cpSync,
   existsSync,
@@ -66,7 +66,7 @@ describeBackends('checkpoints', (_, kind) => {
     });
 
     it('nothing, and says so', () => {
-      expect(() => resolveCheckpoint(join(run, 'none'))).toThrow(/^there is no .*none: name a run/);
+      expect(() => resolveCheckpoint(join(run, 'none'))).toThrow(/none does not exist; name a run/);
       expect(() => resolveCheckpoint(run)).toThrow('is neither a checkpoint nor a run with one');
       expect(listCheckpoints(folder)).toEqual([]);
       expect(newestValidCheckpoint(folder)).toEqual({ checkpoint: undefined, damaged: [] });
@@ -112,7 +112,7 @@ describeBackends('checkpoints', (_, kind) => {
 
       rmSync(good, { recursive: true });
       expect(() => resolveCheckpoint(run)).toThrow(
-        /has no whole checkpoint: .*00000007.*optimizer\.safetensors is missing/,
+        /has no valid checkpoint: .*00000007.*optimizer\.safetensors is missing/,
       );
       expect(() => resolveCheckpoint(changed)).toThrow('its sha256 differs');
     });
@@ -127,7 +127,7 @@ describeBackends('checkpoints', (_, kind) => {
       const elsewhere = join(dirname(folder), `elsewhere-${name}`);
       renameSync(join(path, name), elsewhere);
       symlinkSync(elsewhere, join(path, name));
-      expect(() => verifyCheckpoint(path)).toThrow(`${join(path, name)} is a link; put the file itself there`);
+      expect(() => verifyCheckpoint(path)).toThrow(`${join(path, name)} is a link; replace it by the file itself`);
     }
   });
 
@@ -230,7 +230,7 @@ describeBackends('checkpoints', (_, kind) => {
       (manifest.model as { layers: number }).layers = layers;
     });
     expect(() => verifyCheckpoint(path)).toThrow(
-      /step-00000001 says its model has \d[\de+.]* parameters, but model\.safetensors has \d+ bytes$/,
+      /step-00000001 describes a model of \d[\de+.]* parameters, but model\.safetensors has \d+ bytes$/,
     );
   });
 

@@ -1,5 +1,5 @@
-// Gathers ranks' parts for a checkpoint or a hash: if a rank ends before it gave its part, neither is made. Each rank is a process on
-// the CPU, and on GPUs where there are two.
+// Gathers parts of ranks for a checkpoint or a hash: if a rank ends before it has sent its part, neither is made. Each rank is
+// a process on the CPU, and on GPUs where there are two.
 import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { verifyCheckpoint } from '../../src/checkpoint/directory.ts';

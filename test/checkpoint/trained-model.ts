@@ -1,5 +1,4 @@
-// A tiny model as training leaves it: weights, optimizer state and padding rows with values in them, and the fields that a run
-// adds to a manifest. Shared by the tests of this folder.
+// Makes a tiny model in the state that training leaves, and the manifest fields of a run. Shared by the tests of this folder.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// A checkpoint is what the model was, bit for bit; one of another model, or with other tensors, is refused and leaves the
-// model as it was; a write that fails leaves nothing behind.
+// Writes and reads checkpoints with the same bits; refuses one of another model or with other tensors and leaves the model
+// unchanged; a write that fails leaves no files.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';

@@ -7,6 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { type Command, CommanderError } from 'commander';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { pages } from '../../scripts/docs-figures.ts';
 import { program } from '../../src/commands/program.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { writeQuestions } from '../../src/shards/multiple-choice.ts';
@@ -28,9 +29,8 @@ function helpOf(command: Command): string {
   return text;
 }
 
-const pages = ['README.md', 'CONTRIBUTING.md', ...readdirSync(join(root, 'docs')).map((name) => `docs/${name}`)];
 const sources: [string, string[]][] = [
-  ...pages.map((page) => [page, documentedCommands(read(page))] as [string, string[]]),
+  ...[...pages(), 'CONTRIBUTING.md'].map((page) => [page, documentedCommands(read(page))] as [string, string[]]),
   ...allCommands(program(noRun)).map(
     (command) => [`${command.name()} --help`, documentedCommands(helpOf(command))] as [string, string[]],
   ),

@@ -85,7 +85,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train takes it (needs the CPU 
       'cpu',
     ];
     const { code, stderr } = place.run(args);
-    expect(stderr).toMatch(/^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257: make the data with/);
+    expect(stderr).toMatch(/^data-gpt2 has a vocabulary of 50257 tokens \(gpt2\), .*one of 257; prepare the data with/);
     expect(code).toBe(1);
   });
 });

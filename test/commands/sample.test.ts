@@ -153,11 +153,11 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
       'a folder that is not there',
       ['--model', 'nothing'],
       1,
-      'there is no nothing: name a run, a checkpoint, a Hugging Face folder',
+      'nothing does not exist; name a run, a checkpoint, a Hugging Face folder',
     ],
     ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
     ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c: it has 5 bytes'],
-    ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, "300 tokens, which no known tokenizer has"],
+    ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, '300 tokens, which no known tokenizer has'],
     ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'the weights of elsewhere/diverged'],
   ])('refuses %s in one line', (_, args, expected, message) => {
     const { code, stderr } = sample(...args);

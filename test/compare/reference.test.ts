@@ -14,7 +14,7 @@ import {
   referenceNames,
 } from '../../src/compare/reference.ts';
 import type { Configuration } from '../../src/options/table.ts';
-import { learningRateAt, type Schedule } from '../../src/train/schedule.ts';
+import { learningRateAt, type Schedule } from '../../src/train/run/schedule.ts';
 
 const asConfigured = (of: Reference, changes: object = {}) =>
   ({ ...of.configuration, data: `somewhere/${of.configuration.data}`, ...changes }) as unknown as Configuration;

@@ -97,11 +97,11 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       try { writeFileSync(filler, Buffer.alloc(8 << 20)); } catch {}
       write(1000);
       console.log(log.failure?.message);
-      try { log.settle(); } catch (error) { console.log(error === log.failure); }
+      try { log.flush(); } catch (error) { console.log(error === log.failure); }
       rmSync(filler);
       write(1);
       console.log(log.failure);
-      log.settle();
+      log.flush();
       log.close();
     `;
     const { stdout, code, stderr } = onSmallDisk(

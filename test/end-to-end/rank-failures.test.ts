@@ -43,7 +43,7 @@ it('a step that is not finite ends all ranks, says where it began and is saved a
   const { code, stderr } = place.run(args);
   expect(code).toBe(1);
   expect(stderr).toMatch(
-    /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved as it was before the step; go on with --out bad/,
+    /^rank [01] on .*: step (\d) is not finite .*; rank [01] on .*: gpt2_\w+ wrote (NaN|-?Infinity) to .*; saved the state before the step; continue with --out bad/,
   );
   const { step } = resolveCheckpoint(place.path('bad')).manifest;
   expect(stderr).toContain(`step ${step} is not finite`);
@@ -154,10 +154,8 @@ describe('a job', () => {
     const args = [...endless, '--out', 'token', '--stop-after', '2'];
     const two = await job([args, args], [{ GPT2_JOB_TOKEN: 'a', GPT2_JOIN_SECONDS: '20' }, { GPT2_JOB_TOKEN: 'b' }]);
     expect(await two.ends()).toEqual([1, 1]);
-    expect(two.said(1)).toMatch(
-      /rank 1 on .*: rank 0 at 127\.0\.0\.1:\d+ refused this rank: its job token is another\n/,
-    );
-    expect(two.said(0)).toMatch(/rank 0 on .*: rank 1 has not come to port \d+ within 20 s/);
+    expect(two.said(1)).toMatch(/rank 1 on .*: rank 0 at 127\.0\.0\.1:\d+ refused this rank: its job token differs\n/);
+    expect(two.said(0)).toMatch(/rank 0 on .*: rank 1 has not connected to port \d+ within 20 s/);
   });
 
   it('stops saved, all ranks after the same step, when one is asked to', async () => {
@@ -242,7 +240,7 @@ describe('train --gpus', () => {
 
     it('where rank 0 cannot', async () => {
       const said = await harmed('root-killed', ([root]) => process.kill(root!, 'SIGKILL'));
-      expect(said).toBe('rank 0 was ended by SIGKILL\n');
+      expect(said).toBe('rank 0 was killed by SIGKILL\n');
     });
 
     it('where rank 0 hangs and is ended over it', async () => {
@@ -250,7 +248,7 @@ describe('train --gpus', () => {
         process.kill(root!, 'SIGSTOP');
         process.kill(other!, 'SIGKILL');
       });
-      expect(said).toBe('rank 1 was ended by SIGKILL\n');
+      expect(said).toBe('rank 1 was killed by SIGKILL\n');
     });
   });
 
@@ -282,7 +280,7 @@ describe('train --gpus', () => {
     const anywhere = [...tinyRanks.slice(0, device), ...tinyRanks.slice(device + 2)];
     const without = place.run(['train', ...anywhere, '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
     expect(without.code).toBe(2);
-    expect(without.stderr).toContain('--gpus 2, but they would run on the CPU here');
+    expect(without.stderr).toContain('--gpus 2 needs GPUs, and none can be used here');
     const auto = place.run(['train', ...tinyRanks, '--gpus', '2', '--batch', 'auto']);
     expect(auto.code).toBe(2);
     expect(auto.stderr).toBe('--batch auto is for one GPU; give --batch a number with --gpus\n');
@@ -300,7 +298,7 @@ describe('train --gpus', () => {
     );
     const evaluation = place.run(['eval', '--model', 'none', '--gpus', '2'], { CUDA_VISIBLE_DEVICES: '' });
     expect(evaluation.code).toBe(2);
-    expect(evaluation.stderr).toContain('--gpus 2, but they would run on the CPU here');
+    expect(evaluation.stderr).toContain('--gpus 2 needs GPUs, and none can be used here');
   });
 });
 

@@ -83,7 +83,7 @@ it('a resumed run equals one that was never stopped, bit for bit', () => {
   const again = run(['train', '--out', 'stopped', '--resume', '--lr', '0.5']);
   expect(again.stdout).toContain('is finished: 30 of 30 steps are done');
   const less = place.run(['train', '--out', 'stopped', '--resume', '--steps', '20']);
-  expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to go on give --steps 31 or more\n']);
+  expect([less.code, less.stderr]).toEqual([1, 'stopped has done 30 steps; to continue, give --steps 31 or more\n']);
   expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);
 });
 

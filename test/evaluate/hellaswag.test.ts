@@ -12,7 +12,7 @@ import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { type Question, writeQuestions } from '../../src/shards/multiple-choice.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { countingBatch, countingQuestions, randomQuestions } from '../support/questions.ts';
 

@@ -26,7 +26,7 @@ describeCuda('a GPU lost under a run', () => {
       ...{ data: place.data({ vocabulary: 128 }), out: place.path('run') },
     };
     await expect(train(given)).rejects.toThrow(
-      /^the device failed in step [56]: gpt2_\w+: cudaError\w+: .*step-0000000[24] is whole: continue with --out .*run --resume$/,
+      /^the device failed in step [56]: gpt2_\w+: cudaError\w+: .*step-0000000[24] is complete: continue with --out .*run --resume$/,
     );
     const { checkpoint } = newestValidCheckpoint(checkpointsFolder(given.out));
     expect([2, 4]).toContain(checkpoint?.manifest.step);

@@ -10,7 +10,7 @@ import { Device, type Dtype } from '../../src/native/device.ts';
 import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { generate } from '../../src/sample/generate.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 
 // Racecheck follows every access to shared memory: small enough that it ends within a minute.
 const shapes: (ModelConfig & { B: number; T: number })[] = [

@@ -16,8 +16,8 @@ import { parameterTable } from '../../src/model/parameters.ts';
 import { Device, type DeviceOptions } from '../../src/native/device.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { checkMemory, trainingPlan } from '../../src/train/memory.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { checkMemory, trainingPlan } from '../../src/train/plan/memory.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeCuda } from '../support/backends.ts';
 import { dot } from '../support/tensors.ts';
 

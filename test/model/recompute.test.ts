@@ -8,8 +8,8 @@ import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { divisors, trainingPlan } from '../../src/train/memory.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { divisors, trainingPlan } from '../../src/train/plan/memory.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 
 const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };

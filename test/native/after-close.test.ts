@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
 
 const script = fileURLToPath(new URL('../support/after-close.ts', import.meta.url));

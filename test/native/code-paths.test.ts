@@ -11,7 +11,7 @@ import {
   matmulScratch,
 } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { expectClose, TensorBench } from '../support/tensors.ts';
 import { recordedBatch, recordedModel, tinyFixture } from '../support/tiny-model.ts';
 

@@ -111,7 +111,7 @@ describeBackends('device', (_, kind) => {
     using device = Device.open({ kind });
     const event = device.createEvent();
     device.record(event);
-    device.call('synchronize', {});
+    await device.finished();
     let turns = 0;
     setImmediate(() => turns++);
     await device.reached(event);
@@ -127,7 +127,7 @@ describeBackends('device', (_, kind) => {
     device.close();
     device.close();
     expect(() => other.read()).toThrow('closed');
-    expect(() => device.call('synchronize', {})).toThrow('the device is closed');
+    expect(() => device.memory()).toThrow('the device is closed');
   });
 
   it('a status becomes an error with function and detail', () => {

@@ -4,7 +4,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { Device } from '../../src/native/device.ts';
 import { selectDevice, selectKind } from '../../src/native/select-device.ts';
-import { wantedRanks } from '../../src/train/settle.ts';
+import { wantedRanks } from '../../src/train/run/settle.ts';
 
 const opened: number[] = [];
 
@@ -37,7 +37,7 @@ it('a process that starts ranks opens no GPU, and knows that there are some', ()
 
 it('nor where there is none', () => {
   machineWith(0);
-  expect(() => wantedRanks({ ranks: 2 })).toThrow('--gpus 2, but they would run on the CPU here');
+  expect(() => wantedRanks({ ranks: 2 })).toThrow('--gpus 2 needs GPUs, and none can be used here');
   expect(selectKind('auto')).toBe('cpu');
 });
 

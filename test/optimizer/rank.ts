@@ -3,11 +3,11 @@ import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import type { CheckpointHead } from '../../src/checkpoint/write.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
-import { Sharing } from '../../src/model/shards.ts';
+import { Sharding } from '../../src/model/sharded-parameters.ts';
 import { Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
-import { trainingPlan } from '../../src/train/memory.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { trainingPlan } from '../../src/train/plan/memory.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { GradientSum } from './gradient-sum.ts';
 import { config, microBatch, mixed, sizes, steps } from './mixed.ts';
 
@@ -33,8 +33,8 @@ async function run(rank: number, head: CheckpointHead, id: number[]) {
     ranks: 2,
     timeoutMilliseconds: 20_000,
   });
-  const sharing = new Sharing(communicator, config);
-  const model = createModel(device, config, { B, T, purpose: 'training' }, sharing);
+  const sharding = new Sharding(communicator, config);
+  const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
   initializeWeights(model, 1);
   const sum = new GradientSum();
   const optimizer = mixed(sum);
@@ -48,7 +48,7 @@ async function run(rank: number, head: CheckpointHead, id: number[]) {
   const allocated = device.allocated.get('optimizer state');
   const writer = new BackgroundWriter(model, trainer.optimizerState.copies);
   if (rank === 0) await writer.write(head, undefined, { inPlace: false });
-  else writer.give();
+  else writer.send();
   await device.finished();
   await writer.close();
   return { planned, allocated, seen: [...new Set(sum.seen)] };

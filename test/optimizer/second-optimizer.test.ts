@@ -13,7 +13,7 @@ import { parameterBytes } from '../../src/model/arena.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Sharing } from '../../src/model/shards.ts';
+import { Sharding } from '../../src/model/sharded-parameters.ts';
 import type { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
@@ -23,10 +23,10 @@ import type { Optimizer, UpdatePart } from '../../src/optimizer/optimizer.ts';
 import { OptimizerState } from '../../src/optimizer/state.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
-import { planRun } from '../../src/train/plan.ts';
-import { replay } from '../../src/train/replay.ts';
+import { replay } from '../../src/train/failure/replay.ts';
+import { planRun } from '../../src/train/plan/plan.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { train } from '../../src/train/train.ts';
-import { Trainer } from '../../src/train/trainer.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
 import { GradientSum } from './gradient-sum.ts';
@@ -240,8 +240,8 @@ describe('an optimizer of entire matrices', () => {
   it('is refused where ranks divide matrices', () => {
     using device = Device.open({ kind: 'cpu' });
     const communicator = { device, rank: 0, ranks: 2, parts: 2, share() {} } as unknown as Communicator;
-    const sharing = new Sharing(communicator, config);
-    const model = createModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' }, sharing);
+    const sharding = new Sharding(communicator, config);
+    const model = createModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' }, sharding);
     expect(() => new OptimizerState(model, ofMatrices)).toThrow(
       'of matrices updates entire matrices, which --zero 1 divides: give --zero 0',
     );

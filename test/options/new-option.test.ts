@@ -1,4 +1,4 @@
-// A row is all that a new option needs: with a pretended one, everything that handles options handles it.
+// Adds a row to the options table, and expects everything that handles options to handle it.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,9 +52,9 @@ it('config files are read with it, defaults filled in', async () => {
 it('a configuration records it, and is checked; older ones lack it', async () => {
   const { configurationOf, configurationSchema } = await import('../../src/options/configuration.ts');
   const { completeOptions } = await import('../../src/options/check.ts');
-  const { settleStep } = await import('../../src/options/defaults.ts');
+  const { freezeOptions } = await import('../../src/options/defaults.ts');
   const { presetConfig } = await import('../../src/model/config.ts');
-  const options: SettledOptions = settleStep({ ...completeOptions(noted, 'cpu'), batch: 4 });
+  const options: SettledOptions = freezeOptions({ ...completeOptions(noted, 'cpu'), batch: 4 });
   const recorded = configurationOf(options, presetConfig('d6')!, 10);
   expect(recorded.label).toBe('noted');
   expect(configurationSchema.parse(recorded)).toEqual(recorded);

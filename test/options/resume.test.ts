@@ -1,4 +1,4 @@
-// What --resume may change, by the column of the options table: refused, taken with a notice, or taken with --order sequence only.
+// Checks --resume against the column of the options table: refused, used with a notice, or used with --order sequence only.
 import { expect, it } from 'vitest';
 import { resumedOptions, runToResume } from '../../src/options/resume.ts';
 import type { TrainOptions } from '../../src/options/table.ts';

@@ -1,4 +1,4 @@
-// The options table: its rows are well formed, and no other file keeps a list of options.
+// Checks that rows of the options table are well formed, and that no other file has a list of options.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

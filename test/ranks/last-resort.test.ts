@@ -1,4 +1,4 @@
-// A process whose main thread never comes back still ends, having said why; one that ends by itself is not held up.
+// Ends a process whose main thread hangs, with a message; a process that ends normally is not delayed.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-// What the environment of each launcher says of a process's place, and what is wrong with one that cannot be.
+// Reads a process's place from each launcher's environment, and refuses invalid ones.
 import { describe, expect, it } from 'vitest';
 import { UsageError } from '../../src/errors.ts';
 import { firstNode, placeFromEnvironment } from '../../src/ranks/place.ts';

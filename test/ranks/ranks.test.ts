@@ -1,5 +1,5 @@
-// Ranks that meet, exchange values and fail, all in this process: who comes, who is refused, and that every rank ends with the
-// same words about whichever went wrong.
+// Connects ranks in one process: values of all, refused connections, and failures, with which every rank ends in the same
+// words.
 import { once } from 'node:events';
 import { connect, createServer, type Server } from 'node:net';
 import { hostname } from 'node:os';
@@ -59,7 +59,7 @@ describe('meeting', () => {
     const all = [root, one, two];
     expect(root.hosts).toEqual([here, here, here]);
     for (let round = 0; round < 3; round++) {
-      const values = await Promise.all(all.map((ranks) => ranks.exchange({ rank: ranks.rank, round })));
+      const values = await Promise.all(all.map((ranks) => ranks.allGather({ rank: ranks.rank, round })));
       const wanted = [0, 1, 2].map((rank) => ({ rank, round }));
       expect(values).toEqual([wanted, wanted, wanted]);
     }
@@ -87,9 +87,9 @@ describe('meeting', () => {
   it('a rank with another token is refused, the right one is waited for', async () => {
     const root = join(0, 2);
     await expect(join(1, 2, { token: 'other' })).rejects.toThrow(
-      `rank 1 on ${here}: rank 0 at 127.0.0.1:${port} refused this rank: its job token is another`,
+      `rank 1 on ${here}: rank 0 at 127.0.0.1:${port} refused this rank: its job token differs`,
     );
-    expect(notices).toEqual(['refused a connection from 127.0.0.1: its job token is another']);
+    expect(notices).toEqual(['refused a connection from 127.0.0.1: its job token differs']);
     const one = await join(1, 2);
     expect((await root).hosts).toEqual(one.hosts);
   });
@@ -98,9 +98,9 @@ describe('meeting', () => {
     const root = join(0, 3);
     const one = join(1, 3);
     await setTimeout(500);
-    await expect(join(1, 3)).rejects.toThrow('rank 1 is there already');
+    await expect(join(1, 3)).rejects.toThrow('rank 1 has already joined');
     await expect(join(3, 3)).rejects.toThrow('there is no rank 3 of 3');
-    await expect(join(1, 2)).rejects.toThrow('it is one of 2 ranks, rank 0 of 3');
+    await expect(join(1, 2)).rejects.toThrow('it is one of 2 ranks, rank 0 one of 3');
     const stranger = connect(port, '127.0.0.1');
     stranger.on('error', () => {}).resume();
     stranger.write(`GET / HTTP/1.1\n${'x'.repeat(5000)}\n`);
@@ -114,7 +114,9 @@ describe('meeting', () => {
       socket.write(`${JSON.stringify({ program: 'gpt2.ts', challenge: 'x' })}\n`);
       socket.once('data', () => socket.write(`${JSON.stringify({ welcome: '0'.repeat(64) })}\n`));
     }).listen(port, '127.0.0.1');
-    await expect(join(1, 2, { joinSeconds: 1 })).rejects.toThrow('what answers does not know the job token');
+    await expect(join(1, 2, { joinSeconds: 1 })).rejects.toThrow(
+      'the program that answers does not know the job token',
+    );
     server.close();
   });
 
@@ -122,7 +124,7 @@ describe('meeting', () => {
     const controller = new AbortController();
     // Not each other.
     const waiting = [place(0, 2), place(1, 2, { port: await freePort() })].map((alone) =>
-      expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while it waited'),
+      expect(Ranks.join(alone, () => {}, controller.signal)).rejects.toThrow('stopped while waiting'),
     );
     await setTimeout(100);
     controller.abort(130);
@@ -131,7 +133,7 @@ describe('meeting', () => {
 
   it('who does not come is named', async () => {
     await expect(join(0, 3, { joinSeconds: 1 })).rejects.toThrow(
-      `rank 0 on ${here}: ranks 1, 2 have not come to port ${port} within 1 s`,
+      `rank 0 on ${here}: ranks 1, 2 have not connected to port ${port} within 1 s`,
     );
     await expect(join(1, 3, { joinSeconds: 1 })).rejects.toThrow(
       `rank 0 was not reached at 127.0.0.1:${port} within 1 s`,
@@ -142,7 +144,7 @@ describe('meeting', () => {
 describe('failing', () => {
   it('what goes wrong in one rank is what all end with', async () => {
     const all = await joinAll(3);
-    const waiting = expect(all[0]!.exchange(1)).rejects.toThrow('the disk is full');
+    const waiting = expect(all[0]!.allGather(1)).rejects.toThrow('the disk is full');
     const own = await all[2]!.fail(new Gpt2Error('the disk is full'));
     const wanted = `rank 2 on ${here}: the disk is full`;
     expect((own as Error).message).toBe(wanted);
@@ -201,7 +203,7 @@ describe('failing', () => {
     const silent = new Channel(socket);
     await introduce(silent, { token: 'token', rank: 1, ranks: 2 });
     silent.send({ type: 'value', value: 'elsewhere' });
-    (await root).begin(0);
+    (await root).liveness.begin(0);
     expect(await verdictOf(await root)).toBe(
       'rank 1 on elsewhere gave no sign of life for 2 s, last in its preparations',
     );
@@ -219,17 +221,17 @@ describe('failing', () => {
 
   it('a step that no rank comes out of ends the job, though all are there', async () => {
     const [root, one] = (await joinAll(2, { silenceSeconds: 0.2 })) as [Ranks, Ranks];
-    for (const ranks of [root, one]) ranks.done(300);
+    for (const ranks of [root, one]) ranks.liveness.done(300);
     // Something else takes its time.
-    root.pause();
-    const wanted = new RegExp(`^rank 1 on ${here} has waited \\d+ s for step -1 to end, and so has every other`);
+    root.liveness.pause();
+    const wanted = new RegExp(`^rank 1 on ${here} has waited \\d+ s for step -1 to end, as has every other rank`);
     for (const verdict of await Promise.all([root, one].map(verdictOf))) expect(verdict).toMatch(wanted);
   });
 
   it('a rank that stays behind is named with the steps', async () => {
     const [root, one, two] = (await joinAll(3)) as [Ranks, Ranks, Ranks];
-    for (const ranks of [root, one, two]) ranks.begin(0);
-    for (const ranks of [root, one]) ranks.begin(1);
+    for (const ranks of [root, one, two]) ranks.liveness.begin(0);
+    for (const ranks of [root, one]) ranks.liveness.begin(1);
     const wanted = `rank 2 on ${here} is in step 0, and was waited for in step 1 for 2 s`;
     expect(await Promise.all([root, one, two].map(verdictOf))).toEqual([wanted, wanted, wanted]);
   });

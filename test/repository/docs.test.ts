@@ -1,4 +1,4 @@
-// The pages of docs/ and the README: figures are those of benchmarks/, links lead somewhere, files that are named exist.
+// Checks README and the pages of docs/: their figures are those of benchmarks/, their links and the files they name exist.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -32,9 +32,9 @@ describe.each([...pages(), 'CONTRIBUTING.md'])('%s', (page) => {
     expect(withFigures(text)).toBe(text);
   });
 
-  it('links to what is there', () => {
-    const broken = [...text.matchAll(/\]\(([^)\s]+)\)/g)]
-      .map((match) => match[1]!)
+  it('links to files and headings that exist', () => {
+    const broken = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
+      .map((match) => match[1] ?? match[2]!)
       .filter((target) => !/^[a-z]+:/.test(target))
       .filter((target) => {
         const [path, anchor] = target.split('#') as [string, string | undefined];

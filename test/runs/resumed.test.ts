@@ -1,4 +1,4 @@
-// Logs of runs that were continued, killed, or written by another version. The plain cases are in runs.test.ts.
+// Reads logs of runs that were continued, killed, or written by another version; runs.test.ts has the simple cases.
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-// Events of a run that was never trained, for tests of what reads logs.
+// Makes events of a run that was never trained, for tests that read logs.
 import type { Configuration } from '../../src/options/table.ts';
 import type { RunEvent } from '../../src/runs/schema.ts';
 

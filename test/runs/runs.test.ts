@@ -1,4 +1,4 @@
-// The run folder: events as lines, one run in a folder, continuing a log, reading it back.
+// Writes, continues and reads logs of run folders, of which each holds one run.
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Configuration } from '../../src/options/table.ts';

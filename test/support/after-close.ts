@@ -7,7 +7,7 @@ import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { generate } from '../../src/sample/generate.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { drawnModel, recordedBatch, tinyFixture } from './tiny-model.ts';
 
 const { B: batch, T: sequence } = tinyFixture.batch;

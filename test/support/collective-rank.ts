@@ -4,7 +4,7 @@ import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import type { CheckpointHead } from '../../src/checkpoint/write.ts';
 import { createModel } from '../../src/model/model.ts';
-import { Sharing } from '../../src/model/shards.ts';
+import { Sharding } from '../../src/model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
 import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
@@ -150,12 +150,12 @@ async function rounds(communicator: Communicator, count: number): Promise<number
 /** Gathers what ranks share, for a checkpoint or a hash; at rank 0 the ranks may be given up before it is there. */
 async function gatherState(communicator: Communicator, op: RankTask['op']): Promise<number[]> {
   const { device, rank } = communicator;
-  const sharing = new Sharing(communicator, tinyConfig);
-  const model = createModel(device, tinyConfig, { B: 1, T: 16, purpose: 'training' }, sharing);
+  const sharding = new Sharding(communicator, tinyConfig);
+  const model = createModel(device, tinyConfig, { B: 1, T: 16, purpose: 'training' }, sharding);
   const { copies } = new OptimizerState(model, new AdamW({ weightDecay: 0 }));
   const writer = new BackgroundWriter(model, copies);
   const head = JSON.parse(process.env.CHECKPOINT_HEAD!) as CheckpointHead;
-  if (op === 'save' && rank > 0) writer.give();
+  if (op === 'save' && rank > 0) writer.send();
   else {
     // Optimizer state is divided in every dtype, master weights only in bf16.
     const result = op.endsWith('hash')

@@ -7,9 +7,9 @@ let gathered = 0;
 
 // Threads get the same options, but no loader of TypeScript.
 if (isMainThread) {
-  const { Sharing } = await import('../../src/model/shards.ts');
-  const { gather } = Sharing.prototype;
-  Sharing.prototype.gather = function (parts, bucket) {
+  const { Sharding } = await import('../../src/model/sharded-parameters.ts');
+  const { gather } = Sharding.prototype;
+  Sharding.prototype.gather = function (parts, bucket) {
     const isLast = ++gathered === at;
     if (isLast && after < 0) process.kill(process.pid, 'SIGKILL');
     const whole = gather.call(this, parts, bucket);

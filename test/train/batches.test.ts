@@ -1,5 +1,5 @@
-// What a caller's nextBatch may give: a batch that is not B x T tokens of the vocabulary is refused before any of it is
-// copied, by every function that takes one.
+// Refuses batches from a caller that are not B x T tokens of the vocabulary, in every function that takes one, before any is
+// copied.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Batch } from '../../src/batches/loader.ts';
@@ -7,7 +7,7 @@ import { ShapeError } from '../../src/errors.ts';
 import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
 

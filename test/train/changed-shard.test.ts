@@ -1,5 +1,5 @@
-// A shard that is touched or written over under a run: the same content is trained on, other content ends the run saved, and
-// the resumed run is the one that was left alone.
+// Changes shards during a run: the same content is trained on; other content saves and ends the run, and the resumed run equals
+// one that was not interrupted.
 import { readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

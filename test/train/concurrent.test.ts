@@ -1,9 +1,9 @@
-// Calls that are not awaited before the next: they share a model's activations, and are done one after the other.
+// Calls functions without awaiting the previous one: they share a model's activations and run one after the other.
 import { expect, it } from 'vitest';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
 

@@ -1,5 +1,5 @@
-// A newest checkpoint whose manifest holds values that would fail later is damaged as one that cannot be read: the run goes on
-// from the one before. Manifests of version 1, which have no checksum, and config.json where a run goes on with it.
+// Resumes from an older checkpoint if the newest manifest has values that would fail later. Also manifests of version 1, which
+// have no checksum, and config.json of a run that resumes with it.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';

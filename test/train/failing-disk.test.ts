@@ -1,4 +1,4 @@
-// A disk that fails when the log of a run is closed: the run says so in one sentence, or as a notice where it ended otherwise.
+// Fails the disk when the log of a run is closed: reported in one sentence, or as a notice if the run ended with another error.
 import { readdirSync } from 'node:fs';
 import { expect, it, vi } from 'vitest';
 import { Gpt2Error } from '../../src/errors.ts';

@@ -1,5 +1,5 @@
-// Training from weights that are there: the learning rate of a fine-tune unless one is given, the context as it is or shorter,
-// from a run or llm.c's file the same to the last bit, and what cannot be fine-tuned.
+// Trains from existing weights: the fine-tuning learning rate by default, the same or a shorter context, the same bits from a
+// run or from llm.c's file, and weights that cannot be fine-tuned.
 import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveCheckpoint } from '../../src/checkpoint/directory.ts';
@@ -103,7 +103,7 @@ describe('refuses', () => {
     await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
     await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
     await refused({ model: 'none.bin' }).rejects.toThrow(
-      /--model takes d6, .* Hugging Face folder, .*; there is no none/,
+      /--model takes d6, .* Hugging Face folder, .*; none does not exist/,
     );
   });
 });

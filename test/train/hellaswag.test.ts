@@ -1,5 +1,5 @@
-// HellaSwag while training: its events in their place, the same figures that an evaluation of the checkpoint gives, steps that
-// are not changed by it, and a resumed run that goes on as if it had not been stopped.
+// Evaluates HellaSwag while training: order of events, the figures of an evaluation of the checkpoint, unchanged steps, and a
+// resumed run that equals one that was not stopped.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { readHellaswag, scoreHellaswag } from '../../src/evaluate/hellaswag.ts';

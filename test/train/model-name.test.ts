@@ -1,5 +1,5 @@
-// What a run says its model is: a preset's name only where the sizes are the preset's. Its configuration makes the same run
-// again, resumes, and is the same model to compare.
+// Names a run's model: a preset's name only if the sizes are the preset's. The configuration repeats the run, resumes it, and
+// is the same model to compare.
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { configurationDifferences } from '../../src/compare/pairs.ts';

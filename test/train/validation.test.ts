@@ -1,4 +1,4 @@
-// Validation goes round a set that holds fewer batches than --val-steps: the mean is over all of them, though each is run once.
+// Wraps validation around a set of fewer batches than --val-steps: each batch runs once and is weighted in the mean.
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { openLoader } from '../../src/batches/loader.ts';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';

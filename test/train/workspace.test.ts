@@ -1,9 +1,9 @@
-// A workspace that grows after steps were done: nothing goes on with the one that was freed.
+// Grows the workspace after steps: later steps do not use the freed one.
 import { expect, it, vi } from 'vitest';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
-import { Trainer } from '../../src/train/trainer.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { drawnModel, recordedBatch, tinyFixture } from '../support/tiny-model.ts';
 

@@ -1,0 +1,151 @@
+// Locates the first number that is not finite: computes a step's micro-batches again, op by op, and checks each op's outputs as
+// soon as they are written. It reads everything back to the host, so it is for runs that have stopped.
+import type { Batch } from '../../batches/loader.ts';
+import type { ParameterArena } from '../../model/arena.ts';
+import type { Model } from '../../model/model.ts';
+import { parameterTable } from '../../model/parameters.ts';
+import type { Tensor } from '../../native/buffer.ts';
+import { isWritten, type OpContract } from '../../ops/contract.ts';
+import { contracts } from '../../ops/ops.generated.ts';
+import type { StepResult } from '../step/staging.ts';
+import type { Trainer } from '../step/trainer.ts';
+
+/** The first tensor with a number that is not finite, and the op that wrote it. */
+export interface Finding {
+  /** Counted from 0; absent for weights that were not finite before the step. */
+  readonly microBatch?: number;
+  /** Counted from 0; absent for embeddings, the last layernorm and the head. */
+  readonly layer?: number;
+  /** "gpt2_matmul_backward_input"; absent as `microBatch` is. */
+  readonly op?: string;
+  /** The op's argument, as cuda/gpt2.h names it, and the tensor it was: "din (dbranch)"; a parameter's name for weights. */
+  readonly tensor: string;
+  /** The first such element. */
+  readonly value: 'NaN' | 'Infinity' | '-Infinity';
+}
+
+/** "micro-batch 0, layer 3: gpt2_matmul_forward wrote NaN to out (h.3.qkv)" */
+export function describeFinding({ microBatch, layer, op, tensor, value }: Finding): string {
+  const place = layer === undefined ? 'outside the layers' : `layer ${layer}`;
+  if (microBatch === undefined) return `${place}: before the step the weights ${tensor} hold ${value}`;
+  return `micro-batch ${microBatch}, ${place}: ${op} wrote ${value} to ${tensor}`;
+}
+
+/**
+ * Computes a step's gradients again and finds the first number that is not finite; undefined if there is none (the norm of
+ * finite gradients can still exceed fp32).
+ * @param nextBatch gives the step's micro-batches
+ */
+export async function locate(
+  trainer: Trainer,
+  nextBatch: () => Batch,
+): Promise<{ finding: Finding | undefined; result: Pick<StepResult, 'loss' | 'norm'> }> {
+  const { model, gradients } = trainer;
+  let finding = inWeights(model);
+  let microBatch = 0;
+  const tensors = new TensorsByAddress(trainer);
+  const { dresidual, dbranch, dqkv, dfc } = tensors.activations.backward!;
+  let layer: number | undefined;
+  const observer = (name: string, args: object) => {
+    const op: OpContract | undefined = contracts[name as keyof typeof contracts];
+    if (finding || !op) return;
+    const named = Object.entries(args).flatMap(([argument, value]) => {
+      const tensor = typeof value === 'bigint' ? tensors.at(value) : undefined;
+      return tensor ? [{ argument, tensor }] : [];
+    });
+    // Attention has no parameters: it belongs to the layer of the previous op.
+    if (!name.startsWith('attention')) layer = layerOf(named.map(({ tensor }) => tensor));
+    for (const { argument, tensor } of named) {
+      const contract = op.tensors[argument];
+      const holdsResult = contract && isWritten(contract) && contract.access !== 'scratch';
+      const value = holdsResult ? firstNonFinite(tensor) : undefined;
+      if (!value) continue;
+      finding = {
+        microBatch,
+        layer,
+        op: op.symbol,
+        tensor: `${argument} (${ownName(tensor, layer)})`,
+        value,
+      };
+      return;
+    }
+  };
+  const { device } = model;
+  const result = await device.observed(observer, () =>
+    trainer.recompute(nextBatch, (index) => {
+      microBatch = index;
+      // The head writes its rows in chunks, and values of an earlier step must not be reported as this one's.
+      const stale = [dresidual, dbranch, dqkv, dfc, tensors.activations.model.losses];
+      if (index === 0) stale.push(gradients.matrices, gradients.vectors);
+      for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
+    }),
+  );
+  return { finding, result };
+}
+
+function inWeights({ config, weights }: Model): Finding | undefined {
+  for (const { name } of parameterTable(config)) {
+    const tensor = weights.get(name);
+    const value = firstNonFinite(tensor);
+    if (value) return { layer: layerOf([tensor]), tensor: name, value };
+  }
+  return undefined;
+}
+
+/** The layer of the parameters among an op's tensors. */
+function layerOf(tensors: readonly Tensor[]): number | undefined {
+  for (const { name } of tensors) {
+    const layer = /^(?:weights|gradients|master weights)\.h\.(\d+)\./.exec(name)?.[1];
+    if (layer !== undefined) return Number(layer);
+  }
+  return undefined;
+}
+
+/** The name of a layer's tensor, also if --recompute keeps it in memory that layers share, where names have no number. */
+const ownName = ({ name }: Tensor, layer: number | undefined): string =>
+  layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
+
+/** The tensors that a step's ops read and write, found by an address within them. */
+class TensorsByAddress {
+  readonly activations;
+  readonly #tensors: Tensor[];
+
+  constructor({ model, gradients, options }: Trainer) {
+    this.activations = model.activations.at(options.batch, options.sequence);
+    const { model: whole, layers, backward } = this.activations;
+    // The classifier leaves library-specific values in logits.
+    const { logits: _, ...ofModel } = whole;
+    const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
+    this.#tensors = [ofModel, ...layers, backward!]
+      .flatMap((set) => Object.values<Tensor>(set))
+      .concat(parameters(model.weights), parameters(gradients))
+      .filter(({ type }) => type !== 'int32');
+  }
+
+  at(address: bigint): Tensor | undefined {
+    return this.#tensors.find(({ pointer, bytes }) => address >= pointer && address < pointer + BigInt(bytes));
+  }
+}
+
+/** Elements read at a time. */
+const chunk = 1 << 24;
+
+/** The first element of an fp32 or bf16 tensor that is not finite. */
+export function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
+  const isBf16 = tensor.type === 'bf16';
+  const exponent = isBf16 ? 0x7f80 : 0x7f800000;
+  const fraction = isBf16 ? 0x7f : 0x7fffff;
+  const buffer = new ArrayBuffer(Math.min(chunk, tensor.count) * (isBf16 ? 2 : 4));
+  for (let start = 0; start < tensor.count; start += chunk) {
+    const count = Math.min(chunk, tensor.count - start);
+    tensor.readInto(isBf16 ? new Uint16Array(buffer, 0, count) : new Float32Array(buffer, 0, count), start);
+    const bits = isBf16 ? new Uint16Array(buffer, 0, count) : new Int32Array(buffer, 0, count);
+    for (let i = 0; i < count; i++) {
+      const value = bits[i]!;
+      if ((value & exponent) !== exponent) continue;
+      if ((value & fraction) !== 0) return 'NaN';
+      return (isBf16 ? value & 0x8000 : value < 0) ? '-Infinity' : 'Infinity';
+    }
+  }
+  return undefined;
+}

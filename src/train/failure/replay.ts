@@ -1,0 +1,86 @@
+// Replays a capture: computes its step again from the same weights and tokens, and compares the results.
+import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../../checkpoint/capture.ts';
+import { loadWeights } from '../../checkpoint/read.ts';
+import { Gpt2Error, UsageError } from '../../errors.ts';
+import { type Recompute, recomputeNames } from '../../model/activations.ts';
+import { checkConfig } from '../../model/config.ts';
+import { gib, memoryLimit } from '../../model/memory.ts';
+import { createModel } from '../../model/model.ts';
+import { Device, type Dtype } from '../../native/device.ts';
+import { selectDevice } from '../../native/select-device.ts';
+import { noUpdate } from '../../optimizer/optimizer.ts';
+import { neededBytes } from '../plan/memory.ts';
+import { Trainer } from '../step/trainer.ts';
+import { describeFinding, locate } from './locate.ts';
+
+export interface ReplayOptions {
+  /** "auto", "cpu", "cuda", "cuda:N". Default: the library that captured it. */
+  readonly device?: string;
+  /** Default: the capture's. */
+  readonly dtype?: Dtype;
+  /** CPU threads; 0, the default, takes all cores. */
+  readonly threads?: number;
+}
+
+export interface Replayed {
+  readonly capture: FoundCapture;
+  readonly loss: number;
+  readonly norm: number;
+  /** Where the first number that is not finite appeared, in words; undefined if all are finite. */
+  readonly finding: string | undefined;
+  /** "cuda sm90 bf16" */
+  readonly on: string;
+  /** Differences from the capture, each "norm 2.5 instead of NaN". Without any, all bits are equal. */
+  readonly differences: readonly string[];
+}
+
+/**
+ * Computes a captured step again.
+ * @throws UsageError for an invalid device; Gpt2Error for a capture that is damaged or does not fit the device
+ */
+export async function replay(path: string, options: ReplayOptions = {}): Promise<Replayed> {
+  // A mistake on the command line is reported before the capture is read.
+  if (options.device !== undefined) selectDevice(options.device);
+  const capture = readCapture(path);
+  const { manifest } = capture;
+  const { batch: B, sequence: T, accumulation } = manifest;
+  const config = checkConfig(manifest.model);
+  if (T > config.context) throw new UsageError(`${path} has sequences of ${T}, over the context of ${config.context}`);
+  const batches = readBatches(capture);
+  const target = selectDevice(options.device ?? manifest.library);
+  const dtype = options.dtype ?? manifest.dtype;
+  using device = Device.open({ ...target, dtype, threads: options.threads, accumulates: accumulation > 1 });
+  const needed = (recompute: Recompute) =>
+    neededBytes(device, config, { B, T, optimizer: noUpdate, rows: B * accumulation, recompute });
+  const limit = memoryLimit(device, undefined);
+  // --recompute changes no bit: the fastest setting that fits replays any run.
+  const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);
+  if (recompute === undefined) {
+    const least = Math.min(...recomputeNames.map(needed));
+    throw new Gpt2Error(
+      `${path} needs ${gib(least)} of memory at least, ${limit.text}; ${limit.remedy}, or name another --device`,
+    );
+  }
+  const model = createModel(device, config, { B, T, purpose: 'training', recompute });
+  const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer: noUpdate, gradientClip: 0 });
+  loadWeights(capture, model);
+  let next = 0;
+  const { finding, result } = await locate(trainer, () => batches[next++]!);
+
+  const describe = (found: typeof finding) => (found ? describeFinding(found) : 'every gradient finite');
+  const pairs: [string, string | number, string | number][] = [
+    ['loss', captured(result.loss), manifest.loss],
+    ['norm', captured(result.norm), manifest.norm],
+    ['finding:', describe(finding), describe(manifest.finding)],
+    ['gradients', gradientsHash(trainer.gradients).slice(0, 12), manifest.gradients.slice(0, 12)],
+  ];
+  return {
+    capture,
+    ...result,
+    finding: finding && describeFinding(finding),
+    on: `${device.description.library} ${device.description.codePath} ${dtype}`,
+    differences: pairs
+      .filter(([, found, wanted]) => found !== wanted)
+      .map(([what, found, wanted]) => `${what} ${found} instead of ${wanted}`),
+  };
+}

@@ -1,0 +1,135 @@
+// Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
+// chooses, and flags that fit where a batch does not.
+import { Gpt2Error } from '../../errors.ts';
+import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
+import { arenaSizes, parameterBytes } from '../../model/arena.ts';
+import type { ModelConfig } from '../../model/config.ts';
+import { cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
+import { gib, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
+import { modelScratch } from '../../model/model.ts';
+import { gatheringBytes } from '../../model/sharded-parameters.ts';
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { bytesOf } from '../../native/buffer.ts';
+import { sharedBytes } from '../../native/communicator.ts';
+import { type Device, gradientTypeOf } from '../../native/device.ts';
+import { globalNormScratch } from '../../ops/ops.generated.ts';
+import { type OptimizerChoice, stateBytes } from '../../optimizer/assign.ts';
+import { stateMemory } from '../../optimizer/state.ts';
+
+export interface TrainingSizes {
+  /** Sequences in a micro-batch. */
+  readonly B: number;
+  /** Tokens in a sequence. */
+  readonly T: number;
+  readonly optimizer: OptimizerChoice;
+  /** Sequences of a rank in a step: more than B accumulate. Default B. */
+  readonly rows?: number;
+  /** Default none. */
+  readonly recompute?: Recompute;
+  /** Whether text is sampled, which needs a key-value cache. Default false. */
+  readonly samples?: boolean;
+  /** Ranks between which optimizer state and master weights are divided. Default 1. */
+  readonly shares?: number;
+  /** Rows of received gradients (Communicator.parts). Default `shares`, the most. */
+  readonly parts?: number;
+}
+
+/**
+ * Bytes of device memory for training, by name of the allocation. The dtype of gradients follows from `rows`,
+ * not from how `device` was opened, so that other batches can be planned too.
+ */
+export function trainingPlan(
+  device: Device,
+  config: ModelConfig,
+  { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares }: TrainingSizes,
+): ReadonlyMap<string, number> {
+  const { elementType } = device;
+  const gradientType = gradientTypeOf(device.dtype, rows > B);
+  const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config, shares);
+  const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
+  const cache = { texts: 1, window: T };
+  return new Map([
+    ['weights', parameterBytes(config, elementType, elementType, shares)],
+    ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
+    ['gradients', parameterBytes(config, gradientType, 'fp32', shares)],
+    [stateMemory, stateBytes(config, optimizer, shares)],
+    ...(shares === 1
+      ? []
+      : [
+          ['received gradients', sharedBytes((parts * matrixCount * bytesOf(gradientType)) / shares)] as const,
+          ['gathering', gatheringBytes(config, shares)] as const,
+        ]),
+    ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
+    [
+      'workspace',
+      Math.max(
+        modelScratch(device, config, { B, T }),
+        globalNormScratch(device, { matrixCount, vectorCount }),
+        samples ? decodeScratch(device, config, cache) : 0,
+      ),
+    ],
+    ...(samples ? [['key-value cache', cacheBytes(device, config, cache)] as const] : []),
+    ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
+  ]);
+}
+
+/** Bytes that must be free for a run to start. */
+export const neededBytes = (device: Device, config: ModelConfig, sizes: TrainingSizes): number =>
+  neededFor(device, trainingPlan(device, config, sizes));
+
+/** The largest of `batches` (ascending) that fits. */
+export function largestBatch(
+  device: Device,
+  config: ModelConfig,
+  { batches, limit, ...sizes }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
+): number | undefined {
+  return batches.findLast((B) => neededBytes(device, config, { ...sizes, B }) <= limit.bytes);
+}
+
+/** Micro-batches that divide a step of `rows` sequences, ascending. */
+export const divisors = (rows: number): number[] =>
+  Array.from({ length: rows }, (_, index) => index + 1).filter((batch) => rows % batch === 0);
+
+/**
+ * @param asked advised batches divide its `rows`; `hasRecompute`: whether the command has --recompute, default true
+ * @throws Gpt2Error with the bytes needed and free, and flags that would fit
+ */
+export function checkMemory(
+  device: Device,
+  config: ModelConfig,
+  asked: TrainingSizes & { readonly ranks?: number; readonly maxMemory?: number; readonly hasRecompute?: boolean },
+): void {
+  const { ranks = 1, maxMemory, hasRecompute = true, ...sizes } = asked;
+  const { B, T, rows = B, recompute = 'none' } = sizes;
+  const limit = memoryLimit(device, maxMemory);
+  const needed = neededBytes(device, config, sizes);
+  if (needed <= limit.bytes) return;
+  // A smaller micro-batch leaves the step unchanged if it accumulates to the same total.
+  const keeps = rows === B ? ` --total-batch ${rows * T * ranks}` : '';
+  const smaller = divisors(rows).filter((batch) => batch < B);
+  const largest = (recompute: Recompute) =>
+    largestBatch(device, config, { ...sizes, rows, recompute, batches: smaller, limit });
+  const fitting = largest(recompute);
+  const kinds = hasRecompute ? recomputeNames.slice(recomputeNames.indexOf(recompute) + 1) : [];
+  const stronger = kinds.find((each) => neededBytes(device, config, { ...sizes, recompute: each }) <= limit.bytes);
+  const strongest = kinds.at(-1) ?? recompute;
+  const both = largest(strongest);
+  const advice = [
+    ...(stronger === undefined ? [] : [`--recompute ${stronger}`]),
+    ...(fitting === undefined ? [] : [`--batch ${fitting}${keeps}`]),
+    ...((stronger ?? fitting ?? both === undefined) ? [] : [`--batch ${both}${keeps} --recompute ${strongest}`]),
+  ];
+  // A step of one micro-batch needs less memory for its gradients.
+  const alone = { ...sizes, B: 1, rows: 1, recompute: strongest };
+  const refused =
+    neededBytes(device, config, alone) <= limit.bytes
+      ? 'no batch fits a step of this size: take a smaller --batch and --total-batch,'
+      : 'no batch fits: take';
+  throw new Gpt2Error(
+    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
+      advice.length > 0
+        ? `${advice.join(', or ')} fits`
+        : `${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`
+    }`,
+  );
+}

@@ -1,0 +1,82 @@
+// Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
+import { stateCopyBytes } from '../../checkpoint/background.ts';
+import { attempt } from '../../errors.ts';
+import type { Recompute } from '../../model/activations.ts';
+import { type ModelConfig, modelLabel } from '../../model/config.ts';
+import { availableMemory, hostMemory } from '../../model/memory.ts';
+import { parameterCount } from '../../model/parameters.ts';
+import { Device } from '../../native/device.ts';
+import { chooseOptimizer } from '../../optimizer/choose.ts';
+import type { SettledOptions, TrainOptions } from '../../options/table.ts';
+import { settle, sharesOf, takesSamples } from '../run/settle.ts';
+import { checkMemory, trainingPlan } from './memory.ts';
+
+/** The result of --dry-run. */
+export interface TrainingPlan {
+  /** "d12", or sizes. */
+  readonly model: string;
+  readonly parameters: number;
+  /** "cuda sm90 bf16, NVIDIA H100 80GB HBM3" */
+  readonly device: string;
+  readonly batch: number;
+  readonly sequence: number;
+  readonly accumulation: number;
+  readonly ranks: number;
+  readonly recompute: Recompute;
+  /** Bytes of device memory by kind. */
+  readonly memory: ReadonlyMap<string, number>;
+  /** Bytes free there. */
+  readonly available: number;
+  /** Bytes of host memory for the copy from which checkpoints are written; 0: they are written without one. */
+  readonly savingMemory: number;
+  /** Bytes free there. */
+  readonly availableHost: number;
+  /** Why the run does not fit, and flags that would; undefined: it fits. */
+  readonly refusal: string | undefined;
+}
+
+/** Plans a run with these options. @throws as `openRun` before it allocates */
+export function planRun(given: TrainOptions, notice: (text: string) => void): TrainingPlan {
+  const { options, deviceOptions, config } = settle(given, notice);
+  using device = Device.open(deviceOptions);
+  const { batch, sequence, accumulation, ranks, recompute } = options;
+  const sizes = memorySizes(options, config);
+  const refusal = attempt(() => checkMemory(device, config, sizes));
+  return {
+    model: modelLabel(config),
+    parameters: parameterCount(config),
+    device: describeDevice(device),
+    ...{ batch, sequence, accumulation, ranks, recompute },
+    memory: trainingPlan(device, config, sizes),
+    available: availableMemory(device).available,
+    savingMemory: savesFromCopy(options, device) ? stateCopyBytes(config, sizes.optimizer) : 0,
+    availableHost: hostMemory().available,
+    refusal: refusal?.message,
+  };
+}
+
+/** On the CPU, a save for which training waits needs no copy. */
+const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
+  description.library === 'cuda' || options.saveEvery > 0 || sharesOf(options) > 1;
+
+/** The sizes that memory depends on. */
+export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
+  const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
+  return {
+    optimizer: chooseOptimizer(options),
+    B: batch,
+    T: sequence,
+    rows: totalBatch / sequence / ranks,
+    ranks,
+    shares: sharesOf(options),
+    recompute,
+    maxMemory,
+    samples: takesSamples(sampleEvery, config),
+  };
+};
+
+/** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
+export function describeDevice({ description, dtype }: Device): string {
+  const { library, codePath, threads, device } = description;
+  return `${library} ${codePath} ${dtype}, ${library === 'cpu' ? `${threads} threads` : device}`;
+}

@@ -1,0 +1,87 @@
+// Opens the data of a run: training batches, validation batches, HellaSwag. It needs no device, so its errors come first.
+import { resolve } from 'node:path';
+import { type Loader, openLoader, planValidation } from '../../batches/loader.ts';
+import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
+import { Gpt2Error } from '../../errors.ts';
+import { type Hellaswag, readHellaswag } from '../../evaluate/hellaswag.ts';
+import type { Opening } from './run.ts';
+import { changedShard, shardRecord } from './same-data.ts';
+
+export interface Validation {
+  readonly loader: Loader;
+  /** Ranks that each batch is divided between. */
+  readonly ranks: number;
+  readonly batch: number;
+  readonly sequence: number;
+  /** Batches averaged; beyond `different` they wrap around the set. */
+  readonly batches: number;
+  /** Whole batches in the set. */
+  readonly different: number;
+}
+
+export type RunData = Readonly<ReturnType<typeof openData>>;
+
+/** @throws Gpt2Error for data that is damaged, changed or too small */
+export function openData(opening: Opening) {
+  const { settled, ranks, resources } = opening;
+  const { options, config, checkpoint, trainShards: shards } = settled;
+  const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup } = options;
+  const { vocabularySize } = config;
+  const rank = ranks?.rank ?? 0;
+  const loader = resources.keep(
+    openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks: count }),
+  );
+  if (checkpoint) seekTo(loader, checkpoint, data);
+  const steps = options.steps ?? Math.floor(loader.tokens / totalBatch);
+  if (steps < 1) {
+    throw new Gpt2Error(
+      `${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,
+    );
+  }
+  if (warmup > steps) {
+    throw new Gpt2Error(
+      `--warmup ${warmup} is over the ${steps} steps of one epoch of ${data}; take a shorter --warmup or give --steps`,
+    );
+  }
+  const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
+  return { steps, loader, validation, hellaswag: openHellaswag(opening) };
+}
+
+/**
+ * Moves the loader to the position of a checkpoint.
+ * @throws Gpt2Error if the shards have changed, unless --data names another folder
+ */
+function seekTo(loader: Loader, { path, manifest }: FoundCheckpoint, data: string): void {
+  const changed = changedShard(manifest.shards, loader.shards.map(shardRecord));
+  if (changed && resolve(data) === resolve(String(manifest.configuration.data))) {
+    throw new Gpt2Error(
+      `the data in ${data} is not what ${path} was trained on: ${changed}; restore it, or name another folder with --data to continue with that`,
+    );
+  }
+  loader.seekAsRoot(manifest.position);
+}
+
+function openValidation({ settled, notice, resources }: Opening, rank: number): Validation | undefined {
+  const { options, config, valShards: shards } = settled;
+  const { sequence, seed, valSteps } = options;
+  const plan = planValidation({ shards, batch: options.batch, sequence, ranks: options.ranks });
+  if (plan.notice) notice(plan.notice);
+  if (!plan.batch) return undefined;
+  const { batch, ranks, batches: different } = plan;
+  const { vocabularySize } = config;
+  const part = { rank: ranks > 1 ? rank : 0, ranks };
+  const loader = resources.keep(openLoader({ shards, batch, sequence, order: 'file', seed, vocabularySize, ...part }));
+  return { loader, ranks, batch, sequence, batches: valSteps, different };
+}
+
+/** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged or not for this model */
+function openHellaswag({ settled: { options, config }, notice }: Opening): Hellaswag | undefined {
+  const { hellaswagEvery, hellaswag: path, sequence } = options;
+  if (hellaswagEvery === 0) return undefined;
+  const hellaswag = readHellaswag(path, { sequence, vocabularySize: config.vocabularySize });
+  const { cut, rows } = hellaswag;
+  if (cut > 0) {
+    notice(`hellaswag: ${cut} of ${rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`);
+  }
+  return hellaswag;
+}

@@ -1,0 +1,39 @@
+// Logs a run's events: to the run log, to TensorBoard, and to the program that called `train`.
+import type { RunEvent } from '../../runs/schema.ts';
+import type { TrainHooks } from './hooks.ts';
+import type { Run } from './run.ts';
+
+export class Events {
+  /** Path of the newest checkpoint. */
+  saved: string | undefined;
+  readonly #run: Run;
+  readonly #hooks: TrainHooks;
+  /** Estimates the seconds left. */
+  readonly #remaining: () => number | undefined;
+  #logFailed = false;
+
+  constructor(run: Run, hooks: TrainHooks, remaining: () => number | undefined) {
+    this.#run = run;
+    this.#hooks = hooks;
+    this.#remaining = remaining;
+    this.saved = run.resumed?.path;
+  }
+
+  notice(text: string): void {
+    this.#hooks.onNotice?.(text);
+  }
+
+  log(event: RunEvent): void {
+    const { log, scalars } = this.#run;
+    if (event.event === 'checkpoint') this.saved = event.path;
+    const json = log.write(event);
+    scalars?.add(event);
+    const { failure } = log;
+    if (failure && !this.#logFailed) {
+      this.notice(`${failure.message}; they stay in memory until the disk takes them, and training continues`);
+    }
+    if (!failure && this.#logFailed) this.notice('the log can be written again and has every line');
+    this.#logFailed = failure !== undefined;
+    this.#hooks.onEvent?.(event, { json, remaining: this.#remaining() });
+  }
+}

@@ -1,0 +1,52 @@
+// Types of `train`'s arguments and result.
+import { Gpt2Error } from '../../errors.ts';
+import type { Place } from '../../ranks/place.ts';
+import type { RunEvent } from '../../runs/schema.ts';
+
+/** A run, described before step 0. */
+export interface RunDescription {
+  /** "d12", or sizes. */
+  readonly model: string;
+  readonly parameters: number;
+  readonly tokensPerStep: number;
+  readonly steps: number;
+  readonly startStep: number;
+  /** Allocated device memory. */
+  readonly memoryBytes: number;
+  readonly device: string;
+  readonly out: string;
+}
+
+export interface TrainHooks {
+  /**
+   * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process ends within
+   * seconds, whatever else it does: a call that waits for its GPU may never return.
+   */
+  readonly place?: Place;
+  /** Aborting it saves and ends the run after the step in progress; its reason is the exit code (128 + the signal's number). */
+  readonly signal?: AbortSignal;
+  /** Called once, before step 0. */
+  readonly onStart?: (run: RunDescription) => void;
+  /** Called with one-line remarks that are not events: a default taken, a damaged checkpoint skipped, a full disk. */
+  readonly onNotice?: (text: string) => void;
+  /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
+  readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
+}
+
+export interface TrainResult {
+  /** The run folder. */
+  readonly out: string;
+  /** Updates done in all. */
+  readonly steps: number;
+}
+
+/** The end of a run that was asked to stop. Its message names what was saved. */
+export class StoppedError extends Gpt2Error {
+  override readonly exitCode: number;
+  override readonly name = 'StoppedError';
+
+  constructor(message: string, exitCode: number) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}

@@ -1,0 +1,104 @@
+// Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
+import { startPosition } from '../../batches/order.ts';
+import { weightsHash } from '../../checkpoint/weights-hash.ts';
+import { InterruptedError } from '../../errors.ts';
+import { scoreHellaswag } from '../../evaluate/hellaswag.ts';
+import { summedLoss } from '../../evaluate/mean-loss.ts';
+import type { KeyValueCache } from '../../model/key-value-cache.ts';
+import type { RunEvent } from '../../runs/schema.ts';
+import { generate } from '../../sample/generate.ts';
+import { decode, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import type { Validation } from './data.ts';
+import type { Run } from './run.ts';
+
+/** Tokens in a sample. */
+const sampleTokens = 64;
+
+/** Evaluations that are due at a step, in order. Each throws InterruptedError, on every rank, if `signal` is aborted on one. */
+export function milestonesAt(
+  run: Run,
+  step: number,
+  isDue: (every: number, kind: RunEvent['event']) => boolean,
+  signal: AbortSignal | undefined,
+  log: (event: RunEvent) => void,
+): (() => Promise<void>)[] {
+  const { options, model, ranks, isRoot, validation, hellaswag, cache } = run;
+  const milestones: (() => Promise<void>)[] = [];
+  if (validation && isDue(options.valEvery, 'val')) {
+    milestones.push(async () => log({ event: 'val', step, loss: await validationLoss(run, validation, signal) }));
+  }
+  if (hellaswag && step > 0 && isDue(options.hellaswagEvery, 'hellaswag')) {
+    const { batch, sequence } = options;
+    milestones.push(async () => {
+      const { acc, accNorm, questions } = await scoreHellaswag(model, hellaswag, { batch, sequence, ranks, signal });
+      log({ event: 'hellaswag', step, acc, accNorm, questions });
+    });
+  }
+  if (cache && step > 0 && isDue(options.sampleEvery, 'sample')) {
+    milestones.push(async () => {
+      // With other ranks waiting, a sample is not interrupted.
+      if (isRoot) log({ event: 'sample', step, text: await sampleText(cache, run, step, ranks ? undefined : signal) });
+      await ranks?.barrier();
+    });
+  }
+  return milestones;
+}
+
+/** The mean loss over the first batches of the validation set; each rank reads its part of a batch. */
+async function validationLoss(
+  { model, ranks }: Run,
+  validation: Validation,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  const { loader, batch, sequence, batches, different } = validation;
+  loader.seek(startPosition);
+  const sumOf = (count: number) => summedLoss(model, { batch, sequence, batches: count }, () => loader.next(), signal);
+  // A repeated batch has the same loss: each is computed once and weighted by how often it comes.
+  const [rounds, more] = [Math.floor(batches / different), batches % different];
+  let own: number | InterruptedError;
+  try {
+    const first = await sumOf(more);
+    own = rounds === 0 ? first : (rounds + 1) * first + rounds * (await sumOf(different - more));
+  } catch (error) {
+    if (!(error instanceof InterruptedError)) throw error;
+    own = error;
+  }
+  // As texts: JSON has no NaN.
+  const all = ranks ? await ranks.allGather(own instanceof InterruptedError ? null : String(own)) : [own];
+  if (all.some((each) => each === null || each instanceof InterruptedError)) {
+    throw own instanceof InterruptedError ? own : new InterruptedError('another rank was asked to stop');
+  }
+  const parts = all.slice(0, validation.ranks).map(Number);
+  return parts.reduce((sum, part) => sum + part) / (batches * batch * sequence * validation.ranks);
+}
+
+/** A text from an empty prompt; the same for the same weights, seed and step. */
+async function sampleText(
+  cache: KeyValueCache,
+  { options }: Run,
+  step: number,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const tokens: number[] = [];
+  const tokenizer = tokenizerOf(cache.model.config)!;
+  const generation = {
+    prompts: [[tokenizer.endOfText]],
+    tokens: sampleTokens,
+    seed: (options.seed + step) % 2 ** 32,
+    stopAt: tokenizer.endOfText,
+  };
+  for await (const next of generate(cache, generation)) {
+    if (signal?.aborted) throw new InterruptedError(`stopped after ${tokens.length} tokens`);
+    if ('token' in next) tokens.push(next.token);
+  }
+  return decode(tokens, tokenizer);
+}
+
+/** The event that ends a finished run. `skipped`: updates that --skip-spikes left out. */
+export async function doneEvent(
+  { steps, model }: Run,
+  { seconds, skipped }: { seconds: number; skipped: number | undefined },
+): Promise<RunEvent> {
+  const weights = await weightsHash(model);
+  return { event: 'done', steps, seconds, weights, ...(skipped === undefined ? {} : { skipped }) };
+}

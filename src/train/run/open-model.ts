@@ -1,0 +1,43 @@
+// Allocates a run's model and trainer on its device, and fills them: initial weights, weights of a file, or a checkpoint.
+import { BackgroundWriter } from '../../checkpoint/background.ts';
+import { loadOptimizer } from '../../checkpoint/read.ts';
+import { initializeWeights } from '../../model/initialize.ts';
+import { KeyValueCache } from '../../model/key-value-cache.ts';
+import { createModel } from '../../model/model.ts';
+import { Sharding } from '../../model/sharded-parameters.ts';
+import type { Device } from '../../native/device.ts';
+import type { Configuration } from '../../options/table.ts';
+import { checkMemory } from '../plan/memory.ts';
+import { memorySizes } from '../plan/plan.ts';
+import { Trainer } from '../step/trainer.ts';
+import { connectDevices } from './connect.ts';
+import type { Opening } from './run.ts';
+import { sharesOf } from './settle.ts';
+
+export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
+
+/** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
+export async function openModel({ settled, ranks, notice }: Opening, device: Device, asked: Configuration) {
+  const { options, config, checkpoint, start } = settled;
+  const { batch: B, sequence: T, recompute } = options;
+  // Communication between ranks takes device memory, so it comes before the memory check.
+  const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
+  const { communicator, overlap = options.overlap } = connection ?? {};
+  const sizes = memorySizes(options, config);
+  checkMemory(device, config, { ...sizes, parts: communicator?.parts });
+  const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config) : undefined;
+  const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
+  const overlapsBackward = overlap === 'on';
+  const trainer = new Trainer(model, { ...options, optimizer: sizes.optimizer, overlapsBackward }, communicator);
+  const { copies } = trainer.optimizerState;
+  const writer = new BackgroundWriter(model, copies);
+  // Parts of other ranks can only be saved through host memory, and the first save may be hours from here.
+  if (sharding && ranks?.isRoot) writer.checkMemory();
+  const cache = sizes.samples ? new KeyValueCache(model, { texts: 1, window: T }) : undefined;
+  if (start) start.load(model);
+  else initializeWeights(model, options.seed);
+  if (checkpoint) loadOptimizer(checkpoint, model, copies);
+  // The measured choice is recorded, so that a resumed run makes the same.
+  const configuration: Configuration = { ...asked, overlap };
+  return { model, trainer, writer, cache, configuration };
+}

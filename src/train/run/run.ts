@@ -1,0 +1,64 @@
+// Types of an open run, and the list of what it has to close.
+import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
+import type { SettledOptions } from '../../options/table.ts';
+import type { Ranks } from '../../ranks/ranks.ts';
+import type { RunEvent } from '../../runs/schema.ts';
+import type { RunLog } from '../../runs/writer.ts';
+import type { ScalarFile } from '../../tensorboard/scalar-file.ts';
+import type { RunData } from './data.ts';
+import type { RunDescription } from './hooks.ts';
+import type { RunModel } from './open-model.ts';
+import type { Settled } from './settle.ts';
+
+/** An open run. `close()` frees the device and closes files. */
+export interface Run extends RunData, RunModel {
+  /** Undefined: the run is one process. */
+  readonly ranks: Ranks | undefined;
+  /** Whether this process writes the run folder. */
+  readonly isRoot: boolean;
+  readonly options: SettledOptions;
+  /** The run folder; another one after it was removed or moved during the run (saving.ts). */
+  out: string;
+  readonly startStep: number;
+  /** The step at which this process ends: `steps`, or --stop-after. */
+  readonly lastStep: number;
+  readonly resumed: FoundCheckpoint | undefined;
+  readonly log: RunLog;
+  readonly scalars: ScalarFile | undefined;
+  /** Name and version of this program. */
+  readonly program: string;
+  readonly runEvent: RunEvent;
+  readonly description: RunDescription;
+  close(): void;
+}
+
+/** Inputs of the functions that open a run. */
+export interface Opening {
+  readonly settled: Settled;
+  readonly notice: (text: string) => void;
+  readonly ranks: Ranks | undefined;
+  readonly resources: Resources;
+}
+
+/** Resources to close together. */
+export class Resources {
+  readonly #open: { close(): void }[] = [];
+
+  keep<R extends { close(): void }>(resource: R): R {
+    this.#open.push(resource);
+    return resource;
+  }
+
+  /** Closes all, the last opened first; a second call does nothing. @throws the first error */
+  close(): void {
+    const errors: unknown[] = [];
+    for (const resource of this.#open.splice(0).reverse()) {
+      try {
+        resource.close();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw errors[0];
+  }
+}

@@ -1,0 +1,27 @@
+// Compares the shards of a resumed run with those it was trained on: names, token counts, contents.
+import { basename } from 'node:path';
+import type { Manifest } from '../../checkpoint/manifest.ts';
+import { beginning } from '../../shards/find.ts';
+import type { Shard } from '../../shards/shard.ts';
+
+type ShardRecord = Manifest['shards'][number];
+
+/** A shard's record in a manifest. */
+export const shardRecord = ({ path, tokens, sha256 }: Shard): ShardRecord => ({ name: basename(path), tokens, sha256 });
+
+/** Describes the first shard that differs; undefined if all are the same. */
+export function changedShard(before: readonly ShardRecord[], now: readonly ShardRecord[]): string | undefined {
+  for (let index = 0; index < Math.max(before.length, now.length); index++) {
+    const [old, found] = [before[index], now[index]];
+    const [was, is] = [described(old), described(found)];
+    if (was !== is) return `shard ${index} was ${was}, now it is ${is}`;
+    // Checkpoints of older versions have no hashes.
+    if (old?.sha256 && found?.sha256 && old.sha256 !== found.sha256) {
+      return `shard ${index}, ${old.name}, had the sha256 ${beginning(old.sha256)}, now it has ${beginning(found.sha256)}`;
+    }
+  }
+  return undefined;
+}
+
+const described = (shard: ShardRecord | undefined): string =>
+  shard ? `${shard.name} of ${shard.tokens} tokens` : 'missing';

@@ -1,0 +1,287 @@
+// Saves a run's state: after the device's work, on a thread, one save at a time. It moves the run if its folder is lost.
+// The format of a checkpoint is in ../../checkpoint; session.ts decides when a save is due.
+import type { Position } from '../../batches/order.ts';
+import { WriterError } from '../../checkpoint/background.ts';
+import {
+  type CheckpointHead,
+  type Keeping,
+  type SaveResult,
+  saveState,
+  stateInDevice,
+  type TidyResult,
+  tidy,
+} from '../../checkpoint/write.ts';
+import { Gpt2Error, NativeError } from '../../errors.ts';
+import { checkpointsFolder } from '../../runs/paths.ts';
+import type { Events } from './events.ts';
+import type { Run } from './run.ts';
+import { shardRecord } from './same-data.ts';
+
+export class Saving {
+  readonly #run: Run;
+  readonly #events: Events;
+  /** The save in progress. It rejects only if training cannot continue. */
+  #writing: { step: number; done: Promise<void> } | undefined;
+  #copies = true;
+  /** Why the run moved to another folder, where it ends once it is saved. */
+  #lost: string | undefined;
+  readonly #reported = new Set<string>();
+
+  constructor(run: Run, events: Events) {
+    this.#run = run;
+    this.#events = events;
+    if (run.isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+  }
+
+  /**
+   * Begins to save the state after `step` updates, and returns when the state may change: training only waits for the copy from
+   * the device, and for an earlier save that is still being written. After a disk error training continues. Rank 0
+   * saves the parts of all ranks.
+   * @param position of the next micro-batch
+   */
+  async save(step: number, position: Position): Promise<void> {
+    const due = performance.now();
+    const before = this.#writing;
+    await this.#waitForSave();
+    const refusal = await this.#refusal();
+    if (refusal) {
+      if (this.#run.isRoot) this.#reportNotSaved(step, refusal);
+      return;
+    }
+    if (this.#sentToRoot()) return;
+    if (this.#lost !== undefined) return this.#writeElsewhere(step, position);
+    const waitedMs = performance.now() - due;
+    if (before) {
+      this.#events.notice(
+        `the save of step ${step} waited ${(waitedMs / 1000).toFixed(1)} s until step ${before.step} was written`,
+      );
+    }
+    const result = this.#write(step, position, { inPlace: false });
+    const heldMs = performance.now() - due - waitedMs;
+    const done = result.then(
+      (written) => {
+        this.#writing = undefined;
+        this.#logSaved(step, written, { due, heldMs, waitedMs: before && waitedMs });
+      },
+      (error: Error) => {
+        if (!isOfDisk(error)) throw this.#logNotSaved(step, error);
+        this.#writing = undefined;
+        this.#reportNotSaved(step, error);
+      },
+    );
+    // It is awaited later.
+    done.catch(() => {});
+    this.#writing = { step, done };
+  }
+
+  /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
+  async saveNow(step: number, position: Position): Promise<void> {
+    await this.#waitForSave();
+    const refusal = await this.#refusal();
+    if (refusal && this.#run.isRoot) throw refusal;
+    if (!refusal && !this.#sentToRoot()) {
+      try {
+        await this.#writeNow(step, position);
+      } catch (error) {
+        if (!isOfDisk(error) || !this.#isLostHere) throw error;
+      }
+      this.#endIfMoved(step);
+    }
+    // The folder was removed or moved during the save.
+    if (await this.isLost()) await this.saveNow(step, position);
+  }
+
+  /** Saves a run that had to move and ends it, or continues training if it cannot be saved there. */
+  async #writeElsewhere(step: number, position: Position): Promise<void> {
+    try {
+      await this.#writeNow(step, position);
+    } catch (error) {
+      if (!isOfDisk(error)) throw error;
+      this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
+      return;
+    }
+    this.#endIfMoved(step);
+  }
+
+  /** @throws Gpt2Error naming the new folder if the run had to move */
+  #endIfMoved(step: number): void {
+    if (this.#lost === undefined) return;
+    const { out, steps } = this.#run;
+    throw new Gpt2Error(
+      `${this.#lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
+    );
+  }
+
+  /** Writes the state and waits until it is on the disk. @throws Gpt2Error if it is not */
+  async #writeNow(step: number, position: Position): Promise<void> {
+    const due = performance.now();
+    const result = this.#write(step, position, { inPlace: true });
+    const done = result
+      .then(
+        (written) => this.#logSaved(step, written, { due }),
+        (error: Error) => {
+          throw this.#logNotSaved(step, error);
+        },
+      )
+      .finally(() => {
+        this.#writing = undefined;
+      });
+    // `close` waits for it if another rank ends meanwhile.
+    this.#writing = { step, done };
+    await done;
+  }
+
+  /** Moves the run if its folder, or its log, is no longer where it was. @throws Gpt2Error if it cannot */
+  #leaveLostFolder(): void {
+    const { log, out, configuration } = this.#run;
+    const { lost } = log;
+    if (lost === undefined) return;
+    try {
+      this.#run.out = log.rescue(out, configuration);
+    } catch (cause) {
+      if (!isOfDisk(cause)) throw cause;
+      throw new Gpt2Error(
+        `${lost}, and the run could not be saved next to it: ${cause.message}; make that folder writable or free space there`,
+        { cause },
+      );
+    }
+    this.#lost = lost;
+  }
+
+  get #isLostHere(): boolean {
+    return this.#run.isRoot && this.#run.log.lost !== undefined;
+  }
+
+  /** Whether the run folder was removed or moved; all ranks ask at the same time. */
+  async isLost(): Promise<boolean> {
+    return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
+  }
+
+  /** Waits until no save is in progress on any rank, so that none waits in a collective for the disk of another. */
+  async #waitForSave(): Promise<void> {
+    await this.written();
+    await this.#run.ranks?.barrier();
+    this.#run.ranks?.liveness.rest();
+  }
+
+  /**
+   * Why the log cannot be written, in place or elsewhere. Every rank learns it, so that none sends its part to a save that fails.
+   * A resumed run appends to the log's earlier lines, so they must be there.
+   */
+  async #refusal(): Promise<Gpt2Error | undefined> {
+    let refusal: Gpt2Error | undefined;
+    if (this.#run.isRoot) {
+      try {
+        this.#run.log.flush();
+        this.#leaveLostFolder();
+      } catch (error) {
+        if (!isOfDisk(error)) throw error;
+        refusal = error;
+      }
+    }
+    const refused = await this.#run.ranks?.fromRoot(refusal?.message ?? '');
+    return refusal ?? (refused ? new Gpt2Error(refused) : undefined);
+  }
+
+  #reportNotSaved(step: number, error: Gpt2Error): void {
+    this.#logNotSaved(step, error);
+    this.#events.notice(`step ${step} was not saved; training continues: ${error.message}`);
+  }
+
+  /** Logs why there is no checkpoint, and returns the error. */
+  #logNotSaved<E extends Error>(step: number, error: E): E {
+    this.#events.log({ event: 'notSaved', step, reason: error.message });
+    return error;
+  }
+
+  /** Sends this rank's part to rank 0, which saves. Returns false on rank 0. */
+  #sentToRoot(): boolean {
+    if (this.#run.isRoot) return false;
+    this.#run.writer.send();
+    return true;
+  }
+
+  /** Waits until no save is in progress. @throws if training cannot continue */
+  async written(): Promise<void> {
+    await this.#writing?.done;
+  }
+
+  /** As `written`, but never throws; then ends the thread. */
+  async close(): Promise<void> {
+    await this.#writing?.done.catch(() => {});
+    await this.#run.writer.close();
+  }
+
+  async #write(step: number, position: Position, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
+    const { options, out, log, program, configuration, model, loader, trainer, writer } = this.#run;
+    const head: CheckpointHead = {
+      folder: checkpointsFolder(out),
+      step,
+      manifest: {
+        program,
+        configuration,
+        position,
+        logBytes: log.bytes,
+        codePath: model.device.description.codePath,
+        shards: loader.shards.map(shardRecord),
+      },
+    };
+    const keeping = keepingOf(options);
+    const direct = async () => saveState(head, stateInDevice(model, trainer.optimizerState.copies), keeping);
+    const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
+    const result = await (begun ?? direct()).catch((error) => {
+      // The state has not changed: write it without the thread.
+      if (inPlace && error instanceof WriterError && !model.sharding) return direct();
+      throw error;
+    });
+    this.#reportFailures(result);
+    if (result.failure !== undefined) throw new Gpt2Error(result.failure);
+    return result;
+  }
+
+  /** A copy takes host memory. Without it a save is slower, and cannot receive the parts of other ranks. */
+  #tryCopy<R>(copy: () => R): R | undefined {
+    if (!this.#copies) return undefined;
+    try {
+      return copy();
+    } catch (error) {
+      if (!(error instanceof NativeError) || error.status !== 'GPT2_OUT_OF_MEMORY' || this.#run.model.sharding)
+        throw error;
+      this.#copies = false;
+      const gib = (this.#run.writer.copyBytes / 2 ** 30).toFixed(1);
+      this.#events.notice(
+        `too little host memory for a copy of ${gib} GiB: training waits while each checkpoint is written`,
+      );
+      return undefined;
+    }
+  }
+
+  #logSaved(
+    step: number,
+    { path }: SaveResult,
+    { due, ...times }: { due: number; heldMs?: number; waitedMs?: number },
+  ): void {
+    this.#events.log({ event: 'checkpoint', step, path: path!, ms: performance.now() - due, ...times });
+  }
+
+  /** Removes what an earlier process's saves left, for a run that has nothing to save itself. */
+  tidy(): void {
+    const { options, out } = this.#run;
+    if (this.#run.isRoot) this.#reportFailures(tidy(checkpointsFolder(out), keepingOf(options)));
+  }
+
+  /** Reports each failure only once: every save finds it again. */
+  #reportFailures({ clearFailure, pruneFailure }: TidyResult): void {
+    for (const failure of [clearFailure, pruneFailure]) {
+      if (failure === undefined || this.#reported.has(failure)) continue;
+      this.#reported.add(failure);
+      this.#events.notice(`${failure}; training continues`);
+    }
+  }
+}
+
+const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping | undefined =>
+  keep === undefined ? undefined : { keep, keepEvery };
+
+/** Whether training can continue: after a disk error it can, after a device error it cannot. */
+const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);

@@ -1,0 +1,32 @@
+// Computes the learning rate as llm.c does: a linear warmup, then one of four shapes over the remaining steps.
+import type { SettledOptions } from '../../options/table.ts';
+
+export type Schedule = Readonly<
+  Pick<SettledOptions, 'schedule' | 'learningRate' | 'warmup' | 'finalLearningRateFraction'> & { steps: number }
+>;
+
+/** wsd ("warmup, stable, decay") holds the peak up to this share of the steps. */
+const stableShare = 0.8;
+
+/** The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak. */
+export function learningRateAt(
+  { schedule, learningRate, warmup, steps, finalLearningRateFraction: final }: Schedule,
+  step: number,
+): number {
+  if (step < warmup) return (learningRate * (step + 1)) / warmup;
+  const progress = (step - warmup) / Math.max(1, steps - warmup);
+  switch (schedule) {
+    case 'constant':
+      return learningRate;
+    case 'linear':
+      return learningRate * (1 - (1 - final) * progress);
+    case 'cosine':
+      return learningRate * (final + (1 - final) * 0.5 * (1 + Math.cos(Math.PI * progress)));
+    case 'wsd': {
+      const decayFrom = stableShare * steps;
+      if (step < decayFrom) return learningRate;
+      const decayed = (step - decayFrom) / (steps - decayFrom);
+      return learningRate * (final + (1 - final) * (1 - Math.sqrt(decayed)));
+    }
+  }
+}

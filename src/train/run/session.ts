@@ -1,0 +1,244 @@
+// Runs the loop over the steps of an open run. Each step may log, in this order: validation, HellaSwag, sample, training loss. A
+// checkpoint is logged when it is on the disk, which may be some steps later.
+import type { Batch } from '../../batches/loader.ts';
+import { type Position, startPosition } from '../../batches/order.ts';
+import { Gpt2Error, InterruptedError, type NativeError } from '../../errors.ts';
+import { eventsAt } from '../../runs/reader.ts';
+import type { RunEvent } from '../../runs/schema.ts';
+import { ChangedShardError } from '../../shards/shard.ts';
+import { stopAtBadStep } from '../failure/bad-step.ts';
+import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/spikes.ts';
+import type { BegunStep } from '../step/trainer.ts';
+import { Events } from './events.ts';
+import { StoppedError, type TrainHooks, type TrainResult } from './hooks.ts';
+import { doneEvent, milestonesAt } from './milestones.ts';
+import type { Run } from './run.ts';
+import { Saving } from './saving.ts';
+import { learningRateAt } from './schedule.ts';
+import { Throughput } from './throughput.ts';
+
+/** A step that was issued and whose result has not been read. */
+interface IssuedStep {
+  readonly step: number;
+  readonly lr: number;
+  /** Position of its first micro-batch. */
+  readonly position: Position;
+  readonly issuedAt: number;
+  readonly begun: BegunStep;
+}
+
+export class Session {
+  readonly #run: Run;
+  readonly #hooks: TrainHooks;
+  readonly #events: Events;
+  readonly #saving: Saving;
+  readonly #throughput: Throughput;
+  readonly #nextBatch: () => Batch;
+  #spikes: SpikeWatch | undefined;
+  #step: number;
+  /** The position of that step's first micro-batch. */
+  #position: Position;
+  #issued: IssuedStep | undefined;
+  /** Whether any of several ranks was asked to stop, as of the last step whose result was read. */
+  #ranksStop = false;
+  #lastEnd = performance.now();
+
+  constructor(run: Run, hooks: TrainHooks) {
+    const { options, startStep, loader, lastStep } = run;
+    this.#run = run;
+    this.#hooks = hooks;
+    this.#step = startStep;
+    this.#position = loader.position;
+    this.#throughput = new Throughput(options.totalBatch);
+    this.#events = new Events(run, hooks, () => this.#throughput.remaining(lastStep - this.#step));
+    this.#saving = new Saving(run, this.#events);
+    this.#nextBatch = options.overfitBatch ? repeatFirstStep(run) : () => loader.next();
+  }
+
+  async run(): Promise<TrainResult> {
+    const { out, options, steps, startStep, ranks, resumed, description, runEvent } = this.#run;
+    const own = resumed ? kindsAt(out, startStep) : [];
+    const logged = new Set((await ranks?.fromRoot(own)) ?? own);
+    if (options.skipSpikes !== undefined) {
+      this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
+    }
+    this.#hooks.onStart?.(description);
+    this.#events.log(runEvent);
+    if (resumed) this.#events.log({ event: 'checkpoint', step: startStep, path: resumed.path });
+    const started = performance.now();
+
+    try {
+      await this.#steps(logged);
+    } catch (error) {
+      throw error instanceof ChangedShardError ? await this.#stopAtChange(error) : error;
+    }
+
+    if (resumed && this.#step === startStep) this.#saving.tidy();
+    if (this.#step === steps) {
+      const seconds = (performance.now() - started) / 1000;
+      this.#events.log(await doneEvent(this.#run, { seconds, skipped: this.#spikes?.skipped }));
+    } else {
+      this.#events.notice(`${this.#stoppedAndSaved}, as --stop-after says; continue with --out ${out} --resume`);
+    }
+    if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
+    return { out, steps: this.#step };
+  }
+
+  /** @param logged kinds of events that a resumed run's log already has at its first step */
+  async #steps(logged: ReadonlySet<RunEvent['event']>): Promise<void> {
+    const { options, steps, lastStep, startStep, loader, ranks, resumed } = this.#run;
+    const { signal } = this.#hooks;
+    // All ranks stop after the same step: they learn of a request to stop from the step's result.
+    const isAsked = () => (ranks ? this.#ranksStop : signal?.aborted === true);
+    const isStopping = () => isAsked() || this.#skippedInARow >= mostSkippedInARow;
+    for (; ; this.#step++) {
+      const step = this.#step;
+      this.#position = loader.position;
+      const isLast = step === steps;
+      const endsHere = isLast || step === lastStep;
+      const isResumedHere = resumed !== undefined && step === startStep;
+      const isDue = (every: number, kind: RunEvent['event']) =>
+        every > 0 && (isLast || step % every === 0) && !(isResumedHere && logged.has(kind));
+      const milestones = milestonesAt(this.#run, step, isDue, signal, (event) => this.#events.log(event));
+      const saves = !isResumedHere && (endsHere || (step > 0 && step % options.saveEvery === 0));
+      if (milestones.length > 0 || saves || isStopping()) {
+        await this.#finishUpdates();
+        ranks?.liveness.pause();
+      }
+      // A milestone that a run skips to stop is done when the run is resumed.
+      const isComplete = await this.#runMilestones(milestones, isStopping);
+      const stops = isStopping();
+      if (!isResumedHere) {
+        if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
+        else if (saves) await this.#saving.save(step, loader.position);
+      }
+      if (stops && !(isLast && isComplete)) throw this.#stopped();
+      if (endsHere) return;
+      await this.#issueStep(step);
+    }
+  }
+
+  /** @returns false if the run is to stop before all milestones were done */
+  async #runMilestones(milestones: readonly (() => Promise<void>)[], isStopping: () => boolean): Promise<boolean> {
+    for (const milestone of milestones) {
+      if (isStopping()) return false;
+      try {
+        await milestone();
+      } catch (error) {
+        if (!(error instanceof InterruptedError)) throw error;
+        this.#ranksStop = true;
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /**
+   * Saves what was trained before the shards changed, and returns the error that ends the run. Several ranks save nothing: the
+   * others are in a step that waits for this one. The last checkpoint remains.
+   */
+  async #stopAtChange(error: ChangedShardError): Promise<Gpt2Error> {
+    const { ranks, resumed, startStep } = this.#run;
+    if (ranks) return error;
+    await this.#finishUpdates();
+    let outcome = this.#stoppedAndSaved;
+    try {
+      if (!resumed || this.#step > startStep) await this.#saving.saveNow(this.#step, this.#position);
+    } catch (failure) {
+      if (!(failure instanceof Gpt2Error)) throw failure;
+      outcome = failure.message;
+    }
+    return new Gpt2Error(`${error.message}; ${outcome}`, { cause: error });
+  }
+
+  /** Issues a step. On a GPU its result is read after the next step was issued, so that the device never waits for the host. */
+  async #issueStep(step: number): Promise<void> {
+    const { options, steps, startStep, trainer, model, ranks } = this.#run;
+    const issuedAt = performance.now();
+    ranks?.liveness.begin(step);
+    const lr = learningRateAt({ ...options, steps }, step);
+    const position = this.#position;
+    const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
+    const begun = await trainer.begin(step, lr, this.#nextBatch, limits, this.#hooks.signal?.aborted === true);
+    await this.#finishStep();
+    this.#issued = { step, lr, position, issuedAt, begun };
+    if (!model.device.captures) await this.#finishStep();
+  }
+
+  /** Waits for the issued step and its update, so that weights and optimizer state can be read. */
+  async #finishUpdates(): Promise<void> {
+    await this.#finishStep();
+    this.#run.trainer.update();
+  }
+
+  /** Waits for the issued step and logs it. @throws Gpt2Error if its loss or norm ends the run */
+  async #finishStep(): Promise<void> {
+    if (!this.#issued) return;
+    const { step, lr, position, issuedAt, begun } = this.#issued;
+    this.#issued = undefined;
+    const { ranks, loader } = this.#run;
+    const result = await begun.finished();
+    // Without the other ranks the result is meaningless.
+    ranks?.check();
+    const { loss, norm, updated } = result;
+    this.#ranksStop = result.stops;
+    const now = performance.now();
+    const ms = now - Math.max(issuedAt, this.#lastEnd);
+    this.#lastEnd = now;
+    ranks?.liveness.done(ms);
+    if (!updated && !this.#spikes) {
+      loader.seek(position);
+      const bad = { step, result, position, nextBatch: this.#nextBatch };
+      throw await stopAtBadStep(this.#run, bad, this.#saving, this.#events);
+    }
+    this.#spikes?.add({ step, loss, norm, skipped: !updated });
+    const rate = this.#throughput.add(ms);
+    this.#events.log({ event: 'train', step, loss, norm, lr, ...rate, ms, ...(updated ? {} : { skipped: true }) });
+  }
+
+  get #skippedInARow(): number {
+    return this.#spikes?.skippedInARow ?? 0;
+  }
+
+  get #stoppedAndSaved(): string {
+    return `stopped after ${this.#step} of ${this.#run.steps} steps and saved`;
+  }
+
+  #stopped(): Gpt2Error {
+    const { out } = this.#run;
+    const { signal } = this.#hooks;
+    if (signal?.aborted !== true && !this.#ranksStop) {
+      return new Gpt2Error(
+        `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; continue with --out ${out} --resume and a smaller --lr or a larger --skip-spikes`,
+      );
+    }
+    const exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;
+    return new StoppedError(`${this.#stoppedAndSaved}; continue with --out ${out} --resume`, exitCode);
+  }
+
+  /** The error that ends a run whose device failed. */
+  deviceFailure(error: NativeError): Gpt2Error {
+    const { saved } = this.#events;
+    const from = saved ? `${saved} is complete: continue with --out ${this.#run.out} --resume` : 'nothing was saved';
+    return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
+  }
+
+  /** Waits for a save in progress. */
+  close(): Promise<void> {
+    return this.#saving.close();
+  }
+}
+
+/** The kinds of events that a run's log has at a step. */
+export const kindsAt = (out: string, step: number) => eventsAt(out, step).map(({ event }) => event);
+
+/** Gives the micro-batches of the first step again and again. */
+function repeatFirstStep({ options, loader }: Run): () => Batch {
+  loader.seek(startPosition);
+  const batches = Array.from({ length: options.accumulation }, () => {
+    const { inputs, targets } = loader.next();
+    return { inputs: inputs.slice(), targets: targets.slice() };
+  });
+  let next = 0;
+  return () => batches[next++ % batches.length]!;
+}

@@ -1,0 +1,159 @@
+// Settles a run's options in stages, each once: read, merge with the resumed run, find the model, fill in defaults, check,
+// choose the batch, freeze. Only --batch auto opens the device, for a moment.
+import { existsSync } from 'node:fs';
+import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
+import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
+import { Gpt2Error, UsageError } from '../../errors.ts';
+import { modelPaths } from '../../formats/stored-model.ts';
+import {
+  checkConfig,
+  customModel,
+  defaultContext,
+  gpt2VocabularySize,
+  type ModelConfig,
+  presetConfig,
+  presetNames,
+} from '../../model/config.ts';
+import type { DeviceOptions } from '../../native/device.ts';
+import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
+import { chooseOptimizer } from '../../optimizer/choose.ts';
+import { completeOptions } from '../../options/check.ts';
+import { freezeOptions } from '../../options/defaults.ts';
+import { withOptionsFile } from '../../options/read.ts';
+import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
+import { type Place, threadsOf } from '../../ranks/place.ts';
+import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
+import { findShards, readDataset } from '../../shards/find.ts';
+import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { type BatchChoice, chooseBatch } from '../plan/choose-batch.ts';
+import { mergeRun, mergeUnverified } from './resume.ts';
+
+/** A run's options, and the model and files that they name, before data and device are opened. */
+export interface Settled {
+  readonly options: SettledOptions;
+  readonly deviceOptions: DeviceOptions;
+  readonly config: ModelConfig;
+  /** The checkpoint from which a resumed run continues. */
+  readonly checkpoint: FoundCheckpoint | undefined;
+  /** Weights that the run starts with; undefined: random ones. */
+  readonly start: Weights | undefined;
+  readonly trainShards: string[];
+  readonly valShards: string[];
+}
+
+/**
+ * @param place of this process among ranks; undefined: it trains alone, or only plans
+ * @throws UsageError or Gpt2Error
+ */
+export function settle(given: TrainOptions, notice: (text: string) => void, place?: Place): Settled {
+  const asked = withOptionsFile(place ? withRanks(given, place) : given);
+  const { options: merged, checkpoint } = mergeRun(asked, notice);
+  const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
+  const start = checkpoint ? checkpointWeights(checkpoint) : startingWeights(merged.model);
+  const options = completeOptions(merged, target.kind, start?.model);
+  refuseRanks(options, target.kind);
+  const { data } = options;
+  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  const config = modelConfig(options, start, dataset?.vocabularySize);
+  if (start) refuseOtherVocabulary(start, data, dataset);
+  if (start && !checkpoint) announceStart(start, merged, options, notice);
+  const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
+  const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config }) });
+  if (options.batch === 'auto') announceBatch(merged, settled, notice);
+  const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
+  return { options: settled, deviceOptions, config, checkpoint, start, trainShards, valShards };
+}
+
+/**
+ * The number of ranks of a run: as given, or as in the run that is resumed.
+ * @throws UsageError for wrong options, before any process is started
+ */
+export function wantedRanks(given: TrainOptions): number {
+  const merged = mergeUnverified(withOptionsFile(given));
+  const { ranks = optionTable.ranks.default } = merged;
+  if (ranks === 1) return ranks;
+  const kind = selectKind(merged.device ?? optionTable.device.default);
+  refuseRanks(completeOptions(merged, kind), kind);
+  return ranks;
+}
+
+function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): void {
+  refuseAccidentalCpu(options, kind);
+  refuseAutoBatch(options.batch, options.ranks);
+}
+
+/** Ranks between which optimizer state is divided. */
+export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
+
+/** Whether samples are taken: a model's tokens can only be decoded with a tokenizer of its vocabulary. */
+export const takesSamples = (sampleEvery: number, config: ModelConfig): boolean =>
+  sampleEvery > 0 && tokenizerOf(config) !== undefined;
+
+function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
+  if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
+  throw new UsageError(`--gpus ${given.ranks}, but ${ranks} ranks were started`);
+}
+
+/** The weights that --model names, or undefined for a new model. */
+function startingWeights(model: string | undefined): Weights | undefined {
+  if (model === undefined || model === customModel || presetConfig(model)) return undefined;
+  if (!existsSync(model)) {
+    throw new UsageError(
+      `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
+    );
+  }
+  return resolveWeights(model);
+}
+
+function modelConfig(
+  options: DefaultedOptions,
+  start: Weights | undefined,
+  vocabularySize: number = gpt2VocabularySize,
+): ModelConfig {
+  // A custom model has --layers, --channels and --heads.
+  const base = start?.model ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
+  const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
+  if (start && context > start.model.context) {
+    throw new Gpt2Error(
+      `--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
+    );
+  }
+  return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize });
+}
+
+/** The batch as given, or the choice of --batch auto. */
+function batchOf(
+  merged: TrainOptions,
+  { batch, ...options }: DefaultedOptions,
+  { device, config }: { device: DeviceOptions; config: ModelConfig },
+): { batch: number } | BatchChoice {
+  if (batch !== 'auto') return { batch };
+  const { sequence: T, totalBatch, maxMemory, ranks } = options;
+  const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
+  const samples = takesSamples(options.sampleEvery, config);
+  const { recompute } = merged;
+  const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
+  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares });
+}
+
+function announceStart(
+  { path, damaged }: Weights,
+  merged: TrainOptions,
+  { learningRate }: DefaultedOptions,
+  notice: (text: string) => void,
+): void {
+  for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
+  const rate = `at the learning rate of a fine-tune, ${learningRate}; --lr sets another`;
+  notice(`starting from ${path}${merged.learningRate === undefined ? `, ${rate}` : ''}`);
+}
+
+/** Without --total-batch, the tokens of a step depend on the free memory. */
+function announceBatch(
+  merged: TrainOptions,
+  { batch, recompute, totalBatch }: SettledOptions,
+  notice: (text: string) => void,
+): void {
+  const step =
+    merged.totalBatch === undefined ? `; a step has ${totalBatch} tokens, as --total-batch does not say` : '';
+  notice(`--batch auto is --batch ${batch} --recompute ${recompute} here${step}`);
+}

@@ -1,0 +1,107 @@
+// Sums gradients over ranks, bucket by bucket, with the loss and the requests to stop, and gathers updated weights. With ZeRO-1
+// (`model.sharding`) each rank receives the sums of its own parts only, updates those, and all gather the weights; without it,
+// each rank updates everything.
+//
+// Gradients are summed concurrently with backward, each bucket as soon as it is complete, or after it, all at once. Concurrently
+// is faster with copy engines, and over slow links. With NCCL over NVLink the difference was within that of two equal runs
+// (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL holds for a
+// moment ends that much later, and the rank that is ahead waits at every bucket, not once.
+import { type Bucket, layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import type { Model } from '../../model/model.ts';
+import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
+import type { Tensor } from '../../native/buffer.ts';
+import { allocateShared, type Communicator } from '../../native/communicator.ts';
+import {
+  allReduce,
+  groupCollectives,
+  joinCollectives,
+  recordCollectives,
+  reduceScatter,
+} from '../../ops/collectives.ts';
+
+/** Gradients whose norm is taken; with a communicator, together with those of the other ranks. */
+export interface NormInputs {
+  readonly matrices: Tensor;
+  readonly vectors: Tensor;
+  readonly communicator?: Communicator;
+}
+
+export class GradientSync {
+  readonly communicator: Communicator;
+  readonly #model: Model;
+  readonly #gradients: ParameterArena;
+  /** With `sharding`, this rank's parts of the gradients [communicator.parts, sharding.count]. The norm adds the rows into the first. */
+  readonly #received: Tensor | undefined;
+  readonly #overlapsBackward: boolean;
+
+  constructor(model: Model, gradients: ParameterArena, communicator: Communicator, overlapsBackward: boolean) {
+    const { device, sharding } = model;
+    this.communicator = communicator;
+    this.#overlapsBackward = overlapsBackward;
+    this.#model = model;
+    this.#gradients = gradients;
+    if (!sharding) return;
+    const shape = [communicator.parts, sharding.count];
+    this.#received = allocateShared(communicator, 'received gradients', device.gradientType, shape);
+    communicator.share(model.weights.matrices.buffer);
+  }
+
+  /** To be called when the gradients of a layer's matrices, and of all later layers', are complete. */
+  readonly layerDone = (layer: number): void => {
+    if (!this.#overlapsBackward) return;
+    const together = layersInBucket(this.#model.config);
+    if (layer % together === 0) this.#reduce(layer / together + 1);
+  };
+
+  /** To be called when all gradients and the loss are complete. Work issued later runs after the sums. */
+  microBatchDone(step: Tensor): void {
+    const left = this.#overlapsBackward ? [0] : this.#gradients.layout.buckets.keys();
+    groupCollectives(this.communicator, () => {
+      for (const bucket of left) this.#reduce(bucket);
+      allReduce(this.communicator, this.#gradients.vectors);
+      allReduce(this.communicator, step.view([2], GPT2_STEP.GPT2_STEP_STOP));
+    });
+    this.join();
+  }
+
+  get normInputs(): NormInputs {
+    const { matrices, vectors } = this.#gradients;
+    const { communicator } = this;
+    return this.#received ? { matrices: this.#received, vectors, communicator } : { matrices, vectors };
+  }
+
+  /** The sums that this rank updates with, [sharding.count]. */
+  get ownGradients(): Tensor {
+    const { sharding } = this.#model;
+    return this.#received!.view([sharding!.count]);
+  }
+
+  /** Sends updated weights of a bucket to every rank, concurrently with work issued later. */
+  gatherWeights(bucket: Bucket): void {
+    const { sharding, weights } = this.#model;
+    sharding!.allGatherInto(weights.matrices, bucket);
+  }
+
+  /** Records an event after the collectives issued so far. */
+  record(event: Pointer): void {
+    recordCollectives(this.communicator, event);
+  }
+
+  /** Work issued later runs after the collectives issued so far. */
+  join(): void {
+    joinCollectives(this.communicator);
+  }
+
+  #reduce(index: number): void {
+    const { sharding } = this.#model;
+    const { matrices, layout } = this.#gradients;
+    const { start, count } = layout.buckets[index]!;
+    const bucket = matrices.view([count], start);
+    if (!sharding) {
+      allReduce(this.communicator, bucket);
+      return;
+    }
+    const { inParts } = sharding.partOf(sharding.layout.buckets[index]!);
+    reduceScatter(this.communicator, { out: this.#received!, start: inParts, in: bucket });
+  }
+}

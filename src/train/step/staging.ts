@@ -1,0 +1,118 @@
+// Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
+// buffers, so that it can issue a step while the device works on the previous one.
+import type { Batch } from '../../batches/loader.ts';
+import type { ActivationSet } from '../../model/activations.ts';
+import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
+import type { PinnedBuffer, Tensor } from '../../native/buffer.ts';
+import type { Device } from '../../native/device.ts';
+
+/** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
+export interface UpdateLimits {
+  /** A loss above it, or one that is not finite, updates nothing. Default: none. */
+  readonly loss?: number;
+  /** The same for the gradient norm. */
+  readonly norm?: number;
+  /** Whether the step updates nothing if the previous one did not. Default false. */
+  readonly afterUpdate?: boolean;
+}
+
+/** Values that the host writes into the step block. */
+export interface StepValues extends Required<UpdateLimits> {
+  readonly learningRate: number;
+  /** Scalars of the optimizers, from GPT2_STEP_SCALARS on. */
+  readonly scalars: readonly number[];
+  readonly stops: boolean;
+}
+
+export interface StepResult {
+  /** Mean loss over the step's tokens, before the update. */
+  readonly loss: number;
+  /** Gradient norm before clipping. */
+  readonly norm: number;
+  /** False if the step left weights and optimizer state unchanged; see UpdateLimits. */
+  readonly updated: boolean;
+  /** Whether any of several ranks was asked to stop when it began the step. */
+  readonly stops: boolean;
+}
+
+/** Byte offsets of the results in a buffer, and of the tokens after them. */
+const resultsAt = 64;
+const tokensAt = 128;
+
+export class StagingBuffer {
+  /** Waits for the results of the step that uses the buffer; undefined once they have been read. */
+  pending: (() => Promise<StepResult>) | undefined;
+  readonly #device: Device;
+  readonly #event: Pointer;
+  readonly #pinned: PinnedBuffer;
+
+  /** @param tokens in all micro-batches together */
+  constructor(device: Device, tokens: number) {
+    this.#device = device;
+    this.#event = device.createEvent();
+    this.#pinned = device.allocatePinned(tokensAt + 2 * tokens * Int32Array.BYTES_PER_ELEMENT);
+  }
+
+  /** Stores the step's values for `uploadValues`. */
+  setValues({ learningRate, scalars, loss, norm, afterUpdate, stops }: StepValues): void {
+    const values = new Float32Array(this.#pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
+    values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
+    values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
+    values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
+    values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
+    values.set(scalars, GPT2_STEP.GPT2_STEP_SCALARS);
+    values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
+  }
+
+  /** Copies the values `from` to `to` into the step block, after all work issued so far. */
+  uploadValues(block: Tensor, from: number, to: number): void {
+    this.#upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
+  }
+
+  /** Copies the step's `micro`-th batch to the device, after all work issued so far. */
+  uploadBatch(batch: Batch, { model }: ActivationSet, micro: number): void {
+    this.#uploadTokens(batch.inputs, model.tokens, 2 * micro);
+    this.#uploadTokens(batch.targets, model.targets, 2 * micro + 1);
+  }
+
+  #uploadTokens(source: Int32Array, { pointer }: Tensor, index: number): void {
+    const offset = tokensAt + index * source.byteLength;
+    new Int32Array(this.#pinned.memory, offset, source.length).set(source);
+    this.#upload(pointer, offset, source.byteLength);
+  }
+
+  #upload(destination: Pointer, offset: number, bytes: number): void {
+    this.#device.call('copyToDeviceAsync', { destination, pinned: this.#pinned.at(offset), bytes });
+  }
+
+  /** Issues the copy of the step block's results to the host, and returns a function that waits for them. */
+  downloadResult(block: Tensor): () => Promise<StepResult> {
+    const device = this.#device;
+    const first = GPT2_STEP.GPT2_STEP_STOP;
+    const count = GPT2_STEP.GPT2_STEP_UPDATED - first + 1;
+    device.call('copyToHostAsync', {
+      pinned: this.#pinned.at(resultsAt),
+      source: block.pointer + BigInt(first * 4),
+      bytes: count * 4,
+    });
+    device.record(this.#event);
+    const read = async (): Promise<StepResult> => {
+      await device.reached(this.#event);
+      this.pending = undefined;
+      const values = new Float32Array(this.#pinned.memory, resultsAt, count);
+      const at = (index: number): number => values[index - first]!;
+      return {
+        loss: at(GPT2_STEP.GPT2_STEP_LOSS),
+        norm: at(GPT2_STEP.GPT2_STEP_NORM),
+        updated: at(GPT2_STEP.GPT2_STEP_UPDATED) !== 0,
+        stops: at(GPT2_STEP.GPT2_STEP_STOP) !== 0,
+      };
+    };
+    let result: Promise<StepResult> | undefined;
+    this.pending = () => {
+      result ??= read();
+      return result;
+    };
+    return this.pending;
+  }
+}

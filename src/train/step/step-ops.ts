@@ -1,0 +1,90 @@
+// Issues the ops of a training step: micro-batches forward and backward, the gradient norm, the update. Allocates what training
+// adds to a model: gradients, optimizer state, and the step block (GPT2_STEP in cuda/gpt2.h).
+import { ParameterArena } from '../../model/arena.ts';
+import { backward } from '../../model/backward.ts';
+import { forward } from '../../model/forward.ts';
+import { headForwardBackward } from '../../model/head.ts';
+import type { Model } from '../../model/model.ts';
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import { allocateTensor, type Tensor } from '../../native/buffer.ts';
+import type { Communicator } from '../../native/communicator.ts';
+import { globalNormOfRanks } from '../../ops/collectives.ts';
+import { globalNorm, globalNormScratch, lossSum } from '../../ops/ops.generated.ts';
+import type { OptimizerChoice } from '../../optimizer/assign.ts';
+import { OptimizerState } from '../../optimizer/state.ts';
+import { GradientSync, type NormInputs } from './gradient-sync.ts';
+import { Update } from './update.ts';
+
+export interface StepOptions {
+  /** Sequences in a micro-batch. */
+  readonly batch: number;
+  /** Tokens in a sequence. */
+  readonly sequence: number;
+  /** Micro-batches in a step, of each rank. */
+  readonly accumulation: number;
+  readonly optimizer: OptimizerChoice;
+  /** Largest gradient norm; 0 clips nothing. */
+  readonly gradientClip: number;
+  /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
+  readonly overlapsBackward?: boolean;
+}
+
+/** How the micro-batches of a step differ. */
+export interface MicroBatch {
+  /** Adds its gradients to those of earlier ones. */
+  readonly accumulate: boolean;
+  /** Its gradients, the last ones, are summed over ranks. */
+  readonly sums: boolean;
+  /** Begins with the update of the previous step. */
+  readonly updates: boolean;
+}
+
+export class StepOps {
+  readonly gradients: ParameterArena;
+  readonly optimizerState: OptimizerState;
+  readonly block: Tensor;
+  readonly update: Update;
+  readonly #model: Model;
+  readonly #options: StepOptions;
+  readonly #gradientSync: GradientSync | undefined;
+
+  /** @param communicator with the ranks that a step is divided between, each with its own micro-batches */
+  constructor(model: Model, options: StepOptions, communicator?: Communicator) {
+    const { device, config, sharding } = model;
+    this.#model = model;
+    this.#options = options;
+    const shares = sharding?.communicator.ranks;
+    this.gradients = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32', shares);
+    this.optimizerState = new OptimizerState(model, options.optimizer);
+    if (communicator) {
+      this.#gradientSync = new GradientSync(model, this.gradients, communicator, options.overlapsBackward ?? true);
+    }
+    this.block = allocateTensor(device, 'step block', 'fp32', [GPT2_STEP.GPT2_STEP_SIZE]);
+    const { gradients, optimizerState } = this;
+    const [matrixCount, vectorCount] = [gradients.matrices.count, gradients.vectors.count];
+    device.reserveWorkspace(globalNormScratch(device, { matrixCount, vectorCount }));
+    this.update = new Update({ model, gradients, optimizerState, step: this.block }, this.#gradientSync);
+  }
+
+  microBatch({ accumulate, sums, updates }: MicroBatch): void {
+    const { batch: B, sequence: T, accumulation } = this.#options;
+    const model = this.#model;
+    const activations = model.activations.at(B, T);
+    // The gradients and losses of all ranks are summed.
+    const scale = 1 / (B * T * accumulation * (this.#gradientSync?.communicator.ranks ?? 1));
+    const sync = sums ? this.#gradientSync : undefined;
+    forward(model, activations, updates ? this.update.issueForForward() : undefined);
+    headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
+    backward(model, activations, this.gradients, { accumulate, layerDone: sync?.layerDone });
+    lossSum(model.device, { step: this.block, losses: activations.model.losses, scale, accumulate });
+    sync?.microBatchDone(this.block);
+  }
+
+  /** @param inputs default: the gradients of all ranks */
+  norm(inputs: NormInputs = this.#gradientSync?.normInputs ?? this.gradients): void {
+    const { matrices, vectors, communicator } = inputs;
+    const args = { step: this.block, matrices, vectors, maxNorm: this.#options.gradientClip };
+    if (communicator) globalNormOfRanks(communicator, args);
+    else globalNorm(this.#model.device, args);
+  }
+}

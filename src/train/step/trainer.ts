@@ -1,0 +1,186 @@
+// Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
+// replays micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
+// host can issue a step while the device works on the previous one.
+import { checkBatch, writeBatch } from '../../batches/batch.ts';
+import type { Batch } from '../../batches/loader.ts';
+import { ShapeError, UsageError } from '../../errors.ts';
+import type { ParameterArena } from '../../model/arena.ts';
+import type { Model } from '../../model/model.ts';
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
+import type { Communicator } from '../../native/communicator.ts';
+import type { Program } from '../../native/device.ts';
+import type { OptimizerState } from '../../optimizer/state.ts';
+import { StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
+import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
+
+export interface TrainerOptions extends StepOptions {
+  /**
+   * Whether `begin` leaves a step's update to the next step: the same bits, later; see `update`. Default: with ZeRO-1, whose
+   * weights are gathered while the next forward pass begins.
+   */
+  readonly defersUpdate?: boolean;
+}
+
+/** The largest fp32 number: as a limit it accepts every finite value. */
+export const largestFloat = 3.4028234663852886e38;
+
+/** A step that was issued. */
+export interface BegunStep {
+  /** Time that issuing it took the program. */
+  readonly hostMilliseconds: number;
+  /** Waits until the step is done, without blocking the event loop. */
+  finished(): Promise<StepResult>;
+}
+
+export class Trainer {
+  readonly model: Model;
+  readonly options: TrainerOptions;
+  readonly #ops: StepOps;
+  readonly #hasRanks: boolean;
+  readonly #defersUpdate: boolean;
+  readonly #microBatches = new Map<string, Program>();
+  readonly #endOfStep: Program;
+  readonly #updateAlone: Program;
+  /** Whether the last step's update has not been issued yet. */
+  #updatePending = false;
+  readonly #staging: readonly StagingBuffer[];
+  #begun = 0;
+
+  /** @param communicator with the ranks that a step is divided between, each with its own micro-batches */
+  constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
+    const { device, sharding } = model;
+    checkSizes(options);
+    this.model = model;
+    this.options = options;
+    this.#ops = new StepOps(model, options, communicator);
+    this.#hasRanks = communicator !== undefined;
+    this.#defersUpdate = options.defersUpdate ?? sharding !== undefined;
+    this.#endOfStep = device.program(() => {
+      this.#ops.norm();
+      if (!this.#defersUpdate) this.#ops.update.issue();
+    });
+    this.#updateAlone = device.program(() => this.#ops.update.issue());
+    const tokens = options.batch * options.sequence * options.accumulation;
+    this.#staging = [new StagingBuffer(device, tokens), new StagingBuffer(device, tokens)];
+  }
+
+  get gradients(): ParameterArena {
+    return this.#ops.gradients;
+  }
+
+  get optimizerState(): OptimizerState {
+    return this.#ops.optimizerState;
+  }
+
+  #microBatch(which: MicroBatch): Program {
+    const name = JSON.stringify(which);
+    const known = this.#microBatches.get(name);
+    if (known) return known;
+    const program = this.model.device.program(() => this.#ops.microBatch(which));
+    this.#microBatches.set(name, program);
+    return program;
+  }
+
+  /**
+   * Runs step `index` (counted from 0) with the micro-batches that `nextBatch` gives, and its update.
+   * @throws ShapeError for a micro-batch that is not B x T tokens of the vocabulary; weights and optimizer state stay as they are
+   */
+  async step(index: number, learningRate: number, nextBatch: () => Batch, limits?: UpdateLimits): Promise<StepResult> {
+    const { finished } = await this.begin(index, learningRate, nextBatch, limits);
+    this.update();
+    return finished();
+  }
+
+  /**
+   * Issues the update that the last step left to the next (TrainerOptions.defersUpdate), if any. To be called before anything
+   * but a step reads or writes weights or optimizer state.
+   */
+  update(): void {
+    if (!this.#updatePending) return;
+    this.#updatePending = false;
+    this.#updateAlone.run();
+  }
+
+  /**
+   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
+   * same bits. Each rank computes its own. `onMicroBatch` is called before each.
+   */
+  recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
+    const { batch: B, sequence: T, accumulation } = this.options;
+    const { device, activations } = this.model;
+    return activations.inTurn(async () => {
+      const set = activations.at(B, T);
+      this.update();
+      for (let micro = 0; micro < accumulation; micro++) {
+        writeBatch(this.model, set, nextBatch());
+        onMicroBatch(micro);
+        this.#ops.microBatch({ accumulate: micro > 0, sums: false, updates: false });
+        await device.finished();
+      }
+      this.#ops.norm(this.gradients);
+      const block = this.#ops.block.readInto(new Float32Array(GPT2_STEP.GPT2_STEP_SIZE));
+      return { loss: block[GPT2_STEP.GPT2_STEP_LOSS]!, norm: block[GPT2_STEP.GPT2_STEP_NORM]! };
+    });
+  }
+
+  /**
+   * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read. On
+   * the CPU it is then done, except for an update that is left to the next. Two steps may be in progress; a third waits for the
+   * first. Signals and timers run between micro-batches.
+   * @param stops whether this rank was asked to stop: every rank then finds it in the step's result
+   */
+  begin(
+    index: number,
+    learningRate: number,
+    nextBatch: () => Batch,
+    { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
+    stops = false,
+  ): Promise<BegunStep> {
+    const { batch: B, sequence: T, accumulation } = this.options;
+    const { device, activations } = this.model;
+    return activations.inTurn(async () => {
+      checkStep(index, learningRate);
+      const scalars = this.optimizerState.scalarsAt(index);
+      const set = activations.at(B, T);
+      const staging = this.#staging[this.#begun++ % this.#staging.length]!;
+      await staging.pending?.();
+      const started = performance.now();
+
+      staging.setValues({ learningRate, scalars, loss, norm, afterUpdate, stops });
+      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
+      for (let micro = 0; micro < accumulation; micro++) {
+        const batch = nextBatch();
+        checkBatch(this.model, set, batch);
+        staging.uploadBatch(batch, set, micro);
+        const updates = micro === 0 && this.#updatePending;
+        this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
+        if (updates) this.#updatePending = false;
+        if (!device.captures) await device.finished();
+      }
+      // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
+      staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
+      this.#endOfStep.run();
+      this.#updatePending = this.#defersUpdate;
+      const finished = staging.downloadResult(this.#ops.block);
+      return { hostMilliseconds: performance.now() - started, finished };
+    });
+  }
+}
+
+function checkSizes(options: TrainerOptions): void {
+  for (const name of ['batch', 'sequence', 'accumulation'] as const) {
+    const size = options[name];
+    if (Number.isSafeInteger(size) && size > 0) continue;
+    throw new ShapeError(`${name} must be a whole number of at least 1, not ${size}`);
+  }
+}
+
+/** Rejects values with which the update would turn weights into NaN. */
+function checkStep(index: number, learningRate: number): void {
+  if (!Number.isSafeInteger(index) || index < 0) {
+    throw new UsageError(`a step's index must be a whole number of at least 0, not ${index}`);
+  }
+  if (!Number.isFinite(learningRate)) {
+    throw new UsageError(`the learning rate of step ${index} must be a finite number, not ${learningRate}`);
+  }
+}

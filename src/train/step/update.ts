@@ -1,0 +1,73 @@
+// Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
+// forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
+import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import type { Model } from '../../model/model.ts';
+import type { Sharding } from '../../model/sharded-parameters.ts';
+import type { Pointer } from '../../native/bindings.generated.ts';
+import type { Tensor } from '../../native/buffer.ts';
+import type { OptimizerState } from '../../optimizer/state.ts';
+import type { GradientSync } from './gradient-sync.ts';
+
+export interface UpdateInputs {
+  readonly model: Model;
+  readonly gradients: ParameterArena;
+  readonly optimizerState: OptimizerState;
+  readonly step: Tensor;
+}
+
+export class Update {
+  readonly #inputs: UpdateInputs;
+  /** Undefined without ZeRO-1. */
+  readonly #zero: { readonly sharding: Sharding; readonly gradientSync: GradientSync } | undefined;
+  /** One for each bucket, reached when its weights are gathered. */
+  #events: readonly Pointer[] | undefined;
+
+  constructor(inputs: UpdateInputs, gradientSync: GradientSync | undefined) {
+    const { sharding } = inputs.model;
+    this.#inputs = inputs;
+    this.#zero = sharding && gradientSync && { sharding, gradientSync };
+  }
+
+  /** Issues the entire update; work issued later runs after it. */
+  issue(): void {
+    this.#issue();
+    this.#zero?.gradientSync.join();
+  }
+
+  /**
+   * Issues the update before a forward pass, which begins when the embeddings are gathered. The forward pass calls the returned
+   * function before each layer, in order, to wait for that layer's weights.
+   */
+  issueForForward(): (layer: number) => void {
+    const { model, gradients } = this.#inputs;
+    const { device, config } = model;
+    if (!this.#zero) {
+      this.#issue();
+      return () => {};
+    }
+    this.#events ??= gradients.layout.buckets.map(() => device.createEvent());
+    const events = this.#events;
+    this.#issue(events);
+    device.behind(events[0]!);
+    const together = layersInBucket(config);
+    return (layer) => {
+      if (layer % together === 0) device.behind(events[layer / together + 1]!);
+    };
+  }
+
+  #issue(events?: readonly Pointer[]): void {
+    const { gradients, optimizerState, step } = this.#inputs;
+    optimizerState.issue(step, 'vector', gradients.vectors);
+    if (!this.#zero) {
+      optimizerState.issue(step, 'matrix', gradients.matrices);
+      return;
+    }
+    const { sharding, gradientSync } = this.#zero;
+    for (const [index, bucket] of sharding.layout.buckets.entries()) {
+      const { count, inArena: start, inParts } = sharding.partOf(bucket);
+      optimizerState.issue(step, 'matrix', gradientSync.ownGradients, { start, count, inParts });
+      gradientSync.gatherWeights(bucket);
+      if (events) gradientSync.record(events[index]!);
+    }
+  }
+}

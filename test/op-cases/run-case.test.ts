@@ -1,0 +1,61 @@
+// The comparison of an op with its formula finds what is wrong: an error over its bound, NaN, a wrong accumulation, and a
+// wrong result in one way of calling alone.
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { Device } from '../../src/native/device.ts';
+import { layernormCases } from '../../src/op-cases/layernorm.ts';
+import type { Numbers } from '../../src/op-cases/numbers.ts';
+import type { OpCases } from '../../src/op-cases/op-case.ts';
+import { runCase, variantsOf } from '../../src/op-cases/run-case.ts';
+
+const [forward, backward] = layernormCases as [OpCases, OpCases];
+const sizes = { N: 5, C: 37 };
+
+let device: Device;
+beforeAll(() => {
+  device = Device.open({ kind: 'cpu' });
+});
+afterAll(() => device.close());
+
+/** The case with one result of its formula changed. */
+const changed = (cases: OpCases, output: string, change: (values: Numbers) => Numbers): OpCases => ({
+  ...cases,
+  formula(inputs, own) {
+    const results = cases.formula(inputs, own);
+    return { ...results, [output]: change(results[output]!) };
+  },
+});
+const wrongNames = async (cases: OpCases, variant?: Parameters<typeof runCase>[3]): Promise<string[]> =>
+  (await runCase(device, cases, sizes, variant)).filter(({ isWithin }) => !isWithin).map(({ name }) => name);
+
+it('is silent where the op is right', async () => {
+  for (const variant of variantsOf(backward)) expect(await wrongNames(backward, variant)).toEqual([]);
+});
+
+it('names an output that is off by a hundred-thousandth', async () => {
+  const off = changed(forward, 'out', (values) => Float64Array.from(values, (value) => value * (1 + 1e-5)));
+  expect(await wrongNames(off)).toEqual(['gpt2_layernorm_forward: out']);
+});
+
+it('finds one wrong element among many, and NaN', async () => {
+  for (const wrong of [0.01, Number.NaN]) {
+    const off = changed(forward, 'mean', (values) =>
+      values.map((value, index) => (index === 3 ? value + wrong : value)),
+    );
+    expect(await wrongNames(off)).toEqual(['gpt2_layernorm_forward: mean']);
+  }
+});
+
+it('tells overwriting from accumulating', async () => {
+  const [, accumulating] = variantsOf(backward);
+  const before = changed(backward, 'dbias', (values) => values.map((value) => value + 1));
+  expect(await wrongNames(before, accumulating)).toEqual(['gpt2_layernorm_backward: dbias (+=)']);
+});
+
+it('tries every way to call: accumulating, without the optional tensor, in place', () => {
+  expect(variantsOf(backward)).toEqual([
+    { accumulate: false, without: [], inPlace: {} },
+    { accumulate: true, without: [], inPlace: {} },
+    { accumulate: false, without: ['dresidual'], inPlace: {} },
+    { accumulate: false, without: [], inPlace: { din: 'dresidual' } },
+  ]);
+});

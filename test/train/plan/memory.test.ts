@@ -1,0 +1,60 @@
+// Computes memory for a device that is not here: bf16, whose gradients take twice as much when they accumulate.
+import { expect, it } from 'vitest';
+import { presetConfig } from '../../../src/model/config.ts';
+import type { Device } from '../../../src/native/device.ts';
+import { AdamW } from '../../../src/optimizer/adamw.ts';
+import { checkMemory, neededBytes, type TrainingSizes, trainingPlan } from '../../../src/train/plan/memory.ts';
+import { parseOptions } from '../../support/options.ts';
+
+/** A GPU that computes in bf16 and has so many GiB free, as far as plans ask it. */
+const gpuWith = (gib: number) =>
+  ({
+    ...{ dtype: 'bf16', elementType: 'bf16', gradientType: 'bf16', description: { library: 'cuda' } },
+    memory: () => ({ available: gib * 2 ** 30, total: 80 * 2 ** 30 }),
+    scratch: () => 0,
+  }) as unknown as Device;
+
+const d48 = presetConfig('d48')!;
+const T = 1024;
+const optimizer = new AdamW({ weightDecay: 0 });
+const needed = (sizes: Partial<TrainingSizes>) =>
+  neededBytes(gpuWith(80), d48, { B: 1, T, optimizer, ...sizes }) / 2 ** 30;
+
+/** What is said of a batch in this much memory; undefined: it fits. */
+function refusal(gib: number, sizes: Omit<TrainingSizes, 'optimizer'>): string | undefined {
+  try {
+    checkMemory(gpuWith(gib), d48, { optimizer, ...sizes });
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+it('gradients that accumulate are of fp32', () => {
+  const gradients = (rows: number) => trainingPlan(gpuWith(80), d48, { B: 2, T, optimizer, rows }).get('gradients')!;
+  // The vectors' are of fp32 either way.
+  expect(gradients(4) / gradients(2)).toBeGreaterThan(1.99);
+});
+
+it('advises no smaller batch that would not fit for accumulating', () => {
+  const gib = (needed({ B: 4 }) + needed({ B: 4, rows: 8 })) / 2;
+  for (const B of [5, 8, 64]) {
+    const said = refusal(gib, { B, T })!;
+    const advice = /; (.*) fits$/.exec(said)?.[1];
+    expect(advice, said).toBeDefined();
+    for (const flags of advice!.split(', or ')) {
+      const { batch = B, totalBatch = B * T, recompute } = parseOptions(flags);
+      expect(totalBatch).toBe(B * T);
+      const sizes = { B: batch as number, T, rows: totalBatch / T, recompute };
+      expect(refusal(gib, sizes), flags).toBeUndefined();
+    }
+  }
+});
+
+it('where a step fits only in one go, it is the step that is too large', () => {
+  const gib = (needed({ recompute: 'block' }) + needed({ recompute: 'block', rows: 2 })) / 2;
+  expect(refusal(gib, { B: 64, T })).toMatch(
+    /; no batch fits a step of this size: take a smaller --batch and --total-batch, a shorter --seq, a smaller --model, or end what else runs on the GPU$/,
+  );
+  expect(refusal(needed({ recompute: 'block' }) - 0.1, { B: 64, T })).toMatch(/; no batch fits: take a shorter --seq/);
+});

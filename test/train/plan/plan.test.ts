@@ -1,0 +1,123 @@
+// Plans runs with --dry-run, --batch auto and --max-memory, and checks that the flags a refusal names do fit.
+import { existsSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { TrainOptions } from '../../../src/options/table.ts';
+import { readRun } from '../../../src/runs/reader.ts';
+import { planRun } from '../../../src/train/plan/plan.ts';
+import { train } from '../../../src/train/train.ts';
+import { Workplace } from '../../support/cli.ts';
+import { parseOptions } from '../../support/options.ts';
+
+let place: Workplace;
+let data: string;
+beforeAll(() => {
+  place = new Workplace();
+  data = place.data({ vocabulary: 200 });
+});
+afterAll(() => place[Symbol.dispose]());
+
+const plan = (more: TrainOptions) => planRun({ device: 'cpu', data, sequence: 64, ...more }, () => {});
+const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
+
+it('adds up, and takes nothing', () => {
+  const { memory, refusal, ...rest } = plan({ model: 'd12', batch: 8, totalBatch: 2048, out: place.path('none') });
+  expect(rest).toMatchObject({ model: 'd12', batch: 8, sequence: 64, accumulation: 4, recompute: 'none' });
+  // A vocabulary of 200, padded to 256.
+  const weights = 4 * ((256 + 1024) * 768 + 12 * (12 * 768 ** 2 + 13 * 768) + 2 * 768);
+  expect(memory.get('weights')).toBe(weights);
+  expect(memory.get('optimizer state')).toBe(2 * weights);
+  expect(refusal).toBeUndefined();
+  expect(existsSync(place.path('none'))).toBe(false);
+});
+
+it('says what saving takes of the host, where a save is a copy, beside the total', () => {
+  const sizes = { model: 'd12', batch: 8 } as const;
+  expect(plan(sizes).savingMemory).toBe(0);
+  const { memory, savingMemory, availableHost } = plan({ ...sizes, saveEvery: 10 });
+  expect(savingMemory).toBe(3 * memory.get('weights')!);
+  expect(availableHost).toBeGreaterThan(2 ** 28);
+  expect(memory).toEqual(plan(sizes).memory);
+  const { code, stdout } = place.run([
+    ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
+  ]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/\n {2}free +[\d.]+ \w+\nhost memory for saving: 985 MiB in addition, of [\d.]+ \w+ free\n$/);
+});
+
+it('is not what train() gives', async () => {
+  const out = place.path('untrained');
+  const options: TrainOptions = { device: 'cpu', data, model: 'd6', sequence: 8, steps: 1, out };
+  await expect(train({ ...options, dryRun: true })).rejects.toThrow(
+    /^train\(\) does not take dryRun; planRun\(\) plans a run/,
+  );
+  expect(existsSync(out)).toBe(false);
+});
+
+it('picks the largest micro-batch that fits and leaves the step as it is', () => {
+  for (const maxMemory of [2, 2.5, 4, 16]) {
+    const { batch, sequence, accumulation, memory, refusal } = plan({
+      ...{ model: 'd12', batch: 'auto', totalBatch: 64 * 64, maxMemory },
+    });
+    expect(batch * sequence * accumulation).toBe(64 * 64);
+    expect(totalOf(memory)).toBeLessThanOrEqual(maxMemory * 2 ** 30);
+    expect(refusal).toBeUndefined();
+    if (batch === 64) continue;
+    const next = plan({ model: 'd12', batch: batch * 2, totalBatch: 64 * 64, maxMemory });
+    expect(next.refusal).toMatch(/^--batch \d+ with --seq 64 needs/);
+  }
+});
+
+it('computes again only where nothing else fits', () => {
+  const least = totalOf(plan({ model: 'd12', sequence: 1024, batch: 1 }).memory) / 2 ** 30;
+  const tight = { model: 'd12', sequence: 1024, batch: 'auto', totalBatch: 4096 } as const;
+  expect(plan({ ...tight, maxMemory: least + 0.01 })).toMatchObject({ batch: 1, recompute: 'none' });
+  expect(plan({ ...tight, maxMemory: least - 0.05 })).toMatchObject({ recompute: 'gelu' });
+  expect(() => plan({ ...tight, maxMemory: 0.5 })).toThrow(
+    /^--batch auto: not one sequence of --seq 1024 fits, --max-memory 0\.5 allows no more; take a shorter --seq or a smaller --model$/,
+  );
+});
+
+it('refuses what does not fit with flags that do', () => {
+  for (const maxMemory of [2, 4, 8]) {
+    const asked: TrainOptions = { model: 'd12', batch: 64, sequence: 1024, maxMemory };
+    const { refusal } = plan(asked);
+    const advice = /; (.*) fits$/.exec(refusal!)?.[1];
+    expect(advice, refusal).toBeDefined();
+    for (const flags of advice!.split(', or ')) {
+      expect(plan({ ...asked, ...parseOptions(flags) }).refusal, flags).toBeUndefined();
+    }
+  }
+});
+
+it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j', (more) => {
+  const asked = ['--model', 'd12', '--batch', '64', '--seq', '64', '--max-memory', '2'];
+  const { code, stdout, stderr } = place.run([
+    ...['train', '--dry-run', '--device', 'cpu', '--data', data, ...asked, ...more],
+  ]);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/--batch 64 with --seq 64 needs .* fits\n$/);
+  expect(stdout).toContain('activations');
+  if (more.length > 0) expect(stderr).toContain((JSON.parse(stdout) as { refusal: string }).refusal);
+});
+
+it('says what a step comes to where only --batch auto settles it', () => {
+  const sizes = '--layers 1 --channels 32 --heads 2 --context 64 --seq 32'.split(' ');
+  const asked = ['train', '--dry-run', '--device', 'cpu', '--data', data, ...sizes, '--batch', 'auto'];
+  const tokens = (text: string) => /here; a step has (\d+) tokens, as --total-batch does not say\n/.exec(text)?.[1];
+  // What is worth it on a CPU: 4096 tokens.
+  expect(tokens(place.run(asked).stdout)).toBe('4096');
+  expect(tokens(place.run([...asked, '--total-batch', '256']).stdout)).toBeUndefined();
+});
+
+it('trains with what it picked, and a resumed run takes the same', async () => {
+  const out = place.path('run');
+  const options: TrainOptions = {
+    ...{ device: 'cpu', data, sequence: 32, layers: 1, channels: 32, heads: 2, context: 64, out },
+    ...{ batch: 'auto', totalBatch: 256, steps: 4, valEvery: 0, sampleEvery: 0 },
+  };
+  const notices: string[] = [];
+  await train({ ...options, stopAfter: 2 }, { onNotice: (text) => notices.push(text) });
+  expect(notices).toContain('--batch auto is --batch 8 --recompute none here');
+  await train({ out, resume: true });
+  expect(readRun(out).configuration).toMatchObject({ batch: 8, totalBatch: 256, recompute: 'none' });
+});

@@ -1,0 +1,107 @@
+// Checks the order in which a step of several ranks issues collectives, in one process with a communicator that records calls.
+import { describe, expect, it, vi } from 'vitest';
+import { arenaLayout, layersInBucket } from '../../../src/model/arena.ts';
+import { createModel } from '../../../src/model/model.ts';
+import { Sharding } from '../../../src/model/sharded-parameters.ts';
+import type { Communicator } from '../../../src/native/communicator.ts';
+import { Device } from '../../../src/native/device.ts';
+import { AdamW } from '../../../src/optimizer/adamw.ts';
+import { Trainer } from '../../../src/train/step/trainer.ts';
+
+const [B, T] = [1, 8];
+const batch = { inputs: new Int32Array(B * T), targets: new Int32Array(B * T) };
+/** What is written down of ops that are done, too: marks of where forward and backward are. */
+const marks = ['embeddingForward', 'attentionForward', 'attentionBackward', 'embeddingBackward', 'adamw'];
+
+interface Call {
+  readonly name: string;
+  readonly event: unknown;
+}
+
+/** The calls of the third of three steps. */
+async function callsOfStep(layers: number, options: { zero: 0 | 1; overlapsBackward: boolean; accumulation: number }) {
+  using device = Device.open({ kind: 'cpu', accumulates: options.accumulation > 1 });
+  const config = { layers, channels: 32, heads: 2, context: T, vocabularySize: 50 };
+  const communicator = { device, rank: 0, ranks: 2, parts: 2, handle: 1n, share() {} } as unknown as Communicator;
+  let calls: Call[] = [];
+  const call = device.call.bind(device);
+  vi.spyOn(device, 'call').mockImplementation((name, args) => {
+    const isRanks = /^(collectives|allReduce|reduceScatter|allGather|globalNormOfRanks)/.test(name);
+    if (isRanks || name === 'eventWait' || marks.includes(name)) {
+      calls.push({ name, event: (args as { event?: unknown }).event });
+    }
+    if (!isRanks) call(name, args);
+  });
+  const sharding = options.zero === 1 ? new Sharding(communicator, config) : undefined;
+  const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
+  const { accumulation, overlapsBackward } = options;
+  const sizes = {
+    batch: B,
+    sequence: T,
+    accumulation,
+    optimizer: new AdamW({ weightDecay: 0 }),
+    gradientClip: 1,
+    overlapsBackward,
+  };
+  const trainer = new Trainer(model, sizes, communicator);
+  for (let step = 0; step < 3; step++) {
+    calls = [];
+    await (await trainer.begin(step, 1e-3, () => batch)).finished();
+  }
+  return { calls, buckets: arenaLayout(config, 2).buckets.length, together: layersInBucket(config) };
+}
+
+const grid = [1, 2, 6, 7, 13].flatMap((layers) => [1, 2].map((accumulation) => ({ layers, accumulation })));
+
+it.each(grid)(
+  'weights return bucket by bucket, each waited for by its layers: %o',
+  async ({ layers, accumulation }) => {
+    const { calls, buckets, together } = await callsOfStep(layers, { zero: 1, overlapsBackward: false, accumulation });
+    const names = calls.map(({ name }) => name);
+    const recorded = calls.filter(({ name }) => name === 'collectivesRecord').map(({ event }) => event);
+    const waited = calls.filter(({ name }) => name === 'eventWait').map(({ event }) => event);
+    expect(new Set(recorded).size).toBe(buckets);
+    // Each once, the last too: a recording cannot end before.
+    expect(waited).toEqual(recorded);
+    // AdamW of the vectors, then of each bucket, gathered and marked.
+    const update = ['adamw', ...recorded.flatMap(() => ['adamw', 'allGather', 'collectivesRecord'])];
+    expect(names.slice(0, update.length)).toEqual(update);
+    const place = (name: string, nth: number) => calls.flatMap((each, at) => (each.name === name ? [at] : []))[nth]!;
+    expect(place('eventWait', 0)).toBeLessThan(place('embeddingForward', 0));
+    for (let layer = 0; layer < layers; layer++) {
+      expect(place('eventWait', Math.floor(layer / together) + 1)).toBeLessThan(place('attentionForward', layer));
+    }
+  },
+);
+
+describe.each([0, 1] as const)('ZeRO %i', (zero) => {
+  const sum = zero === 1 ? 'reduceScatter' : 'allReduce';
+
+  it.each(grid)('gradients go together behind the last backward: %o', async ({ layers, accumulation }) => {
+    const { calls, buckets } = await callsOfStep(layers, { zero, overlapsBackward: false, accumulation });
+    const names = calls.map(({ name }) => name);
+    const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
+    // And the vectors, and the loss with the wish to stop.
+    expect(group).toEqual([...Array(buckets).fill(sum), 'allReduce', 'allReduce']);
+    expect(names.lastIndexOf('embeddingBackward')).toBe(names.indexOf('collectivesGroupBegin') - 1);
+    expect(names[names.indexOf('collectivesGroupEnd') + 1]).toBe('collectivesJoin');
+    expect(names.filter((name) => name === 'reduceScatter').length).toBe(zero === 1 ? buckets : 0);
+  });
+
+  it.each(grid)('or each as soon as it is whole: %o', async ({ layers, accumulation }) => {
+    const { calls, buckets, together } = await callsOfStep(layers, { zero, overlapsBackward: true, accumulation });
+    const names = calls.map(({ name }) => name);
+    const backward = names.slice(
+      names.lastIndexOf('attentionForward') + 1,
+      names.lastIndexOf('collectivesGroupBegin') + 1,
+    );
+    const wanted = Array.from({ length: layers }, (_, index) => layers - 1 - index).flatMap((layer) => [
+      'attentionBackward',
+      ...(layer % together === 0 ? [sum] : []),
+    ]);
+    expect(backward).toEqual([...wanted, 'embeddingBackward', 'collectivesGroupBegin']);
+    const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
+    expect(group).toEqual([sum, 'allReduce', 'allReduce']);
+    expect(wanted.filter((name) => name === sum).length).toBe(buckets - 1);
+  });
+});
