@@ -1,6 +1,6 @@
 // Writes a command's results: JSON, and files named by a flag.
 import { writeFileSync } from 'node:fs';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../index.ts';
 
 /** A line of JSON; numbers that JSON lacks are words ("NaN", "Infinity"), as in the run log. */
 export const jsonLine = (value: object): string =>
