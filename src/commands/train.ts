@@ -23,8 +23,8 @@ const examples = `
   ${customModel}: the sizes of --layers, --channels, --heads and --context
   weights to start from: ${modelPaths}
 
---recompute changes no bit of the result: gelu halves the memory of activations and is some 10% slower, block leaves a
-fraction of it and is some 30% slower.
+--recompute changes no bit of the result: gelu halves the memory of activations and is about 10% slower, block leaves
+a fraction of it and is about 30% slower.
 
 Examples:
   npm run train -- --steps 100                       GPT-2 of the device's default size on data/tinyshakespeare
@@ -34,7 +34,7 @@ Examples:
   npm run train -- --data data/own-source --steps 50
                                                      no download needed: prepro own-source
   npm run train -- --model d24 --total-batch 524288 --batch auto --dry-run
-                                                     its memory, and the micro-batch that fits
+                                                     print memory use and the micro-batch that fits
   npm run train -- --gpus 2 --batch 64               on two GPUs, one process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune at nanoGPT's rate for GPT-2, held constant

@@ -36,7 +36,7 @@ export const recipeRows = {
   channels: {
     usage: '--channels <N>',
     type: whole(1, 65536),
-    help: 'channels of a token',
+    help: 'channels, the width of the model',
     default: { text: "the model's" },
     scope: 'model',
     resume: 'never',
@@ -52,8 +52,8 @@ export const recipeRows = {
   context: {
     usage: '--context <N>',
     type: whole(1, 65536),
-    help: "most tokens of a sequence; may be fewer than the starting weights'",
-    default: { text: "1024; the weights'" },
+    help: "longest sequence, in tokens; may be shorter than the starting weights'",
+    default: { text: "1024, or the weights'" },
     scope: 'model',
     resume: 'never',
   },
@@ -69,7 +69,7 @@ export const recipeRows = {
   order: {
     usage: '--order <NAME>',
     type: ['llmc', 'file', 'sequence'],
-    help: "order of the data: llmc (llm.c's shuffle), file, sequence (each shuffled)",
+    help: "llmc: llm.c's shuffle; file: no shuffle; sequence: single sequences shuffled",
     default: 'llmc',
     resume: 'never',
   },
@@ -133,7 +133,7 @@ export const recipeRows = {
   finalLearningRateFraction: {
     usage: '--final-lr-frac <X>',
     type: real(0, 1),
-    help: 'share of the learning rate at the end of --schedule; 1: constant',
+    help: 'learning rate at the end of --schedule, as a share of --lr; 1: no decay',
     default: 1,
     compare: 'if the rate falls',
   },
@@ -142,7 +142,7 @@ export const recipeRows = {
   skipSpikes: {
     usage: '--skip-spikes <Z>',
     type: real(1),
-    help: 'skip updates whose loss or norm is Z sigma over the mean of the last 128',
+    help: 'skip updates with loss or norm Z sigma over the mean of the last 128 steps',
     optional: true,
   },
 } as const satisfies Record<string, OptionRow>;

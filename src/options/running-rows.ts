@@ -46,14 +46,14 @@ export const runningRows = {
   zero: {
     usage: '--zero <0|1>',
     type: whole(0, 1),
-    help: 'with several GPUs: 1 divides the optimizer state among them, 0 copies it',
+    help: 'with several GPUs: 1 divides the optimizer state, 0 keeps all of it on each',
     default: 1,
     optional: true,
   },
   overlap: {
     usage: '--overlap <WHEN>',
     type: ['auto', 'on', 'off'],
-    help: 'sum gradients during backward: on, off, auto (not over fast NCCL links)',
+    help: 'sum gradients during backward: on, off, auto (on, except on fast NCCL links)',
     default: 'auto',
     optional: true,
   },
@@ -75,7 +75,7 @@ export const runningRows = {
   hellaswag: {
     usage: '--hellaswag <FILE>',
     type: 'text',
-    help: "questions of --hellaswag-every, in llm.c's format",
+    help: "file of questions for --hellaswag-every, in llm.c's format",
     default: 'data/hellaswag/hellaswag_val.bin',
     optional: true,
     compare: 'by file name',
