@@ -6,14 +6,14 @@
  *
  * Rules that hold for every function
  *  - Arguments: context, outputs, inputs, sizes, scalars.
- *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *` and `int32_t *` are what they say.
+ *  - `void *` tensors have the context's dtype (see GPT2_DTYPE); `float *` and `int32_t *` always are fp32 and int32.
  *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
- *    what came, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
+ *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
  *  - Ops are issued in order on the context's stream and may return before they finish (CPU: they do not). Between
  *    gpt2_capture_begin and gpt2_capture_end they are recorded instead of run.
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the size an op
- *    needs, in bytes. Ops run one after another, so the workspace is as large as the largest.
+ *    needs, in bytes. Ops run one after another, so the workspace is as large as the largest of them.
  *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path. No floating-point atomics.
  */
 #ifndef GPT2_H
@@ -30,7 +30,7 @@
 /* Marks a pointer to the caller's own memory (in TypeScript: a typed array). */
 #define GPT2_HOST
 
-/* Raised whenever a signature or a meaning below changes; the loader refuses a library of another version. */
+/* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
 #define GPT2_ABI_VERSION 13
 
 enum GPT2_STATUS {
@@ -52,19 +52,19 @@ enum GPT2_STATUS {
  * In fp32 and tf32 the master weights are the weights. */
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
 
-/* The step block: 64 floats in device memory that hold what changes from step to step, so that a captured step can
- * be replayed. The host writes the first group before a step and reads the second after it. */
+/* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
+ * be replayed. The host writes those up to STOP before a step, and reads those from STOP on after it. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
-  GPT2_STEP_LOSS_LIMIT = 1,   /* finite; a loss over it, or that is no number, changes no weight */
-  GPT2_STEP_NORM_LIMIT = 2,   /* the same of the norm */
-  GPT2_STEP_AFTER_UPDATE = 3, /* not 0: nor does a step that follows one without an update */
+  GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or greater, the step changes no weight */
+  GPT2_STEP_NORM_LIMIT = 2,   /* the same for the norm */
+  GPT2_STEP_AFTER_UPDATE = 3, /* not 0: the step changes no weight if the one before changed none */
   GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' own values of the step (src/optimizer) */
-  GPT2_STEP_STOP = 15,        /* not 0: this rank was asked to stop; after the step, how many were */
+  GPT2_STEP_STOP = 15,        /* not 0: this rank was asked to stop; after the step: how many ranks were */
   GPT2_STEP_LOSS = 16,        /* mean loss over the micro-batches */
   GPT2_STEP_NORM = 17,        /* gradient norm before clipping */
   GPT2_STEP_CLIP = 18,        /* what the gradients are multiplied by */
-  GPT2_STEP_UPDATED = 19,     /* 1 if optimizers update in this step, 0 if they leave everything as it is */
+  GPT2_STEP_UPDATED = 19,     /* 1 if this step updates the weights, 0 if it changes nothing */
   GPT2_STEP_SIZE = 64
 };
 
@@ -79,7 +79,7 @@ typedef struct gpt2_communicator gpt2_communicator; /* the connection between th
 /* The GPT2_ABI_VERSION the library was built with. */
 GPT2_API int gpt2_abi_version(void);
 
-/* Writes a line to standard error and ends the process after a time, unless it has ended by then. For a process whose
+/* After `milliseconds`, writes a line to standard error and ends the process, unless it has ended by then. For a process whose
  * threads may hang in a driver, even in exit(3).
  *   text [bytes]  UTF-8 */
 GPT2_API int gpt2_end_later(GPT2_HOST const void *text, int64_t bytes, int32_t milliseconds, int32_t exit_code);
@@ -97,7 +97,7 @@ GPT2_API int gpt2_context_create(GPT2_HOST gpt2_context **context, int32_t devic
 /* Frees the context. Memory, events and graphs made with it must be freed before. */
 GPT2_API int gpt2_context_destroy(gpt2_context *context);
 
-/* The text of the context's last failure: function, what was expected, what came, the driver's message, file and line.
+/* The text of the context's last failure: function, what was expected, what was passed, the driver's message, file and line.
  * Belongs to the context; valid until its next failure. */
 GPT2_API const char *gpt2_last_error(gpt2_context *context);
 
@@ -136,7 +136,7 @@ GPT2_API int gpt2_copy_on_device(gpt2_context *context, void *destination, const
 /* Sets `destination` [bytes] to zero, in stream order. */
 GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t bytes);
 
-/* weight = master, rounded to nearest even. In fp32 and tf32 a copy (nothing if both are the same memory).
+/* weight = master, rounded to nearest even. In fp32 and tf32 it is a copy (or does nothing if both are the same memory).
  *   weight = [count], master [count] */
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
@@ -148,7 +148,7 @@ GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
 
-/* Everything issued next starts after the event; in a capture, an event recorded in the same capture. */
+/* Everything issued next starts after the event is reached. In a capture, the event must be recorded in the same capture. */
 GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);
 
 /* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
@@ -187,15 +187,15 @@ GPT2_API int gpt2_communicator_id(gpt2_context *context, GPT2_HOST void *id, int
  * engines carry the data where each GPU reaches the others' memory; on several machines, where one does not, and with
  * GPT2_PEER_COPIES=0, NCCL does (libnccl.so.2, or the file GPT2_NCCL_LIB), which is opened only then.
  *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
- *   timeout_milliseconds  how long rank 0 waits for another rank wherever this section waits on the host; the others wait
- *                         five seconds longer for rank 0, and two minutes for NCCL to join */
+ *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
+ *                         rank 0 five seconds longer, and two minutes for NCCL to join */
 GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_communicator **communicator,
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
-/* Leaves after the collectives issued so far; all ranks do. Graphs with its collectives must be freed before. With
- * `abandon` not 0, unfinished collectives are ended without their result, since they may be waiting for a rank that is
- * gone: then it returns within a second, and graphs are freed after it. */
+/* Waits for the collectives issued so far, then frees the communicator; all ranks call it. Graphs with its collectives
+ * must be freed before. If `abandon` is not 0, it ends unfinished collectives without their result, since they may be
+ * waiting for a rank that is gone: then it returns within a second, and graphs are freed after it. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
 
 /* The communicator, as JSON:
@@ -203,31 +203,31 @@ GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator 
  *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
  *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
  *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
- *   "reason"    why NCCL is used although copy engines might be, else ""
+ *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
  * The text belongs to the communicator. */
 GPT2_API const char *gpt2_communicator_description(gpt2_communicator *communicator);
 
-/* Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; does nothing
- * with NCCL. The `out` of gpt2_reduce_scatter and gpt2_all_gather lies in such memory. All ranks call it, and
- * gpt2_communicator_unshare before they free the memory, when no collective uses it, or gpt2_communicator_destroy; both
- * return when all ranks have called. */
+/* Lets the other ranks write to `memory` of gpt2_allocate; does nothing with NCCL. `bytes` is a multiple of 2 MiB, the same
+ * at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All ranks call it. Before they
+ * free the memory, all call gpt2_communicator_unshare, when no collective uses the memory, or gpt2_communicator_destroy.
+ * share and unshare return when all ranks have called. */
 GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *communicator, void *memory,
                                      int64_t bytes);
 GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);
 
-/* GPT2_RANK_ERROR if an issued collective has failed since; does not wait. */
+/* GPT2_RANK_ERROR if a collective issued so far has failed; does not wait. */
 GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
 
 /* Everything issued from now on starts after the collectives issued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 
-/* Records an event after the collectives issued so far: work that waits for it (gpt2_event_wait) has joined them. A
- * capture must wait for the last of them before its end. */
+/* Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A capture must
+ * wait for its last collective before it ends. */
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
-/* gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at its end, where they
- * can: ranks then wait for each other once, not once for each. No two may touch the same memory. No other function that
- * takes a communicator may be called in between. */
+/* gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at the end, where the
+ * library can do so: ranks then wait for each other once instead of once per collective. No two may touch the same memory.
+ * No other function that takes a communicator may be called in between. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
 GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator *communicator);
 
@@ -250,13 +250,15 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   : gradient               the dtype of weight gradients (see GPT2_DTYPE)
  *   : dtype                  the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
- *   by tokens                only the rows are touched that the ids of this tensor name
+ *   by tokens                only rows whose number is an id in this tensor are read or written
  *   or NULL                  optional
  *   may be X, may be X or Y  may be the same memory; an output overlaps no other tensor
  *
  * Then, each after a semicolon: relations between arguments as C writes them, and `workspace`, the scratch function with
- * the arguments that give what this call needs. Integer arguments are sizes of at least 1, but for `accumulate`, dtypes
- * and those with a relation of their own. */
+ * the arguments that give what this call needs. Integer arguments are sizes of at least 1, except `accumulate`, dtypes
+ * and those with a relation of their own.
+ *
+ * In formulas, (=|+=) means = if the argument `accumulate` is 0, += if it is 1. */
 
 /* ---------------------------------------------------------------- embedding */
 
@@ -265,9 +267,9 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
 GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
                                     const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
 
-/* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
+/* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
- * [0, V) counts in dwpe alone.
+ * [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
  *   workspace gpt2_embedding_scratch(B,T,C,V) */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
@@ -283,7 +285,7 @@ GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *by
 GPT2_API int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
                                     const void *weight, const void *bias, int32_t N, int32_t C);
 
-/* din = gradient through the layernorm + dresidual, the gradient of the residual stream that passes it by.
+/* din = gradient through the layernorm + dresidual, the gradient of the residual stream, which bypasses the layernorm.
  *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
  *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
 GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
@@ -298,7 +300,7 @@ GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *by
 GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
                                  int32_t N, int32_t C, int32_t O);
 
-/* The matmul followed by GELU, with the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
+/* The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
  *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
 GPT2_API int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
                                       const void *bias, int32_t N, int32_t C, int32_t O);
@@ -324,14 +326,14 @@ GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, c
 GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout,
                                          const void *in, int32_t N, int32_t C, int32_t O, int32_t accumulate);
 
-/* With `gradients` 1 enough for every direction at this size; with 0 for all but the weight gradient, and the largest N's
- * is then enough for every smaller one. */
+/* With `gradients` 1, enough for every direction at this size. With 0, enough for all but the weight gradient, and the size
+ * for the largest N is then enough for every smaller N. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                  int32_t gradients);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
 
-/* Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. qkv holds q, k, v,
+/* Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
  * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
  * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
  * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
@@ -373,15 +375,15 @@ GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlog
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
  * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
- * exponentials in `logits` and never rounds a logit; it holds the difference of a logit and the target's at 77, so that no
- * loss is over 77 + log(V).
+ * exponentials in `logits` and never rounds a logit; it limits a logit's excess over the target's to 77, so that no
+ * loss exceeds 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
  *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight) */
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits,
                              const void *in, const void *weight, const int32_t *targets, int32_t N, int32_t C,
                              int32_t V, int32_t Vp, float dloss, int32_t accumulate);
 
-/* With `gradients` 0 for losses alone; the largest N's is then enough for every smaller one. */
+/* With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
                                      int32_t gradients);
 
@@ -396,7 +398,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * (up to 6,000 squares) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
- * 0: the host issues a step before it knows the last one's loss, and still finds the weights that gave a bad one.
+ * 0. The host issues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
  *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
@@ -406,7 +408,8 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 
 /* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
 
-/* Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+/* Does nothing if step[UPDATED] = 0. Otherwise, with g = gradient * step[CLIP]:
+ * m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
  * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
  * weight and master are the same memory.
@@ -422,8 +425,8 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values of
  * all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
  * recorded once and replayed. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may issue steps before it knows how the last
- * ended. */
+ * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may issue steps before it knows the result of
+ * the last one. */
 
 /* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
  *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] */
@@ -449,7 +452,7 @@ GPT2_API int gpt2_layernorm_matmul_scratch(gpt2_context *context, GPT2_HOST int6
                                            int32_t O);
 
 /* Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the own one. Head sizes up to 256.
+ * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
  *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S) */
 GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, void *keys, void *values, const void *qkv,
@@ -485,7 +488,7 @@ GPT2_API int gpt2_all_reduce(gpt2_context *context, void *data, gpt2_communicato
                              int32_t dtype);
 
 /* out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks,
- * or, where P is 1, the sum.
+ * or, where P is 1, the sum itself.
  *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count */
 GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                                  int64_t count, int64_t stride, int32_t dtype);
@@ -496,8 +499,8 @@ GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, g
                              int64_t count, int32_t dtype);
 
 /* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, and all of the
- * vectors, which are the same everywhere. Of `parts` rows the first becomes the sum, taken in fp32 in the order of rows,
- * and rounded once. It joins the collectives issued before.
+ * vectors, which are the same everywhere. The first of the `parts` rows becomes the sum of all, taken in fp32 in the order
+ * of rows, and rounded once. The op waits for the collectives issued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
  *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,

@@ -49,7 +49,7 @@ export interface Bindings {
   /** The GPT2_ABI_VERSION the library was built with. */
   abiVersion(): number;
   /**
-   * Writes a line to standard error and ends the process after a time, unless it has ended by then. For a process whose
+   * After `milliseconds`, writes a line to standard error and ends the process, unless it has ended by then. For a process whose
    * threads may hang in a driver, even in exit(3).
    *   text [bytes]  UTF-8
    */
@@ -67,7 +67,7 @@ export interface Bindings {
   /** Frees the context. Memory, events and graphs made with it must be freed before. */
   contextDestroy(args: { context: Pointer | null }): number;
   /**
-   * The text of the context's last failure: function, what was expected, what came, the driver's message, file and line.
+   * The text of the context's last failure: function, what was expected, what was passed, the driver's message, file and line.
    * Belongs to the context; valid until its next failure.
    */
   lastError(args: { context: Pointer | null }): string;
@@ -109,7 +109,7 @@ export interface Bindings {
   /** Sets `destination` [bytes] to zero, in stream order. */
   fillZero(args: { context: Pointer | null; destination: Pointer | null; bytes: Int64 }): number;
   /**
-   * weight = master, rounded to nearest even. In fp32 and tf32 a copy (nothing if both are the same memory).
+   * weight = master, rounded to nearest even. In fp32 and tf32 it is a copy (or does nothing if both are the same memory).
    *   weight = [count], master [count]
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
@@ -122,7 +122,7 @@ export interface Bindings {
   eventRecord(args: { context: Pointer | null; event: Pointer | null }): number;
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
-  /** Everything issued next starts after the event; in a capture, an event recorded in the same capture. */
+  /** Everything issued next starts after the event is reached. In a capture, the event must be recorded in the same capture. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
    * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
@@ -156,14 +156,14 @@ export interface Bindings {
    * engines carry the data where each GPU reaches the others' memory; on several machines, where one does not, and with
    * GPT2_PEER_COPIES=0, NCCL does (libnccl.so.2, or the file GPT2_NCCL_LIB), which is opened only then.
    *   communicator = [1], id [GPT2_COMMUNICATOR_ID_SIZE]
-   *   timeout_milliseconds  how long rank 0 waits for another rank wherever this section waits on the host; the others wait
-   *                         five seconds longer for rank 0, and two minutes for NCCL to join
+   *   timeout_milliseconds  how long rank 0 waits for another rank in the functions of this section; the others wait for
+   *                         rank 0 five seconds longer, and two minutes for NCCL to join
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
-   * Leaves after the collectives issued so far; all ranks do. Graphs with its collectives must be freed before. With
-   * `abandon` not 0, unfinished collectives are ended without their result, since they may be waiting for a rank that is
-   * gone: then it returns within a second, and graphs are freed after it.
+   * Waits for the collectives issued so far, then frees the communicator; all ranks call it. Graphs with its collectives
+   * must be freed before. If `abandon` is not 0, it ends unfinished collectives without their result, since they may be
+   * waiting for a rank that is gone: then it returns within a second, and graphs are freed after it.
    */
   communicatorDestroy(args: { context: Pointer | null; communicator: Pointer | null; abandon: Int32 }): number;
   /**
@@ -172,31 +172,31 @@ export interface Bindings {
    *   "parts"     the rows P that gpt2_reduce_scatter gives: R, or 1 if NCCL adds
    *   "ordering"  what guarantees that a signalled rank sees the copies before the signal: "flushed" (the wait flushes remote
    *               writes) or "nvlink" (NVLink keeps their order); "" if no copy engines are used
-   *   "reason"    why NCCL is used although copy engines might be, else ""
+   *   "reason"    on one machine: why NCCL is used instead of copy engines; else ""
    * The text belongs to the communicator.
    */
   communicatorDescription(args: { communicator: Pointer | null }): string;
   /**
-   * Lets the other ranks write to `memory` of gpt2_allocate, of a multiple of 2 MiB, the same at every rank; does nothing
-   * with NCCL. The `out` of gpt2_reduce_scatter and gpt2_all_gather lies in such memory. All ranks call it, and
-   * gpt2_communicator_unshare before they free the memory, when no collective uses it, or gpt2_communicator_destroy; both
-   * return when all ranks have called.
+   * Lets the other ranks write to `memory` of gpt2_allocate; does nothing with NCCL. `bytes` is a multiple of 2 MiB, the same
+   * at every rank. The `out` of gpt2_reduce_scatter and gpt2_all_gather must be in such memory. All ranks call it. Before they
+   * free the memory, all call gpt2_communicator_unshare, when no collective uses the memory, or gpt2_communicator_destroy.
+   * share and unshare return when all ranks have called.
    */
   communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
   communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
-  /** GPT2_RANK_ERROR if an issued collective has failed since; does not wait. */
+  /** GPT2_RANK_ERROR if a collective issued so far has failed; does not wait. */
   communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /** Everything issued from now on starts after the collectives issued so far. */
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * Records an event after the collectives issued so far: work that waits for it (gpt2_event_wait) has joined them. A
-   * capture must wait for the last of them before its end.
+   * Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A capture must
+   * wait for its last collective before it ends.
    */
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
   /**
-   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at its end, where they
-   * can: ranks then wait for each other once, not once for each. No two may touch the same memory. No other function that
-   * takes a communicator may be called in between.
+   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at the end, where the
+   * library can do so: ranks then wait for each other once instead of once per collective. No two may touch the same memory.
+   * No other function that takes a communicator may be called in between.
    */
   collectivesGroupBegin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
@@ -206,9 +206,9 @@ export interface Bindings {
    */
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
-   * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
+   * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
-   * [0, V) counts in dwpe alone.
+   * [0, V) counts only in dwpe.
    *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
    *   workspace gpt2_embedding_scratch(B,T,C,V)
    */
@@ -220,7 +220,7 @@ export interface Bindings {
    */
   layernormForward(args: { context: Pointer | null; out: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * din = gradient through the layernorm + dresidual, the gradient of the residual stream that passes it by.
+   * din = gradient through the layernorm + dresidual, the gradient of the residual stream, which bypasses the layernorm.
    *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
    *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
    */
@@ -232,7 +232,7 @@ export interface Bindings {
    */
   matmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * The matmul followed by GELU, with the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
+   * The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
    *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
@@ -258,12 +258,12 @@ export interface Bindings {
    */
   matmulBackwardWeight(args: { context: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; in: Pointer | null; N: Int32; C: Int32; O: Int32; accumulate: Int32 }): number;
   /**
-   * With `gradients` 1 enough for every direction at this size; with 0 for all but the weight gradient, and the largest N's
-   * is then enough for every smaller one.
+   * With `gradients` 1, enough for every direction at this size. With 0, enough for all but the weight gradient, and the size
+   * for the largest N is then enough for every smaller N.
    */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
   /**
-   * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. qkv holds q, k, v,
+   * Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
    * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
    * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
    * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
@@ -301,13 +301,13 @@ export interface Bindings {
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
    * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
-   * exponentials in `logits` and never rounds a logit; it holds the difference of a logit and the target's at 77, so that no
-   * loss is over 77 + log(V).
+   * exponentials in `logits` and never rounds a logit; it limits a logit's excess over the target's to 77, so that no
+   * loss exceeds 77 + log(V).
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
    *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
    */
   classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; accumulate: Int32 }): number;
-  /** With `gradients` 0 for losses alone; the largest N's is then enough for every smaller one. */
+  /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
   /**
    * step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double.
@@ -319,14 +319,15 @@ export interface Bindings {
    * (up to 6,000 squares) in fp32, the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
-   * 0: the host issues a step before it knows the last one's loss, and still finds the weights that gave a bad one.
+   * 0. The host issues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
    *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
    *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
   globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
-   * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+   * Does nothing if step[UPDATED] = 0. Otherwise, with g = gradient * step[CLIP]:
+   * m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
    * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
    * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
    * weight and master are the same memory.
@@ -356,7 +357,7 @@ export interface Bindings {
   layernormMatmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
-   * of the T new queries over all positions up to and including the own one. Head sizes up to 256.
+   * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
    *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
    *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
    */
@@ -382,7 +383,7 @@ export interface Bindings {
   allReduce(args: { context: Pointer | null; data: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
    * out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks,
-   * or, where P is 1, the sum.
+   * or, where P is 1, the sum itself.
    *   out = [P,stride]: dtype, in [R,count]: dtype; stride >= count
    */
   reduceScatter(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; stride: Int64; dtype: Int32 }): number;
@@ -393,8 +394,8 @@ export interface Bindings {
   allGather(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; communicator: Pointer | null; count: Int64; dtype: Int32 }): number;
   /**
    * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, and all of the
-   * vectors, which are the same everywhere. Of `parts` rows the first becomes the sum, taken in fp32 in the order of rows,
-   * and rounded once. It joins the collectives issued before.
+   * vectors, which are the same everywhere. The first of the `parts` rows becomes the sum of all, taken in fp32 in the order
+   * of rows, and rounded once. The op waits for the collectives issued before.
    *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
    *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */

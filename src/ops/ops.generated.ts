@@ -446,9 +446,9 @@ export function embeddingForward(device: Device, args: { out: Tensor; tokens: Te
 }
 
 /**
- * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends on the tokens alone;
+ * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
- * [0, V) counts in dwpe alone.
+ * [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
  *   workspace gpt2_embedding_scratch(B,T,C,V)
  */
@@ -465,7 +465,7 @@ export function layernormForward(device: Device, args: { out: Tensor; mean: Tens
 }
 
 /**
- * din = gradient through the layernorm + dresidual, the gradient of the residual stream that passes it by.
+ * din = gradient through the layernorm + dresidual, the gradient of the residual stream, which bypasses the layernorm.
  *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
  *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
  */
@@ -482,7 +482,7 @@ export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; w
 }
 
 /**
- * The matmul followed by GELU, with the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
+ * The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre).
  *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
@@ -523,7 +523,7 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
 }
 
 /**
- * Softmax of q*k^T/sqrt(HS) over the positions up to and including the own one, times v, per head. qkv holds q, k, v,
+ * Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
  * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
  * from which backward recomputes the probabilities (Dao et al. 2022). On CUDA HS is at most 256, and less on GPUs whose
  * blocks have little shared memory: larger ones give GPT2_UNSUPPORTED.
@@ -578,8 +578,8 @@ export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Te
 /**
  * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
  * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
- * exponentials in `logits` and never rounds a logit; it holds the difference of a logit and the target's at 77, so that no
- * loss is over 77 + log(V).
+ * exponentials in `logits` and never rounds a logit; it limits a logit's excess over the target's to 77, so that no
+ * loss exceeds 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
  *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
  */
@@ -600,7 +600,7 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
  * (up to 6,000 squares) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
- * 0: the host issues a step before it knows the last one's loss, and still finds the weights that gave a bad one.
+ * 0. The host issues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
  *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
@@ -609,7 +609,8 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
 }
 
 /**
- * Nothing if step[UPDATED] = 0. Else with g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+ * Does nothing if step[UPDATED] = 0. Otherwise, with g = gradient * step[CLIP]:
+ * m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
  * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
  * weight and master are the same memory.
@@ -650,7 +651,7 @@ export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; 
 
 /**
  * Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention
- * of the T new queries over all positions up to and including the own one. Head sizes up to 256.
+ * of the T new queries over all positions up to and including the query's. Head sizes up to 256.
  *   out = [B,T,C], keys (updated) [B,NH,S,C/NH], values (updated) [B,NH,S,C/NH], qkv [B,T,3C], positions [B]; C % NH == 0;
  *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
  */
@@ -682,8 +683,8 @@ export const layernormScratch = (device: Device, sizes: { N: number; C: number }
   scratch(device, 'layernormScratch', sizes);
 
 /**
- * With `gradients` 1 enough for every direction at this size; with 0 for all but the weight gradient, and the largest N's
- * is then enough for every smaller one.
+ * With `gradients` 1, enough for every direction at this size. With 0, enough for all but the weight gradient, and the size
+ * for the largest N is then enough for every smaller N.
  */
 export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: number; gradients: boolean }): number =>
   scratch(device, 'matmulScratch', sizes);
@@ -692,7 +693,7 @@ export const matmulScratch = (device: Device, sizes: { N: number; C: number; O: 
 export const attentionScratch = (device: Device, sizes: { B: number; T: number; C: number; NH: number }): number =>
   scratch(device, 'attentionScratch', sizes);
 
-/** With `gradients` 0 for losses alone; the largest N's is then enough for every smaller one. */
+/** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
 export const classifierScratch = (device: Device, sizes: { N: number; C: number; Vp: number; gradients: boolean }): number =>
   scratch(device, 'classifierScratch', sizes);
 
