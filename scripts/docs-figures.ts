@@ -218,7 +218,7 @@ function sizes(): string {
       pytorchBeside({ model, batch, sequence }),
     ];
   });
-  const head = ['model', 'batch x tokens', 'tokens/s', 'ms per step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
+  const head = ['model', 'batch x sequence', 'tokens/s', 'ms per step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
   return table(head, rows, 2);
 }
 
@@ -278,20 +278,21 @@ function speed(): string {
     `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
   ]);
   const peers = ['llm.c, cuDNN', 'PyTorch 2.11, compiled, cuDNN'];
-  const head = ['model', 'batch x tokens', 'tokens/s', ...peers, 'device memory'];
+  const head = ['model', 'batch x sequence', 'tokens/s', ...peers, 'device memory'];
   const { date, device, firstStepMs } = hopperBench;
   const { saves, viewers } = h100Runs;
   const [d12, d48] = ['d12', 'd48'].map((model) => sampleBench(model).bench.results[0]!.tokensPerSecondOfText[2]!);
   const [least, most] = [Math.min(...saves.delayMs), Math.max(...saves.delayMs)];
   const notes = [
     `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, all sizes in one session on one GPU.`,
-    'In brackets: our tokens/s divided by theirs on the same GPU. llm.c ran in turns with ours (`scripts/bench-llmc.ts`, the',
-    'faster of two settings). PyTorch and ours at batch 64, 4 and 128 x 512 were compared the day before on another GPU.',
+    'In brackets: our tokens/s divided by theirs, both on the same GPU in the same session; it can differ from the ratio of the two',
+    'columns. llm.c ran in turns with ours (`scripts/bench-llmc.ts`, the faster of two settings). PyTorch and ours at batch 64, 4 and',
+    '128 x 512 were compared the day before on another GPU.',
     '',
     `- Other GPUs run the portable kernels. On this H100 (\`GPT2_KERNELS=portable\`) they make ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} tokens/s at d12 with batch 64.`,
     `- At that size the first step ends ${(firstStepMs / 1000).toFixed(1)} s after the program starts.`,
     `- Saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds training up for ${least.toFixed(0)} to ${most.toFixed(0)} ms.`,
-    `- ${viewers.viewers} viewers of the live page change the time of a step by a factor of ${viewers.ratio.toFixed(3)}.`,
+    `- ${viewers.viewers} viewers of the live page: a step takes ${viewers.ratio.toFixed(3)} times as long as without them.`,
     `- \`sample\` makes ${whole(d12!)} tokens/s of one text with d12, ${whole(d48!)} with d48.`,
   ];
   return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
