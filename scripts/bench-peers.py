@@ -37,35 +37,31 @@ class Library:
         needed = ctypes.c_int64()
         self(name, ctypes.byref(needed), *sizes)
         if self.workspace is None or self.workspace.numel() < needed.value:
-            self("gpt2_synchronize")
+            torch.cuda.synchronize()
             self.workspace = torch.empty(needed.value, dtype=torch.uint8, device="cuda")
             torch.cuda.synchronize()
             self("gpt2_set_workspace", self.workspace, ctypes.c_int64(needed.value))
 
-    def synchronize(self):
-        self("gpt2_synchronize")
 
-
-def milliseconds(run, synchronize, seconds):
+def milliseconds(run, seconds):
     """Returns the mean time of calls that take `seconds`, by the host's clock, with calls always queued on the GPU."""
     calls = 0
-    synchronize()
+    torch.cuda.synchronize()
     begin = time.perf_counter()
     while time.perf_counter() - begin < seconds:
         for _ in range(20):
             run()
         calls += 20
-        synchronize()
+        torch.cuda.synchronize()
     return (time.perf_counter() - begin) * 1000 / calls
 
 
-def compare(name, ours, theirs, synchronize, options):
+def compare(name, ours, theirs, options):
     """Measures both in turn, so that neither has the cooler GPU."""
     torch.cuda.synchronize()
     pairs = []
     for _ in range(options.rounds + 1):
-        pairs.append((milliseconds(ours, synchronize, options.seconds),
-                      milliseconds(theirs, torch.cuda.synchronize, options.seconds)))
+        pairs.append((milliseconds(ours, options.seconds), milliseconds(theirs, options.seconds)))
     mine, other = (statistics.median(column) for column in zip(*pairs[1:]))
     ratio = statistics.median(a / b for a, b in pairs[1:])
     print(f"{name:<28} ours {mine:7.4f} ms   peer {other:7.4f} ms   ratio {ratio:.3f}", flush=True)
@@ -92,7 +88,7 @@ def main():
 
     def product(name, ours, left, right):
         out = torch.empty(left.shape[0], right.shape[1], device="cuda", dtype=torch.bfloat16)
-        results.append(compare(name, ours, lambda: torch.mm(left, right, out=out), library.synchronize, options))
+        results.append(compare(name, ours, lambda: torch.mm(left, right, out=out), options))
 
     for name, C_in, C_out, kind in [
         ("qkv", C, 3 * C, "bias"),
@@ -116,7 +112,7 @@ def main():
             forward = lambda: library("gpt2_matmul_residual_forward", y, x, w, bias, other, N, C_in, C_out)
             fused = lambda: torch.addmm(other, x, w.t(), out=out)
         product(f"{name} forward, {kind}", forward, x, w.t())
-        results.append(compare(f"{name} forward, both {kind}", forward, fused, library.synchronize, options))
+        results.append(compare(f"{name} forward, both {kind}", forward, fused, options))
         if name == "fcproj":
             pre = random(N, C_in)
             backward = lambda: library("gpt2_matmul_gelu_backward_input", dx, dy, w, pre, N, C_in, C_out)
@@ -144,7 +140,7 @@ def main():
         "head with loss, 32768 rows",
         lambda: library("gpt2_classifier", losses, dx, dw, logits, x, w, targets, rows, C, V, Vp,
                         ctypes.c_float(1 / rows), 0),
-        three_products, library.synchronize, options))
+        three_products, options))
 
     qkv, out, dout = random(B, T, 3 * C), random(B, T, C), random(B, T, C)
     dqkv, lse = torch.empty_like(qkv), torch.empty(B, NH, T, device="cuda")
@@ -154,12 +150,12 @@ def main():
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         attend = lambda: scaled_dot_product_attention(q, k, v, is_causal=True)
         results.append(compare("attention forward", lambda: library("gpt2_attention_forward", out, lse, qkv, B, T, C, NH),
-                               attend, library.synchronize, options))
+                               attend, options))
         y = attend()
         results.append(compare(
             "attention backward",
             lambda: library("gpt2_attention_backward", dqkv, dout, out, qkv, lse, B, T, C, NH),
-            lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True), library.synchronize, options))
+            lambda: torch.autograd.grad(y, (q, k, v), dy, retain_graph=True), options))
     if options.out:
         versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
         with open(options.out, "w") as file:

@@ -132,7 +132,7 @@ const rows: Record<string, Row[]> = {
     [1, ['prepro', 'tinyshakespeare', '--from', 'notes.txt'], 'is too short', ['notes.txt', '--from'], { notices: 1 }],
     [1, ['prepro', 'own-source', '--out', 'file/x'], 'cannot write to file/x', ['--out']],
     [1, ['prepro', 'tinyshakespeare'], /has sha256 [0-9a-f]{64}, not/, ['tinyshakespeare/input.txt', '--from']],
-    [1, ['prepro', 'hellaswag'], 'the questions are not there', ['hellaswag_val.jsonl', '--from']],
+    [1, ['prepro', 'hellaswag'], 'GPT2_DATASETS has no hellaswag', ['hellaswag_val.jsonl', '--from']],
     [1, ['prepro', 'hellaswag', '--from', 'none'], 'the questions none cannot be read', ['--from']],
     [1, ['prepro', 'hellaswag', '--from', 'lines.jsonl'], /no question .* at ctx/, ['line 1 of lines.jsonl', '--from']],
     [2, ['prepro', 'text'], "missing required argument 'FILE'", ['prepro text --help']],

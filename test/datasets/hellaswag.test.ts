@@ -55,7 +55,7 @@ it('become context, completions with the space before them, and label', () => {
 it('are found in GPT2_DATASETS', () => {
   vi.stubEnv('GPT2_DATASETS', place.folder);
   expect(() => prepareHellaswag()).toThrow(
-    /the questions are not there: download https:.* and name the file with --from/,
+    /GPT2_DATASETS has no hellaswag.*: download https:.* and name the file with --from/,
   );
   place.data({ name: 'hellaswag' });
   writeFileSync(place.path('hellaswag', 'hellaswag_val.jsonl'), jsonl(lines));
