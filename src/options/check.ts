@@ -41,7 +41,7 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
     );
   }
   if (model === customModel && !(options.layers && options.channels && options.heads)) {
-    refuse(`--model ${customModel} needs --layers, --channels and --heads`);
+    refuse(`--model ${customModel} needs --layers, --channels and --heads; give all three`);
   }
   if (ranks > 1 && /^cuda:/.test(device)) {
     refuse(`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`);

@@ -47,7 +47,7 @@ export function readRun(run: string): RunRecord {
       return parseEvent(line);
     } catch (cause) {
       throw new Gpt2Error(
-        `${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; take the line out, or name another run`,
+        `${path} line ${index + 1} is damaged: ${line.slice(0, 60)}; remove the line, or name another run`,
         { cause },
       );
     }

@@ -72,7 +72,7 @@ const rows: Record<string, Row[]> = {
     [2, train('--heads', '3'), 'channels 32 are not divisible by heads 3', ['--heads', '--channels']],
     [2, train('--warmup', '5'), '--warmup 5 is over --steps 1', ['--warmup']],
     [2, train('--model', 'd7'), 'd7 does not exist', ['--model takes d6']],
-    [2, ['train', '--model', 'custom', '--layers', '2'], '--model custom needs', ['--layers', '--channels', '--heads']],
+    [2, ['train', '--model', 'custom', '--layers', '2'], '--model custom needs --layers', ['--channels', '--heads']],
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
     [2, train('--keep-every', '2'), '--keep-every goes with --keep', ['give both']],
@@ -174,7 +174,7 @@ const rows: Record<string, Row[]> = {
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
     [1, ['sample', ...cpu], 'there is no trained model in runs/', ['npm run train', '--model']],
-    [1, ['sample', ...cpu, '--model', 'none'], 'there is no none', ['name a run, a checkpoint, a Hugging Face folder']],
+    [1, ['sample', ...cpu, '--model', 'none'], 'none does not exist', ['name a run, a checkpoint, a Hugging Face folder']],
     [
       1,
       ['sample', ...cpu, '--model', 'data'],
