@@ -1,7 +1,25 @@
 // `eval`: evaluates a trained model on any data set. Figures go to stdout, everything else to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
-import { createModel, Device, type Dtype, type Evaluation, evaluate, findShards, Gpt2Error, type HellaswagScore, type Role, readDataset, readHellaswag, resolveWeights, scoreHellaswag, selectDevice, UsageError, type Weights, weightsHash } from '../index.ts';
+import {
+  createModel,
+  Device,
+  type Dtype,
+  type Evaluation,
+  evaluate,
+  findShards,
+  Gpt2Error,
+  type HellaswagScore,
+  type Role,
+  readDataset,
+  readHellaswag,
+  resolveWeights,
+  scoreHellaswag,
+  selectDevice,
+  UsageError,
+  type Weights,
+  weightsHash,
+} from '../index.ts';
 import {
   agree,
   checkInferenceMemory,

@@ -2,7 +2,22 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
-import { createModel, Device, type Dtype, encode, type GenerationEnd, Gpt2Error, generate, KeyValueCache, listCheckpoints, resolveWeights, StreamDecoder, selectDevice, type Tokenizer, tokenizerOf } from '../index.ts';
+import {
+  createModel,
+  Device,
+  type Dtype,
+  encode,
+  type GenerationEnd,
+  Gpt2Error,
+  generate,
+  KeyValueCache,
+  listCheckpoints,
+  resolveWeights,
+  StreamDecoder,
+  selectDevice,
+  type Tokenizer,
+  tokenizerOf,
+} from '../index.ts';
 import { fittingTexts, generationRows, modelPaths } from '../program.ts';
 import { tableOption } from './option-of-table.ts';
 import { strictNumber } from './strict-number.ts';

@@ -55,7 +55,9 @@ it.each(['llmc', 'file', 'sequence'] as const)(
       { epoch: 0, shard: 0, sample: 1000 },
       { epoch: Number.MAX_SAFE_INTEGER, shard: 0, sample: 0 },
     ]) {
-      expect(() => loader.seek(position)).toThrow(/there is no sample \d+ of shard \d in pass \d+ over .*from other data/);
+      expect(() => loader.seek(position)).toThrow(
+        /there is no sample \d+ of shard \d in pass \d+ over .*from other data/,
+      );
     }
     expect(loader.position).toEqual({ epoch: 0, shard: 0, sample: 0 });
     loader.close();

@@ -174,7 +174,12 @@ const rows: Record<string, Row[]> = {
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
     [1, ['sample', ...cpu], 'there is no trained model in runs/', ['npm run train', '--model']],
-    [1, ['sample', ...cpu, '--model', 'none'], 'none does not exist', ['name a run, a checkpoint, a Hugging Face folder']],
+    [
+      1,
+      ['sample', ...cpu, '--model', 'none'],
+      'none does not exist',
+      ['name a run, a checkpoint, a Hugging Face folder'],
+    ],
     [
       1,
       ['sample', ...cpu, '--model', 'data'],
@@ -233,12 +238,7 @@ const rows: Record<string, Row[]> = {
       ['--dtype', '--format'],
     ],
     [1, ['export', '--model', 'notes.bin', '--format', 'hf', '--out', 'x'], 'neither a checkpoint nor', ['notes.bin']],
-    [
-      1,
-      ['export', '--model', 'run', '--format', 'gguf', '--out', 'notes.bin'],
-      'notes.bin already exists',
-      ['--out'],
-    ],
+    [1, ['export', '--model', 'run', '--format', 'gguf', '--out', 'notes.bin'], 'notes.bin already exists', ['--out']],
     [1, ['export', '--model', 'run', '--format', 'hf', '--out', 'file/x'], 'cannot write file/x', ['--out']],
   ],
   bench: [

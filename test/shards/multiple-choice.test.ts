@@ -82,11 +82,7 @@ it.each([
     (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, -2),
     'question 1 of 2 is cut off',
   ],
-  [
-    'half a word',
-    (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, -1),
-    'an odd number',
-  ],
+  ['half a word', (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, -1), 'an odd number'],
   ['half a header', (_: Uint16Array, __: Int32Array, bytes: Uint8Array) => bytes.subarray(0, 100), 'it has 100 bytes'],
 ] as const)('with %s is refused', (_, change, message) => {
   const file = changed(change);
