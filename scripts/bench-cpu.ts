@@ -1,12 +1,12 @@
-// How fast the CPU library trains: d12 with B=4, T=64, the sizes of llm.c's CPU program. Measures whole steps, the time in
-// each op, the rate of the matmuls beside that of one large square matmul, and memory; writes JSON and a table in Markdown.
+// Measures how fast the CPU library trains d12 with B=4, T=64, the sizes of llm.c's CPU program: whole steps, the time in each op,
+// the rate of the matmuls against that of one large square matmul, and memory. Writes JSON.
 //
 //   node --import tsx scripts/bench-cpu.ts [--llmc FOLDER] [--data FOLDER] [--out FILE]
 //
 // With --llmc, llm.c's program and this library are measured in turns, from the same weights and batches. FOLDER is
 // llm.c's (github.com/karpathy/llm.c), where `make train_gpt2` made the program; the weights and shards that it reads are
-// written there. The machine should do nothing else: the load that the benchmark found is written beside the figures.
-import { execFileSync, spawn } from 'node:child_process';
+// written there. The machine should do nothing else: the load before and after is part of the result.
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   closeSync,
@@ -19,9 +19,8 @@ import {
   writeSync,
 } from 'node:fs';
 import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
-import { basename, dirname, join, relative, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
-import { parseArgs } from 'node:util';
+import { basename, join, resolve } from 'node:path';
+import { median, quantile } from '../src/bench/timing.ts';
 import {
   AdamW,
   createModel,
@@ -37,6 +36,8 @@ import { paddedVocabularySize } from '../src/model/config.ts';
 import { allocateTensor } from '../src/native/buffer.ts';
 import { matmulForward, matmulScratch } from '../src/ops/ops.generated.ts';
 import { packageRoot } from '../src/package-root.ts';
+import { readFlags } from './flags.ts';
+import { runLlmc } from './llmc.ts';
 
 const B = 4;
 const T = 64;
@@ -51,28 +52,19 @@ const profiledSteps = 10;
 const square = 2048;
 const squareRuns = 40;
 
-const { values: options } = parseArgs({
-  options: {
-    llmc: { type: 'string' },
-    data: { type: 'string', default: join(packageRoot, 'data', 'tinyshakespeare') },
-    out: { type: 'string', default: join(packageRoot, 'benchmarks', 'cpu-d12-b4-t64.json') },
-  },
+const options = readFlags({
+  llmc: '',
+  data: join(packageRoot, 'data', 'tinyshakespeare'),
+  out: join(packageRoot, 'benchmarks', 'cpu-d12-b4-t64.json'),
 });
 
 interface Round {
-  /** Of the counted steps, in milliseconds. */
+  /** Milliseconds of the counted steps. */
   readonly ms: number[];
   readonly firstLoss: number;
   readonly peakMiB: number;
 }
 
-const quantile = (values: readonly number[], q: number): number => {
-  const sorted = [...values].sort((a, b) => a - b);
-  const at = (sorted.length - 1) * q;
-  const below = sorted[Math.floor(at)]!;
-  return below + (sorted[Math.ceil(at)]! - below) * (at % 1);
-};
-const median = (values: readonly number[]): number => quantile(values, 0.5);
 const sum = (values: Iterable<number>): number => [...values].reduce((total, value) => total + value, 0);
 const round = (value: number, digits = 2): number => Number(value.toFixed(digits));
 const mebi = (bytes: number): number => round(bytes / 2 ** 20, 1);
@@ -132,25 +124,9 @@ function prepareLlmc(folder: string, { config, masters }: Model, shards: readonl
   closeSync(file);
 }
 
-/** Runs llm.c's program until it has done a round's steps, then ends it: it would go on to 41, with samples between. */
 async function measureLlmc(folder: string): Promise<Round> {
-  // Its output goes to a pipe, so it must be told to write line by line. stdbuf becomes the program: the pid is its own.
-  const child = spawn('stdbuf', ['-oL', './train_gpt2'], { cwd: folder, stdio: ['ignore', 'pipe', 'inherit'] });
-  const exited = new Promise((done) => child.once('close', done));
-  const steps: { loss: number; ms: number }[] = [];
-  let peakMiB = 0;
-  for await (const line of createInterface({ input: child.stdout })) {
-    const match = /^step \d+: train loss (\S+) \(took (\S+) ms\)/.exec(line);
-    if (!match) continue;
-    steps.push({ loss: Number(match[1]), ms: Number(match[2]) });
-    if (steps.length < stepsPerRound) continue;
-    const status = readFileSync(`/proc/${child.pid}/status`, 'utf8');
-    peakMiB = Number(/VmHWM:\s*(\d+)/.exec(status)![1]) / 1024;
-    child.kill();
-    break;
-  }
-  await exited;
-  if (steps.length < stepsPerRound) throw new Error(`${folder}/train_gpt2 ended after ${steps.length} steps`);
+  const isEnough = ({ length }: readonly unknown[]) => length === stepsPerRound;
+  const { steps, peakMiB } = await runLlmc('./train_gpt2', { cwd: folder, isEnough });
   return { ms: steps.slice(1).map(({ ms }) => ms), firstLoss: steps[0]!.loss, peakMiB };
 }
 
@@ -221,7 +197,7 @@ function provenance(device: Device) {
   };
 }
 
-/** Which llm.c: its source's hash, and the compiler that the program itself names. */
+/** The hash of llm.c's source, and the compiler that the program itself names. */
 function llmcProvenance(folder: string) {
   const program = readFileSync(join(folder, 'train_gpt2'), 'latin1');
   return {
@@ -234,7 +210,7 @@ function llmcProvenance(folder: string) {
 }
 
 async function main() {
-  const llmc = options.llmc === undefined ? undefined : resolve(options.llmc);
+  const llmc = options.llmc && resolve(options.llmc);
   if (llmc && !existsSync(join(llmc, 'train_gpt2'))) throw new Error(`${llmc} has no train_gpt2: make it there first`);
   const shards = findShards(options.data, 'train');
   const residentBefore = process.memoryUsage().rss;
@@ -303,107 +279,10 @@ async function main() {
     profile: profiled,
     memory,
   };
-  const json = resolve(options.out);
-  mkdirSync(dirname(json), { recursive: true });
-  writeFileSync(json, `${JSON.stringify(result, null, 2)}\n`);
-  const text = markdown(result);
-  writeFileSync(json.replace(/(\.json)?$/, '.md'), text);
-  console.log(text);
-  console.log(`written to ${relative(process.cwd(), json)}`);
-}
-
-type Result = ReturnType<typeof provenance> & {
-  readonly loadAfter: number[];
-  readonly ours: ReturnType<typeof summary>;
-  readonly llmc?: (ReturnType<typeof summary> & ReturnType<typeof llmcProvenance>) | undefined;
-  readonly ratio?: { readonly ofMedians: number; readonly ofRounds: number[] } | undefined;
-  readonly matmul: Readonly<Record<'gflopPerStep' | 'gflops' | 'squareGflops' | 'shareOfSquare', number>> & {
-    readonly shareOfSquareOverStep: number;
-  };
-  readonly profile: Awaited<ReturnType<typeof profile>>;
-  readonly memory: {
-    readonly residentBeforeMiB: number;
-    readonly peakResidentMiB: number;
-    readonly tensorsMiB: number;
-    readonly tensors: Record<string, number>;
-  };
-};
-
-const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-
-/** A table as Markdown reads it: the first column to the left, the others to the right. */
-function markdownTable([head, ...rows]: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
-  return [line(head!), line(head!.map((_, column) => (column === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n');
-}
-
-function markdown(result: Result): string {
-  const { ours, llmc, ratio, matmul, profile, memory } = result;
-  const programs = llmc ? [ours, llmc] : [ours];
-  const figures = (name: string, figure: (of: typeof ours) => string) => [name, ...programs.map(figure)];
-  const comparison = markdownTable([
-    ['training step', 'gpt2.ts', ...(llmc ? ['llm.c'] : [])],
-    figures('median', (of) => `${of.medianMs.toFixed(1)} ms`),
-    figures('minimum', (of) => `${of.minMs.toFixed(1)} ms`),
-    figures('95th percentile', (of) => `${of.p95Ms.toFixed(1)} ms`),
-    figures('median of each round', (of) => of.medianMsOfRounds.map((ms) => ms.toFixed(1)).join(', ')),
-    figures('tokens per second', (of) => of.tokensPerSecond.toFixed(0)),
-    figures('steps measured', (of) => String(of.steps)),
-    figures('loss of the first step', (of) => of.firstLoss.toFixed(6)),
-    figures('peak resident memory', (of) => `${of.peakResidentMiB.toFixed(0)} MiB`),
-  ]);
-  const ops = markdownTable([
-    ['function', 'calls', 'ms per step', 'share', 'GFLOP/s'],
-    ...profile.functions.map(({ name, calls, ms, share, gflops }) => [
-      name,
-      String(calls),
-      ms.toFixed(2),
-      percent(share),
-      gflops?.toFixed(0) ?? '',
-    ]),
-    [
-      'outside the library',
-      '',
-      profile.outsideLibraryMs.toFixed(2),
-      percent(profile.outsideLibraryMs / profile.meanStepMs),
-      '',
-    ],
-  ]);
-  const compared =
-    llmc && ratio
-      ? `\nllm.c's step takes **${ratio.ofMedians.toFixed(2)}** times as long (${ratio.ofRounds.map((of) => of.toFixed(2)).join(', ')} in
-the rounds). Both began from the same weights and read the same batches. Rounds alternate; the first step of each round
-is not counted. Our step also computes the gradient norm and clips, which llm.c's CPU program does not do. llm.c was
-compiled by ${llmc.compiler}; its train_gpt2.c has sha256 ${llmc.sourceSha256.slice(0, 16)}...\n`
-      : '';
-  return `# CPU training step, ${preset}, B=${B}, T=${T}
-
-${result.cpu}, ${result.cores} cores, ${result.memoryGiB} GiB; code path ${result.codePath}, ${result.threads} threads; node ${result.node}.
-Measured ${result.date} at commit ${result.commit}; load average before ${result.loadBefore.join(' ')}, after ${result.loadAfter.join(' ')}.
-
-    ${result.command}
-
-${comparison}
-${compared}
-## Time by function
-
-Mean of ${profiledSteps} further steps, ${profile.meanStepMs.toFixed(1)} ms each.
-
-${ops}
-
-## Matmuls
-
-A step has ${matmul.gflopPerStep.toFixed(1)} GFLOP of matmuls (2NCO operations for the sizes of each call). They run at ${matmul.gflops.toFixed(0)} GFLOP/s,
-${percent(matmul.shareOfSquare)} of the ${matmul.squareGflops.toFixed(0)} GFLOP/s that the same matmul reaches on ${square} x ${square} x ${square} (best of ${squareRuns}; a
-measured rate of this library, not the processor's peak). Over the whole step's time it is ${percent(matmul.shareOfSquareOverStep)}.
-
-## Memory
-
-Peak resident ${memory.peakResidentMiB.toFixed(0)} MiB, of which ${memory.residentBeforeMiB.toFixed(0)} MiB were in use before the device was opened. Allocated in the device:
-${memory.tensorsMiB.toFixed(0)} MiB.
-
-${markdownTable([['tensors', 'MiB'], ...Object.entries(memory.tensors).map(([name, size]) => [name, size.toFixed(1)])])}
-`;
+  writeFileSync(options.out, `${JSON.stringify(result, null, 2)}\n`);
+  console.log(
+    `ours ${ours.medianMs} ms a step${theirs ? `, llm.c ${theirs.medianMs} ms` : ''}; written to ${options.out}`,
+  );
 }
 
 await main();

@@ -1,19 +1,19 @@
-// llm.c's CUDA trainer beside ours on one GPU, in turns: ours, its step with everything kept, its step with the GELU computed
+// Measures llm.c's CUDA trainer and ours on one GPU, in turns: ours, its step with everything kept, its step with the GELU computed
 // again (its default), ours. Writes medians as JSON and prints a table; the ratio is to the faster of its two.
 //
 //   node --import tsx scripts/bench-llmc.ts PROGRAM [--shapes d12x64,d24x32,…] [--data FOLDER] [--out FILE]
 //
 // PROGRAM is `train_gpt2cu` of llm.c (github.com/karpathy/llm.c), built for this GPU in bf16 with `make train_gpt2cu USE_CUDNN=1`;
 // LD_LIBRARY_PATH has to lead to the cuDNN and cuBLAS it was linked with. Build ours, and prepare tinyshakespeare, first.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { createInterface } from 'node:readline';
-import { parseArgs } from 'node:util';
 import { median } from '../src/bench/timing.ts';
 import { findShards } from '../src/index.ts';
 import { packageRoot } from '../src/package-root.ts';
+import { readFlags } from './flags.ts';
+import { runLlmc } from './llmc.ts';
 
 const sequence = 1024;
 const warmupSeconds = 3;
@@ -21,20 +21,16 @@ const countedSteps = 20;
 /** llm.c's -r: 0 keeps all activations, 1 computes the GELU again. */
 const recomputes = [0, 1];
 
-const { values: options, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    shapes: { type: 'string', default: 'd12x64,d12x32,d24x32,d36x16,d48x8' },
-    data: { type: 'string', default: join(packageRoot, 'data', 'tinyshakespeare') },
-    out: { type: 'string' },
-  },
+const { shapes, data, out, positionals } = readFlags({
+  ...{ shapes: 'd12x64,d12x32,d24x32,d36x16,d48x8', out: '' },
+  data: join(packageRoot, 'data', 'tinyshakespeare'),
 });
 const [program] = positionals;
 if (program === undefined) {
   console.error('usage: bench-llmc.ts PROGRAM [--shapes d12x64,d24x32] [--data FOLDER] [--out FILE]');
   process.exit(2);
 }
-const shard = resolve(findShards(options.data, 'train')[0]!);
+const shard = resolve(findShards(data, 'train')[0]!);
 const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-llmc-'));
 
 interface Measured {
@@ -44,52 +40,36 @@ interface Measured {
 
 const measured = (ms: number, batch: number): Measured => ({ ms, tokensPerSecond: (batch * sequence * 1000) / ms });
 
-/** Runs llm.c until its steps are counted, then ends it: it would go on to its last step's validation and samples. */
 async function measureLlmc(model: string, batch: number, recompute: number): Promise<Measured> {
   const never = '1000000';
   const flags = ['-i', shard, '-j', shard, '-m', '1', '-v', never, '-s', '0', '-x', never, '-e', model];
   const sizes = ['-b', String(batch), '-t', String(sequence), '-r', String(recompute)];
-  // Its output goes to a pipe, so it must be told to write line by line. stdbuf becomes the program: the pid is its own.
-  const child = spawn('stdbuf', ['-oL', resolve(program!), ...flags, ...sizes], {
+  /** The steps after those that warm up. */
+  const counted = (steps: readonly { ms: number }[]) => {
+    let warmed = 0;
+    return steps.flatMap(({ ms }) => {
+      if (warmed >= warmupSeconds * 1000) return [ms];
+      warmed += ms;
+      return [];
+    });
+  };
+  const { steps } = await runLlmc(resolve(program!), {
+    args: [...flags, ...sizes],
     cwd: folder,
-    stdio: ['ignore', 'pipe', 'pipe'],
+    isEnough: (steps) => counted(steps).length >= countedSteps,
   });
-  const exited = new Promise((done) => child.once('close', done));
-  let complaint = '';
-  child.stderr.on('data', (part) => {
-    complaint = `${complaint}${part}`.slice(-2000);
-  });
-  const steps: number[] = [];
-  let last = '';
-  let warmed = 0;
-  for await (const line of createInterface({ input: child.stdout })) {
-    last = line;
-    const step = /^step .*\| (\S+) ms \|/.exec(line);
-    if (!step) continue;
-    if (warmed < warmupSeconds * 1000) warmed += Number(step[1]);
-    else steps.push(Number(step[1]));
-    if (steps.length < countedSteps) continue;
-    child.kill();
-    break;
-  }
-  await exited;
-  if (steps.length < countedSteps) {
-    throw new Error(
-      `llm.c (${model}, batch ${batch}, -r ${recompute}) ended after ${steps.length} counted steps: ${last} ${complaint}`,
-    );
-  }
-  return measured(median(steps), batch);
+  return measured(median(counted(steps)), batch);
 }
 
 function measureOurs(model: string, batch: number): Measured {
-  const out = join(folder, 'ours.json');
-  const sizes = ['--model', model, '--batch', String(batch), '--seq', String(sequence), '--data', options.data];
+  const result = join(folder, 'ours.json');
+  const sizes = ['--model', model, '--batch', String(batch), '--seq', String(sequence), '--data', data];
   const steps = ['--steps', String(countedSteps), '--warmup-seconds', String(warmupSeconds), '--no-start', '--no-ops'];
-  execFileSync(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'bench', ...sizes, ...steps, '--out', out], {
+  execFileSync(process.execPath, ['--import', 'tsx', 'src/cli.ts', 'bench', ...sizes, ...steps, '--out', result], {
     cwd: packageRoot,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
-  return measured(JSON.parse(readFileSync(out, 'utf8')).step.ms.median, batch);
+  return measured(JSON.parse(readFileSync(result, 'utf8')).step.ms.median, batch);
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -97,7 +77,7 @@ const query = ['--query-gpu=name,driver_version', '--format=csv,noheader'];
 const gpu = execFileSync('nvidia-smi', query, { encoding: 'utf8' }).trim();
 const results = [];
 try {
-  for (const shape of options.shapes.split(',')) {
+  for (const shape of shapes.split(',')) {
     const [model, batch] = [shape.split('x')[0]!, Number(shape.split('x')[1])];
     const before = measureOurs(model, batch);
     const llmc: (Measured & { recompute: number })[] = [];
@@ -109,7 +89,7 @@ try {
     console.log(
       `${model} ${batch}x${sequence}: ours ${rates(ours)}, llm.c ${rates(llmc)} tokens/s, ratio ${ratio.toFixed(3)}`,
     );
-    if (options.out) writeFileSync(options.out, `${JSON.stringify({ gpu, results }, null, 2)}\n`);
+    if (out) writeFileSync(out, `${JSON.stringify({ gpu, results }, null, 2)}\n`);
   }
 } finally {
   rmSync(folder, { recursive: true, force: true });

@@ -1,6 +1,7 @@
-"""Our kernels beside the best library calls, in one process on one GPU, in turn: each matmul of d12's training step beside
-cublasLt's product of that shape (torch.mm: bare, without the bias, GELU, residual or bias gradient that is part of ours), where
-it has an epilogue like ours with that too ("both"), and attention beside cuDNN's. Prints a line a shape, and writes them as JSON. For development alone: the library links neither.
+"""Measures our kernels and the best library calls in turn, in one process on one GPU: each matmul of d12's training step against
+cublasLt's product of that shape (torch.mm, without the bias, GELU, residual or bias gradient that ours includes) and, if cublasLt
+has the same epilogue, against that too ("both"); attention against cuDNN's. Prints one line per shape and writes JSON. For
+development only: the library links neither.
 
     python3 scripts/bench-peers.py --out benchmarks/h100/peers.json
 """
@@ -18,7 +19,7 @@ GPT2_BF16 = 2
 
 
 class Library:
-    """build/libgpt2-cuda.so by its C header; tensors of torch go in by their address."""
+    """Calls build/libgpt2-cuda.so by its C interface, with the addresses of torch's tensors."""
 
     def __init__(self, path):
         self.native = ctypes.CDLL(path)
@@ -46,7 +47,7 @@ class Library:
 
 
 def milliseconds(run, synchronize, seconds):
-    """Of one call, of as many as take `seconds`, by the host's clock: the GPU has some under way all the time."""
+    """Returns the mean time of calls that take `seconds`, by the host's clock, with calls always queued on the GPU."""
     calls = 0
     synchronize()
     begin = time.perf_counter()
@@ -59,7 +60,7 @@ def milliseconds(run, synchronize, seconds):
 
 
 def compare(name, ours, theirs, synchronize, options):
-    """In turn, so that neither has the cooler GPU."""
+    """Measures both in turn, so that neither has the cooler GPU."""
     torch.cuda.synchronize()
     pairs = []
     for _ in range(options.rounds + 1):
@@ -109,7 +110,7 @@ def main():
             fused = lambda: torch.addmm(bias, x, w.t(), out=out)
         elif kind == "gelu":
             forward = lambda: library("gpt2_matmul_gelu_forward", y, other, x, w, bias, N, C_in, C_out)
-            # It does not keep what goes into the GELU.
+            # It does not store the GELU's input.
             fused = lambda: torch._addmm_activation(bias, x, w.t(), use_gelu=True)
         else:
             forward = lambda: library("gpt2_matmul_residual_forward", y, x, w, bias, other, N, C_in, C_out)
@@ -127,7 +128,7 @@ def main():
             product(f"{name} backward weight{suffix}",
                     lambda: library("gpt2_matmul_backward_weight", dw, gradient, dy, x, N, C_in, C_out, 0), dy.t(), x)
 
-    # The head's three products are one op of ours; it does cross-entropy as well.
+    # Our op does the head's three products, and cross-entropy too.
     rows, V, Vp = min(N, 32768), 50257, 50304
     x, w = random(rows, C), random(Vp, C) * 0.02
     logits, dx, dw = random(rows, Vp), torch.empty_like(x), torch.empty_like(w)

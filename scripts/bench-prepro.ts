@@ -1,56 +1,33 @@
-// How fast `prepro text` is and how much memory it takes: makes a text by repeating and varying Shakespeare (GPT2_DATASETS),
-// encodes it with our program, watching the process; with --kills, again, killed so many times; with --python, by Python's
-// tiktoken too, whose ids are then compared with ours. `node --import tsx scripts/bench-prepro.ts --gigabytes 0.5,2 --kills 2 --python /path/to/python`
+// Measures the speed and the memory of `prepro text`: makes a text by repeating and varying Shakespeare (GPT2_DATASETS) and
+// encodes it with our program; with --kills N, again, killed N times; with --python, by Python's tiktoken too, and compares
+// the ids. `node --import tsx scripts/bench-prepro.ts --gigabytes 0.5,2 --kills 2 --python /path/to/python`
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { packageRoot } from '../src/package-root.ts';
 import { findShards, type Role, readDataset } from '../src/shards/find.ts';
 import { openShard } from '../src/shards/shard.ts';
 import { endOfText } from '../src/tokenizer/tokenizer.ts';
+import { readFlags } from './flags.ts';
 
-const { values } = parseArgs({
-  options: {
-    gigabytes: { type: 'string', default: '0.5,2' },
-    workers: { type: 'string', default: String(availableParallelism()) },
-    python: { type: 'string' },
-    folder: { type: 'string', default: join(tmpdir(), 'bench-prepro') },
-    kills: { type: 'string' },
-    keep: { type: 'boolean', default: false },
-  },
+const values = readFlags({
+  ...{ gigabytes: '0.5,2', workers: availableParallelism(), python: '', kills: 0, keep: false },
+  folder: join(tmpdir(), 'bench-prepro'),
 });
-const root = fileURLToPath(new URL('..', import.meta.url));
+const root = packageRoot;
 const datasets = process.env.GPT2_DATASETS ?? join(root, '../shared/datasets');
 const play = readFileSync(join(datasets, 'tinyshakespeare', 'input.txt'), 'utf8').split('\n\n');
 
-/** Copies of the play, its paragraphs shuffled, one word in twelve another one, and lines in other writings now and then. */
+/** Writes copies of the play: paragraphs shuffled, one word in twelve invented, and now and then a line in another script. */
 function makeText(path: string, bytes: number): void {
   let state = 1;
   const below = (bound: number) => {
     state = (Math.imul(state, 1664525) + 1013904223) | 0;
     return (((state >>> 8) * bound) / 2 ** 24) | 0;
   };
-  const syllables = [
-    'ra',
-    'ben',
-    'to',
-    'mi',
-    'lor',
-    'an',
-    'est',
-    'ic',
-    'dun',
-    'ish',
-    'er',
-    'ol',
-    'qua',
-    'vy',
-    'thel',
-    'é',
-  ];
+  const syllables = 'ra ben to mi lor an est ic dun ish er ol qua vy thel é'.split(' ');
   const invented = () => Array.from({ length: 1 + below(4) }, () => syllables[below(16)]).join('');
   const foreign = [
     'Это было весной, “очень” рано.',
@@ -72,12 +49,12 @@ function makeText(path: string, bytes: number): void {
 
 interface Measured {
   readonly seconds: number;
-  /** Of user and system time, all threads. */
+  /** User and system time of all threads. */
   readonly cpuSeconds: number;
   readonly peakBytes: number;
 }
 
-/** Runs a program to its end, its and its children's memory sampled each 20 ms. */
+/** Runs a program to its end, and samples its and its children's memory every 20 ms. */
 async function measure(command: string, args: string[], killAfter?: number): Promise<Measured> {
   const begun = performance.now();
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
@@ -86,10 +63,8 @@ async function measure(command: string, args: string[], killAfter?: number): Pro
   let ticks = 0;
   const sample = () => {
     const tree = descendants(child.pid!);
-    peak = Math.max(
-      peak,
-      tree.reduce((sum, pid) => sum + rssOf(pid), 0),
-    );
+    const resident = tree.reduce((sum, pid) => sum + rssOf(pid), 0);
+    peak = Math.max(peak, resident);
     ticks = Math.max(ticks, ticksOf(child.pid!));
   };
   const timer = setInterval(sample, 20);
@@ -121,7 +96,7 @@ const ticksOf = (pid: number): number => {
   return Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
 };
 
-/** tiktoken over the same file and ranks, on one core; prints ids, seconds of encoding alone, and sha256 of the ids as uint16. */
+/** Runs tiktoken on the same file and ranks, on one core; prints the count, the seconds of encoding alone, and sha256 of the ids. */
 const pythonProgram = `
 import base64, hashlib, json, sys, time, array, tiktoken
 ranks = {}
@@ -136,7 +111,7 @@ with open(sys.argv[2], encoding="utf8", newline="") as file:
     while True:
         text = file.read(1 << 22)
         whole = rest + text
-        # A line break behind a letter or sign is a place where cutting changes no id.
+        # Cutting at a line break after a letter or digit changes no id.
         cut = len(whole)
         if text:
             while not (whole[cut - 1] == "\\n" and cut > 1 and whole[cut - 2].isalnum()): cut -= 1
@@ -152,7 +127,7 @@ with open(sys.argv[2], encoding="utf8", newline="") as file:
 print(json.dumps({"tokens": count, "seconds": seconds, "cpu": cpu, "sha256": digest.hexdigest()}))
 `;
 
-/** sha256 of the ids of one document that lies in two roles: each stretch begins with an end of text, the roles take turns. */
+/** The sha256 of one document's ids, which both roles share in turn; each stretch begins with an end of text. */
 function hashOfDocument(folder: string, first: Role): string {
   const streams = { train: stretches(folder, 'train'), val: stretches(folder, 'val') };
   const hash = createHash('sha256');
@@ -191,12 +166,12 @@ for (const gigabytes of values.gigabytes.split(',').map(Number)) {
   const bytes = statSync(text).size;
   console.log(`${gigabytes} GB: ${bytes} bytes, one document`);
   const out = join(values.folder, `shards-${gigabytes}`);
-  const prepro = (workers: string, to: string, killAfter?: number) => {
-    const args = ['--import', loader, 'src/cli.ts', 'prepro', 'text', text, '--out', to, '--workers', workers];
+  const prepro = (workers: number, to: string, killAfter?: number) => {
+    const args = ['--import', loader, 'src/cli.ts', 'prepro', 'text', text, '--out', to, '--workers', `${workers}`];
     return measure(process.execPath, args, killAfter);
   };
   let last = 0;
-  for (const workers of new Set(['1', values.workers])) {
+  for (const workers of new Set([1, values.workers])) {
     rmSync(out, { recursive: true, force: true });
     const { seconds, cpuSeconds, peakBytes } = await prepro(workers, out);
     last = seconds;
@@ -210,7 +185,7 @@ for (const gigabytes of values.gigabytes.split(',').map(Number)) {
   if (values.kills) {
     const killed = join(values.folder, 'killed', `shards-${gigabytes}`);
     rmSync(killed, { recursive: true, force: true });
-    const moments = Array.from({ length: Number(values.kills) }, () => Math.random() * last);
+    const moments = Array.from({ length: values.kills }, () => Math.random() * last);
     for (const moment of moments) await prepro(values.workers, killed, moment);
     const { seconds } = await prepro(values.workers, killed);
     const hashes = (folder: string) => JSON.stringify(readDataset(folder)!.shards);

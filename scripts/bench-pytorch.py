@@ -1,5 +1,5 @@
-"""PyTorch on the same GPU as `npm run bench`: GPT-2's training step, compiled, with cuDNN's attention, bf16 autocast over fp32
-weights, fused AdamW and gradient clipping, on the same token shards. Prints a line a shape and writes them as JSON.
+"""Measures PyTorch on the same GPU as `npm run bench`: GPT-2's training step, compiled, with cuDNN's attention, bf16 autocast over
+fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON.
 
     python3 scripts/bench-pytorch.py --shapes 64x1024 16x1024 4x1024 128x512 256x256 --out benchmarks/h100/pytorch.json
 """
@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MODELS = {"d12": (12, 768, 12), "d24": (24, 1024, 16), "d36": (36, 1280, 20), "d48": (48, 1600, 25)}
-VOCABULARY = 50304  # padded, as in our own
+VOCABULARY = 50304  # padded, as in ours
 
 
 class Block(nn.Module):

@@ -1,8 +1,8 @@
-// How fast texts are made, beside what memory allows: a token of one text reads every weight once. The model is as drawn; its
-// choices are as much work as a trained one's. Written as JSON to --out, lines to stdout.
+// Measures how fast texts are generated, against the limit that memory sets: a token of one text reads every weight once. The
+// weights are as drawn; their choices cost as much as a trained model's. Writes JSON to --out, and lines to stdout.
 //   node --import tsx scripts/bench-sample.ts [--model d12] [--device cuda] [--dtype bf16] [--tokens 512] [--out FILE]
 import { writeFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { timeCalls } from '../src/bench/op-times.ts';
 import { measurePeaks } from '../src/bench/peaks.ts';
 import { timeOnDevice } from '../src/bench/timing.ts';
 import {
@@ -12,128 +12,30 @@ import {
   generate,
   initializeWeights,
   KeyValueCache,
-  type Model,
   presetConfig,
   selectDevice,
 } from '../src/index.ts';
 import { parameterBytes } from '../src/model/arena.ts';
 import { decode } from '../src/model/decode.ts';
-import {
-  attentionCachedForward,
-  embeddingAtForward,
-  layernormMatmulForward,
-  layernormMatmulGeluForward,
-  matmulResidualForward,
-  sample,
-} from '../src/ops/ops.generated.ts';
+import { sample } from '../src/ops/ops.generated.ts';
 import { readOption } from '../src/options/read.ts';
+import { readFlags } from './flags.ts';
 
-const { values: flags } = parseArgs({
-  options: {
-    model: { type: 'string', default: 'd12' },
-    device: { type: 'string', default: 'cuda' },
-    dtype: { type: 'string', default: 'bf16' },
-    tokens: { type: 'string', default: '512' },
-    out: { type: 'string' },
-  },
-});
+const flags = readFlags({ model: 'd12', device: 'cuda', dtype: 'bf16', tokens: 512, out: '' });
 
-/** Where the one text of the times stands. */
+/** Positions of the token that is timed; the ops are timed at the middle one. */
 const positions = [10, 500, 1000];
-const usual = 500;
 
-/** Microseconds of each of a token's ops, one after the other over all layers, so that no weight is left in L2. */
-async function timeOps(model: Model, cache: KeyValueCache): Promise<{ name: string; calls: number; us: number }[]> {
-  const { device, config, weights } = model;
-  const { layers, model: whole } = model.activations.at(1, 1);
-  const [wte, wpe] = [weights.get('wte'), weights.get('wpe')];
-  const input = whole.embedded;
-  const each = (run: (index: number) => void) => () => {
-    for (let index = 0; index < config.layers; index++) run(index);
-  };
-  const logits = whole.logits.view([1, whole.logits.shape.at(-1)!]);
-  const choose = (choice: object) => () => {
-    const chosen = { temperature: 0.8, topK: 0, topP: 1, ...choice };
-    sample(device, { ...cache, logits, V: config.vocabularySize, ...chosen });
-  };
-  const once = { calls: 1, least: 5 };
-  // Choices move the text on: few of them.
-  const few = { calls: 1, least: 0.5 };
-  const perLayer = { calls: config.layers, least: 5 };
-  const ops = [
-    {
-      name: 'embedding',
-      ...once,
-      run: () => embeddingAtForward(device, { out: input, ...cache, wte, wpe, V: config.vocabularySize }),
-    },
-    {
-      name: 'layernorm + qkv',
-      ...perLayer,
-      run: each((index) => {
-        const { ln1w: normWeight, ln1b: normBias, qkvw: weight, qkvb: bias } = weights.layer(index);
-        layernormMatmulForward(device, { out: layers[index]!.qkv, in: input, normWeight, normBias, weight, bias });
-      }),
-    },
-    {
-      name: `attention at ${usual}`,
-      ...perLayer,
-      run: each((index) => {
-        const { attention: out, qkv } = layers[index]!;
-        attentionCachedForward(device, { out, ...cache.layers[index]!, qkv, positions: cache.positions });
-      }),
-    },
-    {
-      name: 'attproj + residual',
-      ...perLayer,
-      run: each((index) => {
-        const { attprojw: weight, attprojb: bias } = weights.layer(index);
-        const { residual2: out, attention } = layers[index]!;
-        matmulResidualForward(device, { out, in: attention, weight, bias, residual: input });
-      }),
-    },
-    {
-      name: 'layernorm + fc + gelu',
-      ...perLayer,
-      run: each((index) => {
-        const { ln2w: normWeight, ln2b: normBias, fcw: weight, fcb: bias } = weights.layer(index);
-        const { gelu: out, fc: pre } = layers[index]!;
-        layernormMatmulGeluForward(device, { out, pre, in: input, normWeight, normBias, weight, bias });
-      }),
-    },
-    {
-      name: 'fcproj + residual',
-      ...perLayer,
-      run: each((index) => {
-        const { fcprojw: weight, fcprojb: bias } = weights.layer(index);
-        const { residual3: out, gelu } = layers[index]!;
-        matmulResidualForward(device, { out, in: gelu, weight, bias, residual: input });
-      }),
-    },
-    {
-      name: 'layernorm + head',
-      ...once,
-      run: () => {
-        const norm = { normWeight: weights.get('lnfw'), normBias: weights.get('lnfb') };
-        const rows = input.view([1, config.channels]);
-        layernormMatmulForward(device, { out: logits, in: rows, ...norm, weight: wte, bias: null });
-      },
-    },
-    { name: 'sample, temperature 0', ...few, run: choose({ temperature: 0 }) },
-    { name: 'sample', ...few, run: choose({}) },
-    { name: 'sample, top-k', ...few, run: choose({ topK: 40 }) },
-    { name: 'sample, top-k and top-p', ...few, run: choose({ topK: 40, topP: 0.95 }) },
-  ];
-  const times = [];
-  for (const { name, calls, least, run } of ops) {
-    cache.positions.write(Int32Array.of(usual));
-    times.push({ name, calls, us: ((await timeOnDevice(device, run, least)) * 1000) / calls });
-  }
-  return times;
-}
+const choices = [
+  ['sample, temperature 0', { temperature: 0 }],
+  ['sample', {}],
+  ['sample, top-k', { topK: 40 }],
+  ['sample, top-k and top-p', { topK: 40, topP: 0.95 }],
+] as const;
 
 const config = presetConfig(flags.model);
 if (!config) throw new Error(`no model ${flags.model}`);
-const tokens = Number(flags.tokens);
+const { tokens } = flags;
 const dtype = readOption('dtype', flags.dtype) as Dtype;
 using device = Device.open({ ...selectDevice(flags.device), dtype });
 const peaks = await measurePeaks(device);
@@ -141,17 +43,32 @@ const model = createModel(device, config, { B: 1, T: config.context, purpose: 'i
 initializeWeights(model, 42);
 
 const weightBytes = parameterBytes(config, device.elementType, device.elementType);
-/** A copy reads and writes; both count. */
+/** Tokens of one text per second if reading the weights took all the time; a copy's reads and writes both count. */
 const bound = peaks.copyBytesPerSecond / weightBytes;
 const caches = new Map([1, 8, 32].map((texts) => [texts, new KeyValueCache(model, { texts, window: config.context })]));
 
-const ops = await timeOps(model, caches.get(1)!);
-for (const { name, calls, us } of ops) console.log(`${name.padEnd(24)} ${calls} x ${us.toFixed(2)} us`);
+const cache = caches.get(1)!;
+const at = (position: number) => cache.positions.write(Int32Array.of(position));
+const run = () => decode(model, model.activations.at(1, 1), cache, { first: 0, rows: 1 });
+at(positions[1]!);
+const ops = (await timeCalls(model, [], async () => run())).map(({ name, calls, ms }) => ({
+  name,
+  calls,
+  us: 1000 * ms,
+}));
+const { logits } = model.activations.at(1, 1).model;
+for (const [name, choice] of choices) {
+  at(positions[1]!);
+  const chosen = { temperature: 0.8, topK: 0, topP: 1, ...choice };
+  const row = logits.view([1, logits.shape.at(-1)!]);
+  const choose = () => sample(device, { ...cache, logits: row, V: config.vocabularySize, ...chosen });
+  // Each choice moves the text on: few of them.
+  ops.push({ name, calls: 1, us: 1000 * (await timeOnDevice(device, choose, 0.5)) });
+}
+for (const { name, calls, us } of ops) console.log(`${name.padEnd(30)} ${calls} x ${us.toFixed(2)} us`);
 const decoding = [];
 for (const position of positions) {
-  const cache = caches.get(1)!;
-  cache.positions.write(Int32Array.of(position));
-  const run = () => decode(model, model.activations.at(1, 1), cache, { first: 0, rows: 1 });
+  at(position);
   decoding.push({ position, us: (await timeOnDevice(device, run, 5)) * 1000 });
   console.log(`all but the choice, at ${position}: ${decoding.at(-1)!.us.toFixed(1)} us`);
 }
@@ -165,7 +82,7 @@ for (const { texts, ...choice } of [
   { texts: 32, temperature: 0.8 },
 ]) {
   const prompts = Array.from({ length: texts }, (_, index) => [50256, index]);
-  /** Tokens of one text a second: its prompt, and whatever the host does with it. */
+  /** Tokens of one text per second, with its prompt and the host's work. */
   const once = async (): Promise<number> => {
     const begun = performance.now();
     for await (const next of generate(caches.get(texts)!, { prompts, tokens, seed: 1, ...choice })) {
@@ -194,4 +111,4 @@ const report = {
   decoding,
   results,
 };
-if (flags.out !== undefined) writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);
+if (flags.out) writeFileSync(flags.out, `${JSON.stringify(report, null, 2)}\n`);

@@ -1,16 +1,13 @@
-// Our ids beside tiktoken's for any number of generated texts, and every text given back; of another seed each time.
+// Compares our ids with tiktoken's for any number of generated texts, and decodes them again; another seed each time.
 //
 //   node --import tsx scripts/check-tokenizer.ts [--texts 100000]
-import { parseArgs } from 'node:util';
 import fc from 'fast-check';
 import { get_encoding } from 'tiktoken';
 import { bytes, decode, encode } from '../src/tokenizer/tokenizer.ts';
 import { anyText, longWord } from '../test/tokenizer/texts.ts';
+import { readFlags } from './flags.ts';
 
-const { values } = parseArgs({ options: { texts: { type: 'string', default: '100000' } } });
-const texts = Number(values.texts);
-if (!Number.isSafeInteger(texts) || texts < 1)
-  throw new Error(`--texts takes a whole number from 1, not ${values.texts}`);
+const { texts } = readFlags({ texts: 100_000 });
 const tiktoken = get_encoding('r50k_base');
 let characters = 0;
 let tokens = 0;
@@ -26,4 +23,4 @@ fc.assert(
   }),
   { numRuns: texts },
 );
-console.log(`${texts} texts, ${characters} characters, ${tokens} ids: all tiktoken's, all given back`);
+console.log(`${texts} texts, ${characters} characters, ${tokens} ids: all tiktoken's, all decoded to the same text`);

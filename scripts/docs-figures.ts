@@ -11,33 +11,19 @@
 //   generation-ops    a token's ops, by model; generation   how fast texts are made, by models
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import cpuBench from '../benchmarks/cpu-d12-b4-t64.json' with { type: 'json' };
+import hopperBench from '../benchmarks/h100/d12-b64-t1024.json' with { type: 'json' };
+import llmcBench from '../benchmarks/h100/llmc.json' with { type: 'json' };
+import peerBench from '../benchmarks/h100/peers.json' with { type: 'json' };
+import pytorchBench from '../benchmarks/h100/pytorch.json' with { type: 'json' };
+import h100Runs from '../benchmarks/h100-runs.json' with { type: 'json' };
+import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' };
 import { recordedOptions, startOptions } from './docs-options.ts';
 
 const root = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
-interface OpTime {
-  readonly name: string;
-  readonly calls: number;
-  readonly ms: number;
-  readonly flops: number;
-  readonly bytes: number;
-}
-
-/** The fields of `gpt2 bench --out FILE` that are used here. */
-interface Bench {
-  readonly date: string;
-  readonly device: { readonly device: string; readonly codePath: string };
-  readonly dtype: string;
-  readonly batch: number;
-  readonly sequence: number;
-  readonly flopsPerToken: number;
-  readonly step: { readonly tokensPerSecond: { readonly median: number }; readonly ms: { readonly median: number } };
-  readonly firstStepMs: number;
-  readonly memory: { readonly used: number };
-  readonly ops: readonly OpTime[];
-  readonly peaks: { readonly copyBytesPerSecond: number; readonly matmulFlopsPerSecond: number };
-}
+type Bench = typeof hopperBench;
 
 const hopper = 'benchmarks/h100/d12-b64-t1024.json';
 const portable = 'benchmarks/h100-portable-d12-b64.json';
@@ -91,18 +77,9 @@ function ops(path: string, names: readonly string[]): string {
   return `${table(head, rows)}\n\n${provenance(path, bench)}\n${bounds(bench)}`;
 }
 
-interface Peers {
-  readonly results: readonly {
-    readonly name: string;
-    readonly oursMs: number;
-    readonly peerMs: number;
-    readonly ratio: number;
-  }[];
-}
-
 function peers(names: readonly string[]): string {
   const path = 'benchmarks/h100/peers.json';
-  const { results } = readJson<Peers>(path);
+  const { results } = peerBench;
   const rows = names.map((name) => {
     const { oursMs, peerMs, ratio } = pick(results, name, (result) => result.name, path);
     return [name, oursMs.toFixed(3), peerMs.toFixed(3), ratio.toFixed(3)];
@@ -110,12 +87,16 @@ function peers(names: readonly string[]): string {
   return `${table(['', 'ours, ms', 'library, ms', 'ratio'], rows)}\n\nIn one process, in turns; the ratio (our time over the library's) is the median over pairs of rounds, ${link(path)}.`;
 }
 
-/** Rows of the Markdown tables of a file whose first cell begins as asked. */
-function tried(path: string, head: readonly string[], beginnings: readonly string[]): string {
-  const rows = read(path)
+/** All rows of a file's Markdown tables. */
+const rowsOf = (path: string): string[][] =>
+  read(path)
     .split('\n')
     .filter((line) => line.startsWith('| '))
     .map((line) => line.slice(2, -2).split(' | '));
+
+/** Rows of the Markdown tables of a file whose first cell begins as asked. */
+function tried(path: string, head: readonly string[], beginnings: readonly string[]): string {
+  const rows = rowsOf(path);
   const found = beginnings.map((beginning) => {
     const matching = rows.filter(([first]) => first?.startsWith(beginning));
     if (matching.length !== 1) throw new Error(`${path} has ${matching.length} rows that begin "${beginning}"`);
@@ -124,29 +105,9 @@ function tried(path: string, head: readonly string[], beginnings: readonly strin
   return `${table(head, found, head.length)}\n\nFrom ${link(path)}.`;
 }
 
-interface CpuBench {
-  readonly date: string;
-  readonly command: string;
-  readonly ours: { readonly steps: number; readonly medianMs: number; readonly tokensPerSecond: number };
-  readonly llmc: CpuBench['ours'];
-  readonly cpu: string;
-  readonly cores: number;
-  readonly codePath: string;
-  readonly matmul: { readonly squareGflops: number };
-  readonly profile: {
-    readonly meanStepMs: number;
-    readonly functions: readonly {
-      readonly name: string;
-      readonly calls: number;
-      readonly ms: number;
-      readonly gflops?: number;
-    }[];
-  };
-}
-
 function cpu(names: readonly string[]): string {
   const path = 'benchmarks/cpu-d12-b4-t64.json';
-  const { profile, cpu: name, cores, codePath, matmul } = readJson<CpuBench>(path);
+  const { profile, cpu: name, cores, codePath, matmul } = cpuBench;
   const rows = names.map((wanted) => {
     const { calls, ms, gflops } = pick(profile.functions, wanted, (each) => each.name, path);
     return [wanted, String(calls), ms.toFixed(2), percent(ms / profile.meanStepMs), gflops?.toFixed(0) ?? ''];
@@ -182,7 +143,7 @@ const families: readonly (readonly [page: string, names: readonly string[]])[] =
 ];
 
 function stepByFamily(): string {
-  const bench = readJson<Bench>(hopper);
+  const bench = hopperBench;
   const { step } = bench;
   const rest = new Set(bench.ops.map(({ name }) => name));
   const rows = families.map(([page, names]) => {
@@ -205,17 +166,6 @@ interface Shape {
   readonly sequence: number;
 }
 
-interface Pytorch {
-  readonly results: readonly (Shape & { readonly tokensPerSecond: number })[];
-}
-
-interface Llmc {
-  readonly results: readonly (Shape & {
-    readonly llmc: readonly { readonly tokensPerSecond: number }[];
-    readonly ratio: number;
-  })[];
-}
-
 const sameShape = (a: Shape) => (b: Shape) => a.model === b.model && a.batch === b.batch && a.sequence === b.sequence;
 
 /** A peer's tokens/s, and our tokens/s on the same GPU divided by it. */
@@ -224,14 +174,14 @@ const besideOurs = (tokensPerSecond: number, ratio: number): string =>
 
 /** llm.c's step at a size, its faster setting; nothing where it was not measured. */
 function llmcBeside(shape: Shape): string {
-  const found = readJson<Llmc>('benchmarks/h100/llmc.json').results.find(sameShape(shape));
+  const found = llmcBench.results.find(sameShape(shape));
   return found ? besideOurs(Math.max(...found.llmc.map((one) => one.tokensPerSecond)), found.ratio) : '';
 }
 
 /** PyTorch's step at a size, from the latest measurement that has it; nothing where it was not measured. */
 function pytorchBeside(shape: Shape): string {
   for (const folder of ['benchmarks/h100/', 'benchmarks/h100-earlier/']) {
-    const found = readJson<Pytorch>(`${folder}pytorch.json`).results.find(sameShape(shape));
+    const found = readJson<typeof pytorchBench>(`${folder}pytorch.json`).results.find(sameShape(shape));
     const ours = benchesIn(folder).find(({ model, bench }) => sameShape(shape)({ ...bench, model }));
     if (found && ours) {
       return besideOurs(found.tokensPerSecond, ours.bench.step.tokensPerSecond.median / found.tokensPerSecond);
@@ -272,29 +222,9 @@ function sizes(): string {
   return table(head, rows, 2);
 }
 
-interface SampleBench {
-  readonly date: string;
-  readonly model: string;
-  readonly dtype: string;
-  readonly device: string;
-  readonly tokens: number;
-  readonly copyBytesPerSecond: number;
-  readonly boundTokensPerSecond: number;
-  readonly ops: readonly { readonly name: string; readonly calls: number; readonly us: number }[];
-  readonly decoding: readonly { readonly position: number; readonly us: number }[];
-  readonly results: readonly {
-    readonly texts: number;
-    readonly temperature: number;
-    readonly topK?: number;
-    readonly topP?: number;
-    readonly tokensPerSecondOfText: readonly number[];
-    readonly ofBound: number;
-  }[];
-}
-
-const sampleBench = (model: string): { path: string; bench: SampleBench } => {
+const sampleBench = (model: string) => {
   const path = `benchmarks/h100-sample/${model}.json`;
-  return { path, bench: readJson<SampleBench>(path) };
+  return { path, bench: readJson<typeof d12Sample>(path) };
 };
 
 function generationOps([model = '']: readonly string[]): string {
@@ -311,15 +241,15 @@ function generation(models: readonly string[]): string {
       model,
       String(texts),
       [`temperature ${temperature}`, ...(topK ? [`top-k ${topK}`] : []), ...(topP ? [`top-p ${topP}`] : [])].join(', '),
-      Math.round(tokensPerSecondOfText[2]!).toLocaleString('en-US'),
-      Math.round(texts * tokensPerSecondOfText[2]!).toLocaleString('en-US'),
+      whole(tokensPerSecondOfText[2]!),
+      whole(texts * tokensPerSecondOfText[2]!),
       percent(ofBound),
     ]);
   });
   const { bench } = sampleBench(models[0]!);
   const bounds = models.map((model) => {
     const { boundTokensPerSecond, tokens } = sampleBench(model).bench;
-    return `${Math.round(boundTokensPerSecond).toLocaleString('en-US')} tokens/s for ${model} (texts of ${tokens} tokens)`;
+    return `${whole(boundTokensPerSecond)} tokens/s for ${model} (texts of ${tokens} tokens)`;
   });
   const head = ['model', 'texts', 'choice', 'tokens/s per text', 'tokens/s in total', 'of the bound'];
   return `${table(head, rows, 3)}\n\nMedian of five. The bound of one text: every weight read once per token at the rate of a copy, ${(bench.copyBytesPerSecond / 1e12).toFixed(2)} TB/s: ${bounds.join(', ')}.\n${bench.dtype}, ${bench.device}, ${bench.date}, \`scripts/bench-sample.ts\`, ${models.map((model) => link(sampleBench(model).path)).join(', ')}.`;
@@ -349,8 +279,8 @@ function speed(): string {
   ]);
   const peers = ['llm.c, cuDNN', 'PyTorch 2.11, compiled, cuDNN'];
   const head = ['model', 'batch x tokens', 'tokens/s', ...peers, 'device memory'];
-  const { date, device, firstStepMs } = readJson<Bench>(hopper);
-  const { saves, viewers } = readJson<H100Runs>('benchmarks/h100-runs.json');
+  const { date, device, firstStepMs } = hopperBench;
+  const { saves, viewers } = h100Runs;
   const [d12, d48] = ['d12', 'd48'].map((model) => sampleBench(model).bench.results[0]!.tokensPerSecondOfText[2]!);
   const [least, most] = [Math.min(...saves.delayMs), Math.max(...saves.delayMs)];
   const notes = [
@@ -367,15 +297,10 @@ function speed(): string {
   return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
 }
 
-interface H100Runs {
-  readonly saves: { readonly checkpointBytes: number; readonly delayMs: readonly number[] };
-  readonly viewers: { readonly viewers: number; readonly ratio: number };
-}
-
 /** README's table of the CPU library and llm.c's program. */
 function cpuSpeed(): string {
-  const { date, cores, cpu, command, ours, llmc } = readJson<CpuBench>('benchmarks/cpu-d12-b4-t64.json');
-  const row = (name: string, { medianMs, tokensPerSecond }: CpuBench['ours']) => [
+  const { date, cores, cpu, command, ours, llmc } = cpuBench;
+  const row = (name: string, { medianMs, tokensPerSecond }: typeof cpuBench.ours) => [
     name,
     whole(medianMs),
     whole(tokensPerSecond),
@@ -387,10 +312,7 @@ function cpuSpeed(): string {
 
 /** The figures of docs/text.md. */
 function preproSpeed(): string {
-  const rows = read('benchmarks/prepro.md')
-    .split('\n')
-    .filter((line) => line.startsWith('| '))
-    .map((line) => line.slice(2, -2).split(' | '));
+  const rows = rowsOf('benchmarks/prepro.md');
   const of = (beginning: string) => pick(rows, beginning, ([first]) => first!, 'benchmarks/prepro.md');
   const [, rate, perCpu, , memory] = of('2 GB, 4 workers');
   return `2 GB of text: ${rate} tokens/s on 4 threads, ${memory} of memory at the peak. One second of CPU time makes ${perCpu} tokens;\nPython's tiktoken makes ${of("2 GB, Python's tiktoken, one core")[2]}.`;

@@ -16,7 +16,7 @@ const tableOf = (head: readonly string[], rows: readonly (readonly string[])[]):
     .map((cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`)
     .join('\n');
 
-/** Fields of a configuration. */
+/** The table of a configuration's fields. */
 export function recordedOptions(): string {
   const rows = recordedNames.map((name) => {
     const row = optionRows[name];
@@ -32,7 +32,7 @@ export function recordedOptions(): string {
   return tableOf(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], [...rows, ...derived]);
 }
 
-/** Options of one start. */
+/** The table of the options of one start. */
 export function startOptions(): string {
   const rows = optionNames
     .filter((name) => optionRows[name].scope === 'start')

@@ -1,5 +1,5 @@
 // Feeds millions of damaged files to the readers of every format (test/fuzz), on all cores. The first that is neither read
-// nor refused in one line ends it: it is written to the current folder, to go to test/fuzz/corpus with its mending.
+// nor rejected in one line ends it: it is written to the current folder, and goes to test/fuzz/corpus with its fix.
 //
 //   node --import tsx scripts/fuzz.ts [--inputs 2000000] [--seed 1] [--format NAME]
 import { fork } from 'node:child_process';
@@ -8,11 +8,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { formatsIn } from '../test/fuzz/formats.ts';
 import { FuzzFailure, type FuzzResult, fuzz } from '../test/fuzz/fuzz.ts';
+import { readFlags } from './flags.ts';
 
-/** What a process of its own does; its answer is what came of it. */
+/** The work of one process. */
 interface Turn {
   readonly format: string;
   readonly inputs: number;
@@ -26,16 +26,9 @@ if (process.send) process.once('message', (turn) => take(turn as Turn));
 else await main();
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      inputs: { type: 'string', default: '2000000' },
-      seed: { type: 'string', default: '1' },
-      format: { type: 'string' },
-    },
-  });
+  const { inputs, seed, format: wanted } = readFlags({ inputs: 2_000_000, seed: 1, format: '' });
   const names = withFormats((formats) => formats.map(({ name }) => name));
-  const chosen = names.filter((name) => values.format === undefined || name === values.format);
-  const [inputs, seed] = [Number(values.inputs), Number(values.seed)];
+  const chosen = names.filter((name) => wanted === '' || name === wanted);
   if (chosen.length === 0 || !(inputs > 0) || !Number.isSafeInteger(seed)) {
     console.error(`usage: scripts/fuzz.ts [--inputs N] [--seed N] [--format ${names.join('|')}]`);
     process.exit(2);
@@ -91,7 +84,7 @@ function take({ format: name, inputs, seed }: Turn): void {
   process.send!(answer, () => process.disconnect());
 }
 
-/** All formats, in a folder that is gone afterwards. */
+/** Passes all formats, in a folder that is removed afterwards. */
 function withFormats<R>(use: (formats: ReturnType<typeof formatsIn>) => R): R {
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-fuzz-'));
   try {

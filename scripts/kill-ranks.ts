@@ -1,17 +1,12 @@
-// Kills one of two ranks during a save, some dozen times: test/end-to-end/rank-kills.ts.
+// Kills one of two ranks during a save, again and again: test/end-to-end/rank-kills.ts.
 //
 //   node --import tsx scripts/kill-ranks.ts [--kills 50] [--seed 1] [--device cpu|cuda]
-import { parseArgs } from 'node:util';
 import { killRanks } from '../test/end-to-end/rank-kills.ts';
+import { readFlags } from './flags.ts';
 
-const { values } = parseArgs({
-  options: {
-    ...{ kills: { type: 'string', default: '50' }, seed: { type: 'string', default: '1' } },
-    device: { type: 'string', default: 'cpu' },
-  },
-});
-const kind = values.device === 'cuda' ? 'cuda' : 'cpu';
-const report = await killRanks({ kills: Number(values.kills), seed: Number(values.seed), kind });
+const { kills, seed, device } = readFlags({ kills: 50, seed: 1, device: 'cpu' });
+const kind = device === 'cuda' ? 'cuda' : 'cpu';
+const report = await killRanks({ kills, seed, kind });
 const ends = Object.entries(report.ends).map(([code, count]) => `${count} with ${code}`);
 console.log(
   `${report.kills} ranks killed during a save, on ${kind}: ${report.whole} complete checkpoints, ${report.different} of which differ ` +

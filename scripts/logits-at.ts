@@ -1,4 +1,4 @@
-// The logits of a position, which training and sampling leave in the device: for checks against other programs.
+// Computes the logits of a position from the state that `forward` leaves on the device, for checks against other programs.
 import { fromBf16 } from '../src/files/half-floats.ts';
 import type { ActivationSet } from '../src/model/activations.ts';
 import type { Model } from '../src/model/model.ts';

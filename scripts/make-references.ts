@@ -1,5 +1,5 @@
 // Makes data/reference/*.json from the recorded logs of llm.c: `node --import tsx scripts/make-references.ts FOLDER`.
-// The command in a log's first line gives the configuration; the limits are those that DESIGN's tests hold us to.
+// The command in a log's first line gives the configuration.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,21 +9,16 @@ import { presetConfig } from '../src/model/config.ts';
 import { packageRoot } from '../src/package-root.ts';
 
 interface Recipe {
-  readonly file: string;
+  /** "llmc-d6-fp32-b4-t64" is of the log llmc_tinyshakespeare_d6_fp32_b4_t64.log. */
   readonly name: string;
-  readonly precision: string;
-  readonly dtype: string;
   readonly limits: Limit[];
-  /** What the log itself does not say: the published run has no command line in it. */
-  readonly published?: Pick<Reference, 'source' | 'configuration'>;
+  /** Facts that the log lacks: the published run's has no command line. */
+  readonly published?: Pick<Reference, 'source' | 'configuration'> & { readonly file: string };
 }
 
 const recipes: readonly Recipe[] = [
   {
-    file: 'llmc_tinyshakespeare_d6_fp32_b4_t64.log',
     name: 'llmc-d6-fp32-b4-t64',
-    precision: 'fp32, TF32 off',
-    dtype: 'fp32',
     limits: [
       { series: 'train', from: 0, to: 99, within: 0.0002 },
       { series: 'train', from: 100, to: 119, within: 0.0005 },
@@ -33,20 +28,14 @@ const recipes: readonly Recipe[] = [
     ],
   },
   {
-    file: 'llmc_tinyshakespeare_d12_fp32_b4_t64.log',
     name: 'llmc-d12-fp32-b4-t64',
-    precision: 'fp32, TF32 off',
-    dtype: 'fp32',
     limits: [
       { series: 'train', from: 0, to: 39, within: 0.001 },
       { series: 'val', from: 0, to: 40, within: 0.001 },
     ],
   },
   {
-    file: 'llmc_tinyshakespeare_d12_fp32_b4_t1024.log',
     name: 'llmc-d12-fp32-b4-t1024',
-    precision: 'fp32, TF32 off',
-    dtype: 'fp32',
     limits: [
       { series: 'train', from: 0, to: 49, within: 0.0002 },
       { series: 'train', from: 50, to: 99, within: 0.001 },
@@ -56,10 +45,7 @@ const recipes: readonly Recipe[] = [
     ],
   },
   {
-    file: 'llmc_tinyshakespeare_d12_bf16_b4_t1024.log',
     name: 'llmc-d12-bf16-b4-t1024',
-    precision: 'bf16, fp32 master weights',
-    dtype: 'bf16',
     limits: [
       { series: 'train', kind: 'mean', from: 0, to: 49, within: 0.01 },
       { series: 'train', kind: 'mean', from: 50, to: 99, within: 0.02 },
@@ -69,12 +55,10 @@ const recipes: readonly Recipe[] = [
     ],
   },
   {
-    file: 'llmc_fineweb10B_124M_8xH100.log',
     name: 'llmc-d12-fineweb10b-8xh100',
-    precision: 'bf16',
-    dtype: 'bf16',
     limits: [],
     published: {
+      file: 'llmc_fineweb10B_124M_8xH100.log',
       source: {
         program: 'llm.c',
         version: '2024-10-13',
@@ -82,8 +66,8 @@ const recipes: readonly Recipe[] = [
         precision: 'bf16',
         command: 'published record: KellerJordan/modded-nanogpt, records/track_1_short/2024-10-13_llmc',
       },
-      // Read off the log: its last step, the peak of the learning rate and where it is reached, and where it ends. No
-      // limits: the batches' order and size are not recorded, so it is a curve to look at, not one to be held to.
+      // From the log: the last step, the peak of the learning rate and its step, and its end. No limits, because the batches'
+      // order and size are not recorded.
       configuration: {
         ...modelFields('d12'),
         data: 'fineweb10B',
@@ -100,7 +84,7 @@ const recipes: readonly Recipe[] = [
   },
 ];
 
-/** A model's name and its sizes, by which a run is matched whatever it calls them. */
+/** A model's name and its sizes, by which a run matches even if its model has another name. */
 function modelFields(model: string): Record<string, string | number> {
   const config = presetConfig(model);
   if (!config) {
@@ -111,7 +95,8 @@ function modelFields(model: string): Record<string, string | number> {
 }
 
 /** The reference that a log of llm.c's program (f1e2ace) makes. */
-export function makeReference({ name, precision, dtype, limits, published }: Recipe, log: string): Reference {
+export function makeReference({ name, limits, published }: Recipe, log: string): Reference {
+  const dtype = name.split('-')[2]!;
   const command = /^# (.*)$/m.exec(log)?.[1] ?? '';
   const flag = (letter: string): string | undefined => new RegExp(`(?:^| )-${letter} (\\S+)`).exec(command)?.[1];
   const number = (letter: string, otherwise: number): number => Number(flag(letter) ?? otherwise);
@@ -119,12 +104,12 @@ export function makeReference({ name, precision, dtype, limits, published }: Rec
   const sequence = number('t', 1024);
   const points = (pattern: RegExp): [number, number][] =>
     [...log.matchAll(pattern)].map((match) => [Number(match[1]), Number(match[2])]);
-  const described = published ?? {
+  const described = (published && { source: published.source, configuration: published.configuration }) ?? {
     source: {
       program: 'llm.c',
       version: 'f1e2ace',
       hardware: 'one H100 80GB',
-      precision,
+      precision: dtype === 'fp32' ? 'fp32, TF32 off' : 'bf16, fp32 master weights',
       command: `train_gpt2cu ${command}`,
     },
     configuration: {
@@ -161,7 +146,7 @@ export function makeReference({ name, precision, dtype, limits, published }: Rec
   };
 }
 
-/** A series in one line, so that a reference can be read and compared. */
+/** JSON with one line per series, for readable diffs. */
 export const formatReference = (reference: Reference): string =>
   `${JSON.stringify(reference, null, 2)
     .replace(/\[\s+(-?[\d.e-]+),\s+(-?[\d.e-]+)\s+\]/g, '[$1, $2]')
@@ -171,8 +156,10 @@ export const formatReference = (reference: Reference): string =>
 export function makeReferences(folder: string): Map<string, string> {
   return new Map(
     recipes.map((recipe) => {
-      const path = join(folder, recipe.file);
-      if (!existsSync(path)) throw new Gpt2Error(`there is no ${path}: name the folder of the recorded logs`);
+      const file =
+        recipe.published?.file ?? `${recipe.name.replace('llmc', 'llmc_tinyshakespeare').replaceAll('-', '_')}.log`;
+      const path = join(folder, file);
+      if (!existsSync(path)) throw new Gpt2Error(`${path} does not exist: name the folder of the recorded logs`);
       return [`${recipe.name}.json`, formatReference(makeReference(recipe, readFileSync(path, 'utf8')))];
     }),
   );
@@ -181,7 +168,7 @@ export function makeReferences(folder: string): Map<string, string> {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [, , folder] = process.argv;
   if (!folder) {
-    process.stderr.write('usage: node --import tsx scripts/make-references.ts FOLDER   (of the recorded logs)\n');
+    process.stderr.write('usage: node --import tsx scripts/make-references.ts FOLDER_OF_LOGS\n');
     process.exitCode = 2;
   } else {
     const target = join(packageRoot, 'data', 'reference');

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 LAYERNORM_EPS = 1e-5
-MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # what weight decay is applied to
+MATRICES = ("wte", "wpe", "qkvw", "attprojw", "fcw", "fcprojw")  # the decayed weights
 
 
 # ---------------------------------------------------------------- the ops, in the order of gpt2.h
@@ -104,7 +104,7 @@ def write_safetensors(path, tensors):
 
 
 def write_json(path, value):
-    """One top-level entry (and one entry of a top-level object) a line: readable, and differences stay small."""
+    """Writes one line per top-level entry and per entry of a top-level object, for readable diffs."""
 
     def line(entry):
         return json.dumps(entry, separators=(", ", ": "))
@@ -158,7 +158,7 @@ def doubles(*tensors):
 
 def record_embedding(ops, name, B, T, C, V, Vp, positions):
     tokens = ops.integers(B, T, below=V)
-    tokens[0, :3] = tokens[-1, -1]  # a token that comes several times
+    tokens[0, :3] = tokens[-1, -1]  # a repeated token
     tokens[0, -1] = V - 1
     wte, wpe, dout = ops.normal(Vp, C), ops.normal(positions, C), ops.normal(B, T, C)
     wte[V:] = 0

@@ -1,36 +1,28 @@
-// What the GPUs of a job do during one step of training, and how much of the collectives runs beside the model: a table, an
+// Records what the GPUs of a job run during one training step, and how much of the collectives overlaps the model: a table, an
 // SVG, and a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which needs its header and library
-// (timeline/build.ts says where they are looked for) and makes steps somewhat longer: bench-ranks.ts tells how long they are.
+// (timeline/build.ts finds them) and makes steps somewhat longer: bench-ranks.ts measures them.
 //   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--overlap auto] [--steps 40]
 //     [--data data/tinyshakespeare] [--out build/timeline]
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { packageRoot } from '../src/package-root.ts';
 import { formatTable } from '../src/report/table.ts';
+import { readFlags } from './flags.ts';
 import { buildRecorder } from './timeline/build.ts';
 import { stepChart } from './timeline/chart.ts';
 import { parseTimelines, type StepTimes, stepsOf, summarize, typicalStep, within } from './timeline/steps.ts';
 import { chromeTrace } from './timeline/trace.ts';
 
-const { values: flags } = parseArgs({
-  options: {
-    gpus: { type: 'string', default: '2' },
-    model: { type: 'string', default: 'd12' },
-    batch: { type: 'string', default: '8' },
-    overlap: { type: 'string', default: 'auto' },
-    steps: { type: 'string', default: '40' },
-    data: { type: 'string', default: 'data/tinyshakespeare' },
-    out: { type: 'string', default: 'build/timeline' },
-  },
+const flags = readFlags({
+  ...{ gpus: 2, model: 'd12', batch: 8, overlap: 'auto', steps: 40, data: 'data/tinyshakespeare' },
+  out: 'build/timeline',
 });
-/** Milliseconds: what hangs is ended. */
+/** A run that hangs is ended after this many milliseconds. */
 const longestRun = 300_000;
-const root = fileURLToPath(new URL('..', import.meta.url));
 const out = resolve(flags.out);
-const files = Array.from({ length: Number(flags.gpus) }, (_, rank) => join(out, `rank-${rank}.tsv`));
+const files = Array.from({ length: flags.gpus }, (_, rank) => join(out, `rank-${rank}.tsv`));
 
 /** Trains with the recorder in every process that opens CUDA. */
 function record(recorder: string): void {
@@ -40,13 +32,13 @@ function record(recorder: string): void {
     const { status, stderr, error } = spawnSync(
       process.execPath,
       [
-        ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', flags.gpus],
-        ...['--overlap', flags.overlap],
-        ...['--model', flags.model, '--batch', flags.batch, '--seq', '1024', '--steps', flags.steps],
+        ...['--import', 'tsx', 'src/cli.ts', 'train', '--device', 'cuda', '--gpus', `${flags.gpus}`],
+        ...['--overlap', flags.overlap, '--model', flags.model, '--batch', `${flags.batch}`, '--seq', '1024'],
+        ...['--steps', `${flags.steps}`],
         ...['--data', flags.data, '--order', 'sequence', '--val-every', '0', '--sample-every', '0', '--out', run],
       ],
       {
-        cwd: root,
+        cwd: packageRoot,
         encoding: 'utf8',
         maxBuffer: 1 << 28,
         timeout: longestRun,
@@ -65,13 +57,13 @@ function describe({ kinds, collectives, idle }: StepTimes): string {
     ...[times.besideOurs.toFixed(3), times.alone.toFixed(3)],
   ];
   const table = formatTable([
-    ['', 'kernels', 'ms', 'beside ours', 'alone'],
+    ['', 'kernels', 'ms', 'overlapping ours', 'alone'],
     ...kinds.map(({ kind, ...times }) => row(kind, times)),
     ['nothing', '', idle.toFixed(3), '', ''],
   ]);
   if (collectives.count === 0) return table;
   const share = (100 * collectives.besideOurs) / collectives.ms;
-  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it beside kernels of ours`;
+  return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it overlapping our kernels`;
 }
 
 record(buildRecorder(out));

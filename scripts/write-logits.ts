@@ -1,5 +1,5 @@
-// Logits of a checkpoint, in fp32 by the CPU library, for check-logits.py to compare. Token ids come as a JSON array on
-// stdin; the file gets an fp32 [T,V], row t for the tokens up to and with t.
+// Writes a checkpoint's logits, in fp32 by the CPU library, for check-logits and check-export. Reads token ids as a JSON array
+// from stdin; writes an fp32 [T,V], whose row t is for the tokens up to and including t.
 //
 //   node --import tsx scripts/write-logits.ts RUN|CHECKPOINT FILE <<<'[50256, 11, 262]'
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { Device } from '../src/native/device.ts';
 import { logitsAt } from './logits-at.ts';
 
 const [from, into] = process.argv.slice(2);
-if (!from || !into) throw new Error('write-logits.ts takes a checkpoint and the file to write');
+if (!from || !into) throw new Error('usage: write-logits.ts RUN|CHECKPOINT FILE');
 const tokens = Int32Array.from(JSON.parse(readFileSync(0, 'utf8')) as number[]);
 const checkpoint = resolveCheckpoint(from);
 using device = Device.open({ kind: 'cpu', dtype: 'fp32' });

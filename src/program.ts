@@ -41,6 +41,7 @@ export {
 } from './report/comparison-text.ts';
 export { htmlReport } from './report/html-report.ts';
 export { lossPlot } from './report/loss-plot.ts';
+export { formatDuration } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';
 export { reportData } from './report/report-data.ts';
 export { endOfRun } from './report/run-figures.ts';

@@ -1,5 +1,5 @@
-// Reads cuda/gpt2.h: its functions with their parameters and comments, and its enums. The header's own rules (one
-// declaration a function, GPT2_HOST on the caller's memory) make a line-based reader enough.
+// Reads cuda/gpt2.h: its functions with their parameters and comments, and its enums. The header's rules (one declaration per
+// function, GPT2_HOST for the caller's memory) make a line-based reader sufficient.
 
 export interface Parameter {
   /** As the header spells it: "max_norm". */

@@ -16,7 +16,7 @@ const hasRanks = ({ declaration }: Op): boolean => declaration.parameters.some(i
 const declared = ({ isConst, base, isPointer, cName }: Parameter): string =>
   `${isConst ? 'const ' : ''}${base} ${isPointer ? '*' : ''}${cName}`;
 
-/** The same parameter behind the checks: a reference where it cannot be null, int and bool. */
+/** The parameter after the checks: a reference if it cannot be null, an int or a bool. */
 function checked(parameter: Parameter): string {
   const { base, isPointer, cName } = parameter;
   if (base === 'gpt2_context') return `gpt2_context &${cName}`;
@@ -56,7 +56,7 @@ ${declarations.join('\n')}
 `;
 }
 
-/** Breaks lines of over 120 characters at the last comma or operator before, as deep as clang-format does. */
+/** Breaks lines of over 120 characters at the last comma or operator, and indents as clang-format does. */
 export function wrapped(text: string): string {
   return text
     .split('\n')
@@ -74,7 +74,7 @@ export function wrapped(text: string): string {
 
 const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
 
-/** What must hold between arguments that are themselves right: a size of 0 must not reach a division. */
+/** The relations between arguments, checked after each argument: a size of 0 must not reach a division. */
 function relationsOf({ tensors, relations, sizes }: Op): string[] {
   const names = sizes.map(({ cName }) => cName);
   const calls: string[] = [];

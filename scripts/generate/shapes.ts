@@ -1,17 +1,17 @@
-// Parses the shapes of an op (the grammar stands in cuda/gpt2.h, "ops") and checks them against the op's parameters.
+// Parses the shapes of an op (cuda/gpt2.h states the grammar under "ops") and checks them against the op's parameters.
 import type { NativeFunction, Parameter } from './header.ts';
 
-/** How an op uses a tensor: `[N,C]`, `= [N,C]`, `+= [N,C]`, `(accumulate) [N,C]` and so on. */
+/** An op's use of a tensor: `[N,C]`, `= [N,C]`, `+= [N,C]`, `(accumulate) [N,C]` and so on. */
 export type Access = 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'scratch';
 
 export interface TensorShape {
   readonly parameter: Parameter;
   readonly access: Access;
-  /** As the header spells them: "N", "3C", ">=T", "C/NH", "GPT2_STEP_SIZE". */
+  /** Dimensions as the header spells them: "N", "3C", ">=T", "C/NH", "GPT2_STEP_SIZE". */
   readonly dimensions: readonly string[];
   /** "gradient", or the parameter that gives the dtype. */
   readonly dtype?: string;
-  /** Ids are below this parameter. */
+  /** The parameter that bounds the ids. */
   readonly below?: string;
   /** The tensor of ids that names the rows touched. */
   readonly by?: string;
@@ -49,7 +49,7 @@ const relationTokens = /^(?:\s|\d+|[A-Za-z]\w*|<=|>=|==|\|\||&&|[<>+\-*/%()])+$/
 const isInteger = ({ base, isPointer }: Parameter): boolean => !isPointer && /^u?int(32|64)_t$/.test(base);
 export const namesIn = (expression: string): string[] => expression.match(/[A-Za-z_]\w*/g) ?? [];
 
-/** Splits at a separator that stands outside of brackets. */
+/** Splits at separators outside of brackets. */
 function split(text: string, separator: string): string[] {
   const parts = [''];
   let depth = 0;

@@ -1,4 +1,4 @@
-// Builds record.cpp against CUPTI: that of $CUPTI_ROOT, of a CUDA toolkit, or of Python's packages from NVIDIA.
+// Builds record.cpp with the CUPTI of $CUPTI_ROOT, of a CUDA toolkit, or of NVIDIA's Python packages.
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,7 +18,7 @@ function roots(): string[] {
     const print = 'import sys; print("\\n".join(path for path in sys.path if path))';
     packages = execFileSync('python3', ['-c', print], { encoding: 'utf8' }).trim().split('\n');
   } catch {
-    // Without Python there are no packages of it.
+    // Python is not installed.
   }
   return [
     ...(CUPTI_ROOT ? [CUPTI_ROOT] : []),
@@ -28,7 +28,7 @@ function roots(): string[] {
   ];
 }
 
-/** Where CUPTI is: folders of cupti.h and of cuda.h, which it includes, and its library. */
+/** The folders of cupti.h and of cuda.h, which it includes, and CUPTI's library. */
 function findCupti(): { headers: string[]; library: string } {
   const places = roots();
   const withFile = (root: string, file: string) =>
@@ -39,14 +39,14 @@ function findCupti(): { headers: string[]; library: string } {
         .filter((name) => /^libcupti\.so(\.\d+)?$/.test(name))
         .map((name) => join(root, folder, name)),
     );
-  // Rather both from one place: they are of one version there.
+  // Prefer both from one place, where they have the same version.
   const whole = places.filter((root) => withFile(root, 'cupti.h').length > 0 && librariesOf(root).length > 0);
   const [header] = [...whole, ...places].flatMap((root) => withFile(root, 'cupti.h'));
   const [library] = [...whole, ...places].flatMap(librariesOf);
   const [cuda] = [...whole, ...places].flatMap((root) => withFile(root, 'cuda.h'));
   if (!header || !library || !cuda) {
     const missing = !header ? 'cupti.h' : !library ? 'libcupti.so' : 'cuda.h';
-    throw new Error(`no ${missing} in ${places.join(', ')}; CUPTI_ROOT names a folder with include/ and lib64/`);
+    throw new Error(`no ${missing} in ${places.join(', ')}: set CUPTI_ROOT to a folder with include/ and lib64/`);
   }
   return { headers: [...new Set([header, cuda])], library };
 }

@@ -1,5 +1,5 @@
-// A step of all ranks as an SVG document: for each rank a lane for the model, one for AdamW, one for collectives, over one
-// axis of time. Copies, a few microseconds, are in the trace alone.
+// Draws a step of all ranks as an SVG document: for each rank one lane each for the model, AdamW and collectives, over one time
+// axis. Copies take a few microseconds and are only in the trace.
 import { linearScale } from '../../src/report/scale.ts';
 import { escapeText } from '../../src/report/svg.ts';
 import { type Kernel, type Kind, kindOf, type Span } from './steps.ts';
@@ -32,7 +32,7 @@ const sortOfKind: Readonly<Record<Exclude<Kind, 'model' | 'copies'>, Sort>> = {
 };
 const sorts = [products, attention, rest, ...Object.values(sortOfKind)];
 
-/** By the file a kernel is in (matmul, attention_forward) or, in a header, its own name. */
+/** The sort of a kernel, by its file (matmul, attention_forward) or, for a kernel in a header, its name. */
 function sortOf(kernel: Kernel): Sort | undefined {
   const kind = kindOf(kernel);
   if (kind === 'copies') return undefined;
@@ -41,7 +41,7 @@ function sortOf(kernel: Kernel): Sort | undefined {
   return /gpt2::attention|::backward::/.test(kernel.name) ? attention : rest;
 }
 
-/** The drawing of what each rank ran in its step. */
+/** The SVG of each rank's kernels in its step. */
 export function stepChart(
   title: string,
   ranks: readonly { readonly kernels: readonly Kernel[]; readonly step: Span }[],

@@ -1,11 +1,9 @@
-// What runs on the GPU, written to a file: a library that the CUDA driver loads into a process where
-// CUDA_INJECTION64_PATH names it. Of each kernel, copy and fill CUPTI hands over a record, which becomes a line of
-// $GPT2_TIMELINE/rank-$RANK.tsv:
+// Records what runs on the GPU: a library that the CUDA driver loads into a process if CUDA_INJECTION64_PATH names it. CUPTI
+// gives a record of each kernel, copy and fill, which becomes a line of $GPT2_TIMELINE/rank-$RANK.tsv:
 //   start ns, end ns, stream, node of its graph (0: none), blocks of its grid (0: no kernel), name
-// and what went wrong one that begins with #. ../timeline.ts builds it, starts a run with it and reads the lines.
+// Errors are lines that begin with #. ../timeline.ts builds it, starts a run with it and reads the lines.
 //
-// Kernels inside a graph have records of their own as long as CUPTI_ACTIVITY_KIND_GRAPH_TRACE is off, which would put
-// one record of the whole graph in their place.
+// Kernels inside a graph have records while CUPTI_ACTIVITY_KIND_GRAPH_TRACE is off; it would give one record of the whole graph.
 #include <cupti.h>
 #include <cxxabi.h>
 
@@ -19,7 +17,7 @@
 
 namespace {
 
-// CUPTI hands over what is full: a process that ends by _exit loses less than a buffer, some 600 kernels.
+// CUPTI passes full buffers: a process that ends by _exit loses less than one, some 600 kernels.
 constexpr size_t buffer_bytes = 128 << 10;
 constexpr uint32_t flush_milliseconds = 100;
 
@@ -27,15 +25,15 @@ struct Recorder {
   std::mutex mutex;
   std::FILE *file = nullptr;
   std::unordered_map<std::string, std::string> names;
-  // Records without times, which CUPTI gives where its memory on the device ran out, and those it dropped.
+  // Records without times, which CUPTI gives when its device memory runs out, and dropped records.
   size_t timeless = 0, dropped = 0;
 };
 
-// Never destroyed: CUPTI's thread may hand over a buffer while the process ends.
+// Never destroyed: CUPTI's thread may pass a buffer while the process ends.
 Recorder &recorder = *new Recorder;
 
-// Opened by the first line, so that a process that opens CUDA and launches nothing leaves a rank's file alone. The
-// recorder's mutex is held.
+// Opened by the first line, so that a process that launches nothing does not overwrite a rank's file. The caller holds the
+// recorder's mutex.
 std::FILE *file() {
   if (!recorder.file) {
     const char *folder = std::getenv("GPT2_TIMELINE"), *rank = std::getenv("RANK");
@@ -56,7 +54,7 @@ bool succeeded(CUptiResult result, const char *what) {
   return false;
 }
 
-// "adamw" of _GLOBAL__N__33eb8ab7_8_adamw_cu_87b85ca6: nvcc calls anonymous namespaces by their file.
+// Returns "adamw" for _GLOBAL__N__33eb8ab7_8_adamw_cu_87b85ca6: nvcc names anonymous namespaces by their file.
 std::string source_of(const std::string &mangled) {
   const size_t at = mangled.find("_GLOBAL__N__");
   if (at == std::string::npos) return "";
@@ -67,7 +65,7 @@ std::string source_of(const std::string &mangled) {
   return mangled.substr(at + before, length - 3);
 }
 
-// As it is in the source, with the file's name for an anonymous namespace: several files have a forward_kernel.
+// Returns the name in the source, with the file's name for an anonymous namespace: several files have a forward_kernel.
 std::string demangle(const std::string &mangled) {
   char *const demangled = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, nullptr);
   std::string name = demangled ? demangled : mangled;
@@ -97,7 +95,7 @@ void write_line(uint64_t start, uint64_t end, uint32_t stream, uint64_t node, in
                node, blocks, name.c_str());
 }
 
-// The structs are those of CUDA 12, which the headers of 13 still have: later ones only add fields behind.
+// The structs are those of CUDA 12, which CUDA 13 still has: later ones only append fields.
 void write_record(const CUpti_Activity *record) {
   switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
@@ -133,7 +131,7 @@ void CUPTIAPI give_buffer(uint8_t **buffer, size_t *size, size_t *most_records) 
   *most_records = 0;  // As many as there is room for.
 }
 
-// Called by CUPTI's own thread, and by the one that flushes. What takes locks of CUPTI's comes before our own.
+// Called by CUPTI's thread and by the one that flushes. Calls that take CUPTI's locks come before ours.
 void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t *buffer, size_t, size_t valid_bytes) {
   std::vector<const CUpti_Activity *> records;
   CUpti_Activity *record = nullptr;
@@ -159,8 +157,7 @@ void finish() {
 
 }  // namespace
 
-// Called by the driver when it is initialised, before there is a context. It goes on whatever this returns; CUPTI's
-// samples return 1.
+// The driver calls this when it is initialised, before a context exists, and ignores the result; CUPTI's samples return 1.
 extern "C" int InitializeInjection(void) {
   static bool is_recording = false;
   if (is_recording || !std::getenv("GPT2_TIMELINE")) return 1;
@@ -172,7 +169,7 @@ extern "C" int InitializeInjection(void) {
     succeeded(cuptiActivityEnable(kind), "cuptiActivityEnable");
   }
   succeeded(cuptiActivityFlushPeriod(flush_milliseconds), "cuptiActivityFlushPeriod");
-  // Runs before what the driver and CUPTI have left to be done at the end: the last to ask is the first to be called.
+  // Registered last, so it runs before the exit handlers of the driver and CUPTI.
   std::atexit(finish);
   return 1;
 }

@@ -1,26 +1,26 @@
-// What a recorded timeline says: the lines of record.cpp, the steps among them, and how long which kind of kernel ran beside
-// which. How it is drawn is left to chart.ts and trace.ts.
+// Reads a recorded timeline: parses the lines of record.cpp, finds the steps, and measures how long the kinds of kernels ran and
+// overlapped. chart.ts and trace.ts draw it.
 
-/** Something that ran on a GPU; times in milliseconds since the first of all ranks. */
+/** A kernel, copy or fill on a GPU; times in milliseconds since the first one of all ranks. */
 export interface Kernel {
   readonly start: number;
   readonly end: number;
   readonly stream: number;
-  /** Of the graph it is in; 0: none. */
+  /** Its node in a graph; 0: none. */
   readonly node: string;
-  /** Of its grid; 0: a copy or a fill. */
+  /** Blocks of its grid; 0: a copy or a fill. */
   readonly blocks: number;
   readonly name: string;
 }
 
-/** What a rank wrote. */
+/** A rank's records. */
 export interface Timeline {
   readonly kernels: readonly Kernel[];
-  /** What the recorder had to say. */
+  /** The recorder's messages. */
   readonly notes: readonly string[];
 }
 
-/** Reads what each rank wrote. A last line without its end is left out: its process was ended in it. */
+/** Parses each rank's file. A last line without a line break is skipped: its process ended while writing it. */
 export function parseTimelines(texts: readonly string[]): Timeline[] {
   const files = texts.map((text) => text.split('\n').slice(0, -1));
   const records = files.map((lines) =>
@@ -32,7 +32,7 @@ export function parseTimelines(texts: readonly string[]): Timeline[] {
         return { start: BigInt(start!), end: BigInt(end!), stream: Number(stream), node: node!, blocks, name };
       }),
   );
-  // Nanoseconds since 1970 are beyond what a number holds.
+  // Nanoseconds since 1970 exceed the integers that a number holds.
   const first = records.flat().reduce((least, { start }) => (start < least ? start : least), 1n << 64n);
   return records.map((own, rank) => ({
     kernels: own.map(({ start, end, blocks, ...rest }) => ({
@@ -44,7 +44,7 @@ export function parseTimelines(texts: readonly string[]): Timeline[] {
 }
 
 export const collectives = ['peer copies', 'reduce-scatter', 'all-gather', 'all-reduce', 'other NCCL'] as const;
-/** In the order in which they are told. */
+/** In the order of the table. */
 export const kinds = ['model', 'AdamW', ...collectives, 'copies'] as const;
 export type Kind = (typeof kinds)[number];
 
@@ -59,7 +59,7 @@ export function kindOf({ name, blocks }: Pick<Kernel, 'name' | 'blocks'>): Kind 
   return blocks === 0 ? 'copies' : 'model';
 }
 
-/** A half-open stretch of time. */
+/** A half-open interval of time. */
 export interface Span {
   readonly start: number;
   readonly end: number;
@@ -67,7 +67,7 @@ export interface Span {
 
 const lengthOf = (spans: readonly Span[]): number => spans.reduce((sum, { start, end }) => sum + end - start, 0);
 
-/** The times in which any of the spans is, in order and apart. */
+/** The union of spans, in order and disjoint. */
 export function union(spans: readonly Span[]): Span[] {
   const joined: { start: number; end: number }[] = [];
   for (const { start, end } of spans.toSorted((a, b) => a.start - b.start)) {
@@ -78,7 +78,7 @@ export function union(spans: readonly Span[]): Span[] {
   return joined;
 }
 
-/** How long both are; each in order and apart. */
+/** The length of the intersection of two unions. */
 export function common(a: readonly Span[], b: readonly Span[]): number {
   let sum = 0;
   for (let i = 0, j = 0; i < a.length && j < b.length; ) {
@@ -95,42 +95,42 @@ export function stepsOf(kernels: readonly Kernel[]): Span[] {
   return ends.slice(1).map((end, index) => ({ start: ends[index]!, end }));
 }
 
-/** Which of the steps stands for all: of the last ones, where nothing warms up any more, the one of median length. */
+/** The index of a typical step: the one of median length among the last, which do not warm up any more. */
 export function typicalStep(steps: readonly Span[], last = 10): number {
   const indices = [...steps.keys()].slice(-last);
-  if (indices.length === 0) throw new Error('no whole step was recorded');
+  if (indices.length === 0) throw new Error('no complete step was recorded: train more --steps');
   return indices.sort((a, b) => lengthOf([steps[a]!]) - lengthOf([steps[b]!]))[(indices.length - 1) >> 1]!;
 }
 
-/** What ran in a step, cut to it, in the order of its start. */
+/** The kernels of a step, cut to it, in the order of their starts. */
 export const within = (kernels: readonly Kernel[], step: Span): Kernel[] =>
   kernels
     .filter(({ start, end }) => end > step.start && start < step.end)
     .map((kernel) => ({ ...kernel, start: Math.max(kernel.start, step.start), end: Math.min(kernel.end, step.end) }))
     .sort((a, b) => a.start - b.start);
 
-/** Of kernels of a kind, in milliseconds. */
+/** Times of a kind of kernels, in milliseconds. */
 export interface KindTimes {
   readonly kind: Kind;
   readonly count: number;
-  /** In which at least one of them runs. */
+  /** At least one of them runs. */
   readonly ms: number;
-  /** Of these, those in which a kernel of ours of another kind runs as well: of the model, or AdamW. */
+  /** The part in which a kernel of the model or AdamW, of another kind, runs too. */
   readonly besideOurs: number;
-  /** Of these, those in which nothing of another kind runs. */
+  /** The part in which no other kind runs. */
   readonly alone: number;
 }
 
 export interface StepTimes {
   readonly ms: number;
   readonly kinds: readonly KindTimes[];
-  /** As of a kind, of all collectives. */
+  /** Times of all collectives together. */
   readonly collectives: Omit<KindTimes, 'kind'>;
-  /** In which nothing ran. */
+  /** Nothing ran. */
   readonly idle: number;
 }
 
-/** How long which kind of kernel runs in a step; `kernels` are those within it. */
+/** The times of each kind of kernel in a step, from the kernels within it. */
 export function summarize(kernels: readonly Kernel[], step: Span): StepTimes {
   const timesOf = (belongs: (kind: Kind) => boolean): Omit<KindTimes, 'kind'> => {
     const own = kernels.filter((kernel) => belongs(kindOf(kernel)));

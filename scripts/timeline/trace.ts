@@ -1,14 +1,14 @@
-// Steps in Chrome's trace format, for https://ui.perfetto.dev: a process a rank, a row for each stream and kind.
+// Writes steps in Chrome's trace format, for https://ui.perfetto.dev: one process per rank, one row per stream and kind.
 import { type Kernel, kindOf } from './steps.ts';
 
-/** The trace of what each rank ran, as JSON; `origin` in milliseconds is its beginning. */
+/** The JSON trace of each rank's kernels, which begins at `origin` in milliseconds. */
 export function chromeTrace(ranks: readonly (readonly Kernel[])[], origin: number): string {
   const events = ranks.flatMap((kernels, rank) => {
     const rows: { label: string; end: number }[] = [];
     const spans = kernels.map((kernel) => {
       const kind = kindOf(kernel);
       const label = `stream ${kernel.stream}, ${kind}`;
-      // What begins before the one before has ended takes a further row: a viewer nests what lies in one.
+      // A kernel that begins before the last one ends takes another row: a viewer would nest it.
       let tid = rows.findIndex((row) => row.label === label && row.end <= kernel.start);
       if (tid < 0) tid = rows.push({ label, end: 0 }) - 1;
       rows[tid]!.end = kernel.end;

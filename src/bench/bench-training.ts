@@ -1,4 +1,4 @@
-// What the bench command asks for, in the terms of training's options: fills in defaults, opens the data, measures.
+// Runs a benchmark by training options: fills in defaults, opens the data, measures.
 import { existsSync } from 'node:fs';
 import { openLoader } from '../batches/loader.ts';
 import { UsageError } from '../errors.ts';
@@ -12,21 +12,21 @@ import { findShards } from '../shards/find.ts';
 import { type BenchReport, bench } from './bench.ts';
 
 export interface BenchSettings {
-  /** Steps that are measured. */
+  /** Number of measured steps. */
   readonly steps: number;
-  /** Seconds of steps before. */
+  /** Seconds of steps before them. */
   readonly warmup: number;
   /** Whether each op is timed by itself. */
   readonly ops: boolean;
-  /** Called once the measured steps run, with the GPU's name to the driver's tool; undefined: it is no GPU that is measured. */
+  /** Called when the measured steps begin, with the GPU's name for the driver's tool; undefined on a CPU. */
   readonly onMeasuring?: (gpu: string | undefined) => void;
 }
 
 /**
- * Measures the training of a preset with these options, of which those with `bench` in the table count. Where no data folder is
- * given and the default one does not exist, tokens are random and `data` is undefined.
- * @throws UsageError for options that cannot be, Gpt2Error for a data folder that cannot be read, a device that cannot be
- * opened or has too little memory
+ * Measures the training of a preset with these options; only those with `bench` in the table count. Without a data folder and a
+ * default one, tokens are random and `data` is undefined.
+ * @throws UsageError for invalid options; Gpt2Error if the data cannot be read, or the device does not open or has too little
+ * memory
  */
 export async function benchTraining(
   given: TrainOptions,
@@ -34,9 +34,9 @@ export async function benchTraining(
 ): Promise<{ report: BenchReport; data: string | undefined }> {
   const { kind, index } = selectDevice(given.device ?? 'auto');
   if (given.model !== undefined && !presetConfig(given.model)) {
-    throw new UsageError(`--model takes ${presetNames.join(', ')} here, not ${given.model}`);
+    throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${given.model}`);
   }
-  if (given.batch === 'auto') throw new UsageError('--batch takes a number here, not auto');
+  if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
   const options = freezeOptions({ ...completeOptions(given, kind), batch: given.batch ?? optionTable.batch.default });
   const config = presetConfig(options.model)!;
   const { batch, sequence, accumulation, seed, order } = options;

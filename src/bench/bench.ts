@@ -20,14 +20,14 @@ export interface BenchOptions {
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
-  /** Steps that are measured, after `warmup` seconds of steps. */
+  /** Number of measured steps, after `warmup` seconds of steps. */
   readonly steps: number;
   readonly warmup: number;
   /** Whether each op is timed by itself. */
   readonly ops: boolean;
   /** Micro-batches; its arrays may be reused. */
   readonly nextBatch: () => Batch;
-  /** Called once the measured steps run, for readings of clocks. */
+  /** Called when the measured steps begin, to read clocks. */
   readonly onMeasuring?: () => void;
 }
 
@@ -35,7 +35,7 @@ export interface StepTimes {
   readonly tokensPerStep: number;
   readonly tokensPerSecond: { readonly median: number; readonly p95: number };
   readonly ms: { readonly median: number; readonly p95: number; readonly least: number; readonly most: number };
-  /** Milliseconds of a step in which the program issues work; median. On the CPU that is all of it. */
+  /** Median milliseconds of a step in which the host issues work; on the CPU the whole step. */
   readonly hostMs: number;
   readonly loss: number;
 }
@@ -44,9 +44,9 @@ export interface MemoryUse {
   /** Bytes planned, by kind. */
   readonly planned: Readonly<Record<string, number>>;
   readonly plannedTotal: number;
-  /** What the driver counts as used since the context was opened, after all steps. */
+  /** The driver's count of memory used since the context was opened, after all steps. */
   readonly used: number;
-  /** Used when the context had just been opened: its own share and other programs'. */
+  /** Memory in use right after the context was opened: by it and by other programs. */
   readonly before: number;
 }
 
@@ -59,17 +59,17 @@ export interface BenchReport {
   readonly sequence: number;
   readonly accumulation: number;
   readonly step: StepTimes;
-  /** Operations of a token, forward and backward; see model/flops.ts. */
+  /** Operations per token, forward and backward; see model/flops.ts. */
   readonly flopsPerToken: number;
   readonly peaks: Peaks;
   readonly ops: readonly OpTime[];
   readonly memory: MemoryUse;
 }
 
-/** Measures as the options say. @throws Gpt2Error if the device cannot be opened or has too little memory */
+/** Runs the whole benchmark. @throws Gpt2Error if the device cannot be opened or has too little memory */
 export async function bench(options: BenchOptions): Promise<BenchReport> {
   const training = await measureTraining(options);
-  // The model's memory is free again: the limits are measured on large arrays.
+  // The model's memory is free again for the large arrays of these measurements.
   using device = Device.open(options.device);
   return { ...training, peaks: await measurePeaks(device) };
 }

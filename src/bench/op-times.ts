@@ -1,6 +1,9 @@
 // Times the ops of a training step one by one: the calls of a real step are recorded, then repeated by name, on the step's own
 // tensors, layer after layer.
 import type { Batch } from '../batches/loader.ts';
+import type { ParameterArena } from '../model/arena.ts';
+import type { ModelConfig } from '../model/config.ts';
+import type { Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Device } from '../native/device.ts';
@@ -12,9 +15,9 @@ import { timeOnDevice } from './timing.ts';
 
 export interface OpTime {
   readonly name: string;
-  /** Times a step runs it. */
+  /** Calls in a step. */
   readonly calls: number;
-  /** Of one call; the mean if they differ. */
+  /** Milliseconds of one call; the mean if calls differ. */
   readonly ms: number;
   /** Multiplications and additions of one call's products; 0 for ops that only move data. */
   readonly flops: number;
@@ -31,10 +34,22 @@ const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op,
 
 /** Times every op of one of `trainer`'s steps. It leaves weights, optimizer state and gradients changed. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
-  const { device } = trainer.model;
+  const { model, gradients } = trainer;
+  // A replayed step issues no calls that could be recorded.
+  model.device.dropGraphs();
+  return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
+}
+
+/** Times every op that `issue` issues, by itself. @param arenas that name matmuls by their weight, besides the model's weights */
+export async function timeCalls(
+  model: Model,
+  arenas: readonly Pick<ParameterArena, 'get'>[],
+  issue: () => Promise<unknown>,
+): Promise<OpTime[]> {
+  const { device } = model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
-  for (const [name, calls] of await recordStep(trainer, nextBatch)) {
+  for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), issue)) {
     let next = 0;
     // Call after call, as in a step: one layer's tensors again and again might stay in a cache.
     const ms = await timeOnDevice(device, () => issueAgain(device, calls[next++ % calls.length]!), least);
@@ -52,38 +67,35 @@ export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise
 
 const issueAgain = (device: Device, { op, args }: Call): void => device.call(op.name as 'adamw', args as never);
 
-/** The ops that one step issues, by name, in the order of their first call. */
-async function recordStep(trainer: Trainer, nextBatch: () => Batch): Promise<Map<string, Call[]>> {
-  const { device } = trainer.model;
-  const nameOf = namer(trainer);
+/** The ops that `issue` issues, by name, in the order of their first call. */
+async function recordCalls(
+  device: Device,
+  nameOf: (call: Call) => string,
+  issue: () => Promise<unknown>,
+): Promise<Map<string, Call[]>> {
   const recorded = new Map<string, Call[]>();
-  // A step that is replayed issues nothing that could be seen.
-  device.dropGraphs();
-  await device.observed(
-    (function_, args) => {
-      const op: OpContract | undefined = contracts[function_ as keyof typeof contracts];
-      if (!op) return;
-      const call = { op, args: args as NativeArguments };
-      const name = nameOf(call);
-      recorded.set(name, [...(recorded.get(name) ?? []), call]);
-    },
-    () => trainer.step(0, 1e-4, nextBatch),
-  );
+  await device.observed((function_, args) => {
+    const op: OpContract | undefined = contracts[function_ as keyof typeof contracts];
+    if (!op) return;
+    const call = { op, args: args as NativeArguments };
+    const name = nameOf(call);
+    recorded.set(name, [...(recorded.get(name) ?? []), call]);
+  }, issue);
   return recorded;
 }
 
-/** "layernorm backward"; a matmul by its weight, and "+ gelu" if it is fused: "qkv forward", "fcproj backward input + gelu". */
-function namer({ model, gradients }: Trainer): (call: Call) => string {
+/** "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu". */
+function namer(config: ModelConfig, arenas: readonly Pick<ParameterArena, 'get'>[]): (call: Call) => string {
   const weights = new Map<Pointer, string>();
-  for (const { name } of parameterTable(model.config)) {
+  for (const { name } of parameterTable(config)) {
     const short = name.split('.').at(-1)!.replace(/w$/, '');
-    for (const arena of [model.weights, gradients]) weights.set(arena.get(name).pointer, short);
+    for (const arena of arenas) weights.set(arena.get(name).pointer, short);
   }
   return ({ op, args }) => {
     const words = op.symbol.replace(/^gpt2_/, '');
-    const [, fused, direction] = /^matmul_(?:(gelu|residual)_)?(.*)$/.exec(words) ?? [];
+    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|residual)_)?(.*)$/.exec(words) ?? [];
     if (!direction) return words.replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
-    return `${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused}` : ''}`;
+    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused}` : ''}`;
   };
 }

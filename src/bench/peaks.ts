@@ -1,4 +1,4 @@
-// What this device reaches at best in two things that everything else is measured by: copying, and a large matmul of ours.
+// Measures the device's best rates of a copy and of a large matmul of ours, which bound every op.
 import { allocateTensor, type Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { matmulForward, matmulScratch } from '../ops/ops.generated.ts';

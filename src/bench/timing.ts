@@ -1,4 +1,4 @@
-// Times work on a device by its own events, and the middle of several measurements.
+// Times work on a device by its events, and takes quantiles of measurements.
 import type { Device } from '../native/device.ts';
 
 /** The value below which a share `q` of the values lies; 0.5 is the median. */
@@ -10,8 +10,8 @@ export function quantile(values: readonly number[], q: number): number {
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
 /**
- * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. Where the
- * device records, a round is one graph, so that no time of the host is in it; `records: false` issues it instead.
+ * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. If the
+ * device records graphs, a round is one graph, without time of the host; `records: false` issues each call instead.
  */
 export async function timeOnDevice(
   device: Device,

@@ -1,6 +1,6 @@
-// `bench`: measures training on this machine's device and prints the table; --out writes everything as JSON.
+// The command `bench`: measures training on this machine's device and prints a table; --out writes all results as JSON.
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
@@ -17,13 +17,14 @@ import {
   presetNames,
   whole,
 } from '../program.ts';
+import { numberOption } from './number-option.ts';
 import { optionsFromFlags, tableOption } from './option-of-table.ts';
+import { writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
-import { strictNumber } from './strict-number.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
 
-/** Columns that differ from train's. */
+/** Columns that differ from those of `train`. */
 const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
   model: { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames },
   batch: { usage: '--batch <B>', help: 'sequences in a micro-batch', type: whole(1, 65536) },
@@ -41,21 +42,20 @@ Examples:
   );
   for (const name of shared) command.addOption(tableOption(name, own[name]));
   command
-    .option('--steps <N>', 'steps that are measured (default: 50)', strictNumber('--steps', 1, 1_000_000, 'whole'), 50)
-    .option(
-      '--warmup-seconds <S>',
-      'seconds of steps before (default: 10)',
-      strictNumber('--warmup-seconds', 0, 3600, 'any'),
-      10,
+    .addOption(numberOption('--steps <N>', 'number of measured steps', { least: 1, most: 1_000_000 }, 50))
+    .addOption(
+      numberOption('--warmup-seconds <S>', 'seconds of steps before them', { kind: 'any', least: 0, most: 3600 }, 10),
     )
-    .option('--no-ops', 'leave out the times of single ops')
-    .option('--no-start', 'leave out the time from the start of the program to its first step')
-    .option('--out <FILE>', 'write everything measured as JSON');
+    .option('--no-ops', 'skip the times of single ops')
+    .option('--no-start', 'skip the time from the start of the program to its first step')
+    .option('--out <FILE>', 'write all results as JSON');
   return command.action(async (flags: Record<string, unknown>) => {
     const options = optionsFromFlags(shared, flags);
     const out = flags.out as string | undefined;
     if (out !== undefined && !existsSync(dirname(resolve(out)))) {
-      throw new Gpt2Error(`--out ${out} lies in a folder that is not there: make ${dirname(resolve(out))} first`);
+      throw new Gpt2Error(
+        `--out ${out} needs the folder ${dirname(resolve(out))}, which does not exist: create it first`,
+      );
     }
     let clocks: string | null = null;
     const { report, data } = await benchTraining(options, {
@@ -77,18 +77,8 @@ Examples:
       ...report,
     };
     process.stdout.write(`${table(all)}\n`);
-    if (out !== undefined) writeResults(out, `${JSON.stringify(all, undefined, 2)}\n`);
+    if (out !== undefined) writeResult('results', out, `${JSON.stringify(all, undefined, 2)}\n`, '--out');
   });
-}
-
-function writeResults(path: string, text: string): void {
-  try {
-    writeFileSync(path, text);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be written: ${(cause as Error).message}; name another file with --out`, {
-      cause,
-    });
-  }
 }
 
 /** A GPU's clocks and power while it works, as the driver's tool reports them; null without the tool. */
@@ -128,7 +118,7 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
     });
   try {
     const first = await once();
-    // The first run may have found a cold disk.
+    // The first run may have read from a cold disk.
     return Math.min(first, await once());
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -152,7 +142,7 @@ function table(all: Measured): string {
     `host          ${step.hostMs.toFixed(3)} ms a step issuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
     `rate          ${flops.toFixed(1)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
     ...(sheet ? [`MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s`] : []),
-    `limits        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; own matmul of ${peaks.matmulSize}^3 ${(peaks.matmulFlopsPerSecond / 1e12).toFixed(1)} TFLOP/s`,
+    `limits        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${(peaks.matmulFlopsPerSecond / 1e12).toFixed(1)} TFLOP/s`,
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
@@ -178,6 +168,8 @@ function table(all: Measured): string {
   }
   const sum = ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
   lines.push(`${'sum'.padEnd(32)}${sum.toFixed(3).padStart(28)}${percent(sum, step.ms.median).padStart(8)}`);
-  lines.push("limit: the longer of operations at the own matmul's rate and bytes at the copy's, each byte moved once");
+  lines.push(
+    'limit: the longer of two times: operations at the rate of our matmul, bytes (each once) at that of a copy',
+  );
   return lines.join('\n');
 }

@@ -1,7 +1,5 @@
-// `compare`: curves of runs over references or over each other: table, plot, report, verdict. How far two are apart and what
-// counts as inside is left to ../compare, words and drawing to ../report; a verdict of outside travels to the exit code as
-// an error.
-import { writeFileSync } from 'node:fs';
+// The command `compare`: compares the curves of runs with references or with each other: table, plot, report, verdict. ../compare
+// computes differences and limits, ../report words and figures. A run outside the limits is an error, for the exit code.
 import { join } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
@@ -28,7 +26,8 @@ import {
   reportData,
   terminalPlot,
 } from '../program.ts';
-import { strictNumber } from './strict-number.ts';
+import { numberOption } from './number-option.ts';
+import { jsonLine, writeResult } from './output.ts';
 
 interface Flags {
   readonly reference?: readonly string[];
@@ -46,46 +45,44 @@ ${referenceNames()
   .join('\n')}
 
 Examples:
-  npm run compare runs/d6                                  over the reference with the same configuration
+  npm run compare runs/d6                                  with the reference of the same configuration
   npm run compare runs/d6 -- --reference llmc-d6-fp32-b4-t64 --tolerance 0.01
   npm run compare runs/d6 -- --reference recorded.json     a curve of your own, in the format of data/reference
-  npm run compare runs/b runs/c -- --reference runs/a      runs over another run, whatever they were configured as
-  npm run compare runs/a runs/b runs/c                     over the reference of all of them, or else over the first
+  npm run compare runs/b runs/c -- --reference runs/a      runs with another run of any configuration
+  npm run compare runs/a runs/b runs/c                     with the reference of all three, or else with the first
   npm run compare runs/d6 -- --plot                        the curves in the terminal
-  npm run compare runs/d6 -- --out d6.png --html d6.html   plot (.svg or .png) and report somewhere else
-  npm run --silent compare runs/d6 -- --json               the figures, for a program to read
+  npm run compare runs/d6 -- --out d6.png --html d6.html   plot (.svg or .png) and report in other files
+  npm run --silent compare runs/d6 -- --json               the figures as JSON
 
 The report is one HTML file that needs no network: zoom, values at every step, log axis, smoothing, differences.
 
-Columns: steps that run and reference both have; the worst |difference| and its step; the mean |difference|; the first
-step beyond its limit; both values at the last step they have in common.
+Columns: the common steps; the worst |difference| and its step; the mean |difference|; the first step beyond its limit;
+both values at the last common step.
 
-Exit code 0: inside the reference's limits (or --tolerance at every step), or there is no reference; 1: outside, or the
-run is not configured as the reference. Over another run only --tolerance judges.
+Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
+configurations differ. Another run has no limits: only --tolerance sets one.
 `;
 
-/** The command; its action throws Gpt2Error where the exit code is to be 1. */
+/** The command; its action throws Gpt2Error for exit code 1. */
 export function compareCommand(): Command {
   return new Command('compare')
-    .description("Lay runs' curves over references, or over each other")
+    .description('Compare the curves of runs with references or with each other')
     .argument('<RUN...>', 'run folders')
     .addOption(
       new Option(
         '--reference <NAME|FILE|RUN>',
-        'what to lay them over; may be given more than once (default: the reference with the same configuration)',
+        'what to compare with; repeatable (default: the matching reference)',
       ).argParser((name: string, before: string[] = []) => [...before, name]),
     )
-    .option(
-      '--tolerance <X>',
-      'largest difference at every step of every series',
-      strictNumber('--tolerance', 0, Number.MAX_VALUE, 'any'),
+    .addOption(
+      numberOption('--tolerance <X>', 'largest difference allowed at every step of every series', {
+        kind: 'any',
+        least: 0,
+        most: Number.MAX_VALUE,
+      }),
     )
-    .option(
-      '--out <FILE>',
-      'where the plot goes, .svg or .png (default: compare.svg in the first run folder)',
-      readPlotName,
-    )
-    .option('--html <FILE>', 'where the report goes (default: beside the plot, under its name)')
+    .option('--out <FILE>', 'file of the plot, .svg or .png (default: compare.svg in the first run)', readPlotName)
+    .option('--html <FILE>', "file of the report (default: the plot's name with .html)")
     .option('--plot', 'draw the training losses in the terminal')
     .option('--json', 'the result as JSON on stdout')
     .addHelpText('after', help)
@@ -103,7 +100,7 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   const { runs, baselines } = pairing;
   if (tolerance !== undefined && pairing.pairs.length === 0) {
     throw new UsageError(
-      `--tolerance has nothing to judge ${folders[0]} by: no reference has its configuration; name one with --reference, or a second run`,
+      `--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`,
     );
   }
   const compared = pairing.pairs.map((pair) => ({
@@ -112,18 +109,18 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   }));
   for (const { run, over, comparison } of compared) {
     if (comparison.series.some(({ steps }) => steps > 0)) continue;
-    throw new Gpt2Error(`${run.folder} has no step in common with ${over.name} yet; train it further`);
+    throw new Gpt2Error(`${run.folder} has no step in common with ${over.name} yet: train it further`);
   }
 
   const plot = flags.out ?? join(folders[0]!, 'compare.svg');
   const report = flags.html ?? plot.replace(/\.\w+$/, '.html');
-  // The figures come first: a plot that cannot be written takes nothing from them.
-  if (flags.json) process.stdout.write(toJson(result(pairing, compared, { plot, report })));
+  // The figures come first, so that they are printed even if the plot cannot be written.
+  if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report })));
   else process.stdout.write(`${describe(pairing, compared, tolerance)}\n`);
   if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing)}\n`);
   const svg = lossPlot(runs, baselines, { tolerance });
-  write('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
-  write('report', report, htmlReport(reportData(runs, baselines, { compared, tolerance })), '--html');
+  writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
+  writeResult('report', report, htmlReport(reportData(runs, baselines, { compared, tolerance })), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
   checkInside(compared);
 }
@@ -133,7 +130,7 @@ function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: n
   return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
 }
 
-/** One comparison lies open; several are a list. */
+/** A single comparison's fields are at the top level; several are a list. */
 function result({ runs }: Pairing, compared: readonly Compared[], files: { plot: string; report: string }): object {
   const [first, second] = compared;
   const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run) });
@@ -142,7 +139,7 @@ function result({ runs }: Pairing, compared: readonly Compared[], files: { plot:
   return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
 }
 
-/** @throws Gpt2Error naming what is outside: series, first step, by how much, limit */
+/** @throws Gpt2Error naming series, first step, difference and limit of what is outside */
 function checkInside(compared: readonly Compared[]): void {
   const outside = compared.filter(({ comparison }) => !comparison.inside);
   if (outside.length === 0) return;
@@ -165,10 +162,10 @@ function describeAlone(run: RunRecord): string {
   return lines.join('\n');
 }
 
-/** As wide as the terminal, but no wider than can be read; in colours where stdout shows them. */
+/** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */
 function inTerminal({ runs, baselines }: Pairing): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
-  // Baselines in orange and its like come first, as in the figure.
+  // Baselines come first, in the figure's order of colours.
   const colors = [
     ...baselines.map((_, index) => (['yellow', 'green', 'magenta'] as const)[index % 3]!),
     ...runs.map((_, index) => (['blueBright', 'red', 'cyan', 'white'] as const)[index % 4]!),
@@ -176,21 +173,4 @@ function inTerminal({ runs, baselines }: Pairing): string {
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';
   const paint = isColoured ? (curve: number, text: string) => styleText(colors[curve]!, text) : undefined;
   return terminalPlot(runs, baselines, { width, paint });
-}
-
-/** As the run log writes them: numbers that JSON lacks are words. */
-const toJson = (value: object): string =>
-  `${JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one))}\n`;
-
-function write(what: string, path: string, content: string | Buffer, flag: string): void {
-  try {
-    writeFileSync(path, content);
-  } catch (cause) {
-    throw new Gpt2Error(
-      `cannot write the ${what} ${path}: ${(cause as Error).message}; name another file with ${flag}`,
-      {
-        cause,
-      },
-    );
-  }
 }

@@ -1,4 +1,4 @@
-// `doctor`: looks at the machine, the libraries and every kernel, and says how to mend what is missing.
+// The command `doctor`: checks the machine, the libraries and every kernel, and prints a fix for each problem.
 import { styleText } from 'node:util';
 import { Command } from 'commander';
 import { Gpt2Error } from '../index.ts';
@@ -6,14 +6,14 @@ import { asTyped, type Check, examine } from '../program.ts';
 
 const examples = `
 Examples:
-  npm run gpt2 -- doctor            a line for each thing, and what mends it; exit code 1 if something is needed
+  npm run gpt2 -- doctor            a line for each check, and its fix; exit code 1 if one failed
   npm run gpt2 -- doctor --json     the same as one JSON object
 `;
 
 export function doctorCommand(): Command {
   return new Command('doctor')
-    .description('Look at what training needs: Node, driver, GPUs, libraries, tools, disk, kernels')
-    .option('--json', 'one JSON object on stdout')
+    .description('Check what training needs: Node, driver, GPUs, libraries, tools, disk, kernels')
+    .option('--json', 'print one JSON object')
     .addHelpText('after', examples)
     .action(async ({ json = false }: { json?: boolean }) => {
       const checks = await examine(json ? undefined : (check) => process.stdout.write(lineOf(check)));
@@ -27,11 +27,11 @@ export function doctorCommand(): Command {
     });
 }
 
-function lineOf({ name, state, found, mend }: Check): string {
+function lineOf({ name, state, found, fix }: Check): string {
   const sign = {
     ok: styleText('green', 'ok  '),
     warning: styleText('yellow', 'note'),
     failed: styleText('red', 'FAIL'),
   }[state];
-  return `${sign}  ${name.padEnd(20)}  ${found}\n${mend === undefined ? '' : `      ${' '.repeat(20)}  -> ${asTyped(mend)}\n`}`;
+  return `${sign}  ${name.padEnd(20)}  ${found}\n${fix === undefined ? '' : `      ${' '.repeat(20)}  -> ${asTyped(fix)}\n`}`;
 }

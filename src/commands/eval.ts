@@ -1,4 +1,4 @@
-// `eval`: evaluates a trained model on any data set. Figures go to stdout, everything else to stderr.
+// The command `eval`: evaluates a trained model on any data set. Figures go to stdout, notices to stderr.
 import { existsSync } from 'node:fs';
 import { Command, Option } from 'commander';
 import {
@@ -37,19 +37,21 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
+import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
-import { strictNumber } from './strict-number.ts';
+import { jsonLine } from './output.ts';
+import { isLive } from './progress.ts';
 
 const examples = `
 Examples:
-  npm run eval -- --model runs/d6                             on the validation set of its own data, all of it
+  npm run eval -- --model runs/d6                             on the whole validation set of its own data
   npm run eval -- --model runs/d6 --data data/own-source      on other text: compare bits per byte
   npm run eval -- --model gpt2_124M.bin --data data/tinyshakespeare --seq 1024
   npm run eval -- --model runs/d12 --hellaswag data/hellaswag/hellaswag_val.bin
 
-The loss is the mean over every whole batch, in nats a token, as a run's own validation has it. Bits per byte are counted over
-the text of the predicted tokens, so that they compare models of any tokenizer; the end of a text has no bytes.
-HellaSwag: acc is the share of questions whose right completion has the least loss in sum, acc_norm in the mean of its tokens.
+The loss is the mean over every full batch, in nats per token, as in a run's own validation. Bits per byte count the bytes of
+the predicted tokens' text, so they compare models with different tokenizers; the end of a text has no bytes.
+HellaSwag: acc is the share of questions whose right completion has the smallest summed loss, acc_norm the smallest mean loss.
 `;
 
 interface Flags {
@@ -69,39 +71,36 @@ interface Flags {
 }
 
 export function evalCommand(): Command {
-  const asRun = (otherwise: string) => `as the run that made the model, else ${otherwise}`;
+  const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
     .requiredOption('--model <PATH>', modelPaths)
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
-    .addOption(new Option('--role <ROLE>', 'which of its shards').choices(['val', 'train']).default('val'))
-    .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; without --data, nothing else")
+    .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
+    .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")
     .addOption(
       tableOption('batch', {
-        help: 'sequences in a batch; auto: as many as fit in memory',
+        help: 'sequences in a batch; auto: as many as fit',
         default: { text: asRun('4') },
       }),
     )
-    .option(
-      '--seq <T>',
-      `tokens in a sequence (default: ${asRun("the model's context")})`,
-      strictNumber('--seq', 1, 65536, 'whole'),
+    .addOption(
+      numberOption('--seq <T>', `tokens in a sequence (default: ${asRun("the model's context")})`, {
+        least: 1,
+        most: 65536,
+      }),
     )
-    .option(
-      '--steps <N>',
-      'batches (default: every whole one)',
-      strictNumber('--steps', 1, Number.MAX_SAFE_INTEGER, 'whole'),
+    .addOption(
+      numberOption('--steps <N>', 'batches (default: all full ones)', { least: 1, most: Number.MAX_SAFE_INTEGER }),
     )
     .addOption(tableOption('maxMemory'))
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype'))
     .addOption(tableOption('threads'))
-    .option(
-      '--gpus <N>',
-      'GPUs of this machine that share the work (default: 1)',
-      strictNumber('--gpus', 1, 65536, 'whole'),
+    .addOption(
+      numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', { least: 1, most: 65536 }),
     )
-    .option('--json', 'the figures as JSON on stdout')
+    .option('--json', 'print the figures as JSON')
     .addHelpText('after', examples)
     .action((flags) => evaluateOnAll(flags as unknown as Flags));
 }
@@ -134,7 +133,7 @@ interface Loss {
   readonly data: string;
 }
 
-/** Makes the exit code tell scripts that a loss is not finite. @throws Gpt2Error */
+/** Reports a loss that is not finite by the exit code. @throws Gpt2Error */
 function refuseNoNumber(found: Loss | undefined): void {
   if (!found || Number.isFinite(found.loss)) return;
   const { loss, model, data } = found;
@@ -152,10 +151,10 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
   if (sequence > config.context) {
     throw new UsageError(
-      `--seq ${sequence} is over the model's context of ${config.context} positions; take a shorter --seq`,
+      `--seq ${sequence} is over the model's context of ${config.context} positions: take a shorter --seq`,
     );
   }
-  // Faults of the files are reported before the device is opened.
+  // Bad files are reported before the device is opened.
   const { vocabularySize } = config;
   const hellaswag =
     flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize });
@@ -201,7 +200,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   if (hellaswag) {
     if (hellaswag.cut > 0) {
       notice(
-        `${hellaswag.cut} of ${hellaswag.rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`,
+        `${hellaswag.cut} of ${hellaswag.rows.length} rows are longer than --seq ${sequence}: the beginnings of their contexts are cut off`,
       );
     }
     const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress.show, ranks });
@@ -210,11 +209,11 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
     if (isHeard && !flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));
   }
   const seconds = (performance.now() - begun) / 1000;
-  if (isHeard && flags.json) process.stdout.write(`${toJson(Object.assign({}, ...results, { seconds }))}\n`);
+  if (isHeard && flags.json) process.stdout.write(jsonLine(Object.assign({}, ...results, { seconds })));
   return loss;
 }
 
-/** The shards to evaluate on. @throws Gpt2Error if there are none, or they are of another vocabulary */
+/** The shards to evaluate on. @throws Gpt2Error if there are none, or they have another vocabulary */
 function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
   const shards = findShards(data, flags.role);
@@ -245,7 +244,7 @@ class StatusLine {
   readonly #live: boolean;
 
   constructor(isHeard: boolean) {
-    this.#live = isHeard && process.stderr.isTTY === true && process.env.TERM !== 'dumb';
+    this.#live = isHeard && isLive;
   }
 
   readonly show = (done: number, all: number): void => {
@@ -262,7 +261,3 @@ const size = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : undefined;
 const folder = (value: unknown): string | undefined =>
   typeof value === 'string' && existsSync(value) ? value : undefined;
-
-/** Numbers that JSON has no word for as "NaN", "Infinity", as a run log has them. */
-const toJson = (value: object): string =>
-  JSON.stringify(value, (_, each) => (typeof each === 'number' && !Number.isFinite(each) ? String(each) : each));

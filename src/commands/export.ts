@@ -1,4 +1,4 @@
-// `export`: a trained model as a file of another program.
+// The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
 import { exportFormats } from '../program.ts';
@@ -14,14 +14,14 @@ export function exportCommand(): Command {
   const formats = Object.entries(exportFormats);
   return new Command('export')
     .description('Write a trained model for another program')
-    .requiredOption('--model <DIR>', 'a run (its newest whole checkpoint) or a checkpoint')
+    .requiredOption('--model <DIR>', 'a run (its newest valid checkpoint) or a checkpoint')
     .addOption(
       new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
         .choices(formats.map(([name]) => name))
         .makeOptionMandatory(),
     )
     .requiredOption('--out <PATH>', 'the file or folder to write')
-    .addOption(new Option('--dtype <NAME>', 'what weights are written in').choices(['fp32', 'bf16']).default('fp32'))
+    .addOption(new Option('--dtype <NAME>', 'number format of the weights').choices(['fp32', 'bf16']).default('fp32'))
     .addHelpText('after', examples)
     .action((options: ExportOptions) => {
       const from = exportModel(options);

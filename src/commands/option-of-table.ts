@@ -13,7 +13,7 @@ export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}):
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 
-/** The options among commander's flags, which it keys by their own camel case: `--total-batch` is totalBatch, `--lr` is lr. */
+/** Reads options from commander's flags, whose keys are the flags in camel case: `--total-batch` is totalBatch, `--lr` is lr. */
 export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<Record<string, unknown>>): TrainOptions {
   const values = names.map((name) => [name, flags[new Option(optionRows[name].usage).attributeName()]] as const);
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));

@@ -1,8 +1,8 @@
-// `prepro tinystories` and `prepro fineweb`: the published corpora, from files or from the network, in llm.c's layout.
+// The commands `prepro tinystories` and `prepro fineweb`: make shards of published corpora, in llm.c's layout.
 import { Command } from 'commander';
 import { finewebVersion, finewebVersions, prepareFineweb, prepareTinystories, tinystories } from '../program.ts';
+import { numberOption } from './number-option.ts';
 import { addTextFlags, defaultShardTokens, type TextFlags, tell, withProgress } from './prepro-text.ts';
-import { strictNumber } from './strict-number.ts';
 
 interface Flags extends TextFlags {
   readonly from?: readonly string[];
@@ -15,13 +15,12 @@ interface FinewebFlags extends Flags {
 }
 
 const network = `
-A download goes on where it was, and its checksum is checked. HF_ENDPOINT names a mirror of https://huggingface.co.`;
+An interrupted download resumes, and its checksum is checked. HF_ENDPOINT names a mirror of https://huggingface.co.`;
 
 const tinystoriesHelp = `
-From the text files of roneneldan/TinyStories, TinyStoriesV2-GPT4-train.txt and -valid.txt (2.2 GB): those of --from, of
-GPT2_DATASETS/tinystories, or of the network, which are kept in <OUT>/download. Stories are apart by <|endoftext|>; --from
-also takes the .parquet files that are published. A file with train or valid in its name has that role; others are divided
-by content.${network}
+Source: TinyStoriesV2-GPT4-train.txt and -valid.txt of roneneldan/TinyStories (2.2 GB), from --from, GPT2_DATASETS/tinystories
+or the network; downloads are kept in <OUT>/download. <|endoftext|> separates stories. --from also takes the published
+.parquet files. A file with train or valid in its name has that role; the content divides other files.${network}
 
 Examples:
   npm run prepro tinystories
@@ -34,9 +33,9 @@ ${Object.entries(finewebVersions)
   .map(([name, { description }]) => `  ${name.padEnd(5)} ${description}`)
   .join('\n')}
 
-With --from it is made of files, whose order is kept: .parquet as published, in row groups of up to 64 MiB of text (as
-HuggingFaceFW/fineweb, sample/10BT/000_00000.parquet), .jsonl or .jsonl.gz. Shard 000000 is validation, the next are for
-training, as in llm.c; with --val-fraction, a share by content instead.
+With --from, shards are made of files, in their order: .parquet as published, in row groups of up to 64 MiB of text (as
+HuggingFaceFW/fineweb, sample/10BT/000_00000.parquet), .jsonl or .jsonl.gz. Shard 000000 is validation and the others are
+for training, as in llm.c; with --val-fraction the content decides.
 Without --from, shards made with llm.c's script are downloaded, 200 MB each.${network}
 
 Examples:
@@ -46,7 +45,7 @@ Examples:
 
 const addCorpusFlags = (command: Command, out: string, shardTokens: number) =>
   addTextFlags(command, shardTokens)
-    .option('--from <PATH...>', 'files or folders, instead of a download')
+    .option('--from <PATH...>', 'files or folders to read instead of downloading')
     .option('--out <DIR>', `folder to write (default: ${out})`);
 
 export function preproTinystoriesCommand(): Command {
@@ -63,11 +62,12 @@ export function preproFinewebCommand(): Command {
   const command = new Command('fineweb')
     .description('FineWeb and FineWeb-Edu, in shards of 100 million tokens')
     .option('--version <NAME>', Object.keys(finewebVersions).join(', '), '10B')
-    .option('--field <NAME>', 'the column, or field of a JSON line, that has the text', 'text')
-    .option(
-      '--shards <N>',
-      'training shards to download (default: 10 billion tokens)',
-      strictNumber('--shards', 1, 1100, 'whole'),
+    .option('--field <NAME>', 'column or JSON field of the text', 'text')
+    .addOption(
+      numberOption('--shards <N>', 'training shards to download (default: 10 billion tokens)', {
+        least: 1,
+        most: 1100,
+      }),
     );
   return addCorpusFlags(command, 'data/fineweb10B or data/edu_fineweb10B', defaultShardTokens)
     .addHelpText('after', finewebHelp)

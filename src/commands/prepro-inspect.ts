@@ -1,7 +1,7 @@
-// `prepro inspect`: what a token shard holds. Reading it is datasets/inspect.ts's.
+// The command `prepro inspect`: prints the contents of a token shard, which datasets/inspect.ts reads.
 import { Command } from 'commander';
 import { inspectShard } from '../program.ts';
-import { strictNumber } from './strict-number.ts';
+import { numberOption } from './number-option.ts';
 
 const help = `
 Examples:
@@ -16,13 +16,13 @@ interface Flags {
 }
 
 export function preproInspectCommand(): Command {
-  const place = (flag: string, least: number) => strictNumber(flag, least, 2 ** 31 - 1, 'whole');
+  const most = 2 ** 31 - 1;
   return new Command('inspect')
-    .description('What a token shard holds: header, counts, text at a token')
+    .description('Show a token shard: header, counts, text at a token')
     .argument('<SHARD>', 'a .bin file of tokens')
-    .option('--at <TOKEN>', 'where the text begins', place('--at', 0), 0)
-    .option('--count <N>', 'tokens of text', place('--count', 1), 64)
-    .option('--json', 'the same as JSON, with the ids')
+    .addOption(numberOption('--at <TOKEN>', 'first token of the text', { least: 0, most }, 0))
+    .addOption(numberOption('--count <N>', 'tokens of text', { least: 1, most }, 64))
+    .option('--json', 'print JSON, with the ids')
     .addHelpText('after', help)
     .action((path: string, { at, count, json }: Flags) => {
       const found = inspectShard(path, { at, count });
@@ -35,7 +35,7 @@ export function preproInspectCommand(): Command {
         `${found.path}: ${number(found.bytes)} bytes, sha256 ${found.sha256}`,
         `header: 20240520, version 1, ${number(found.tokens)} tokens`,
         `tokenizer: ${found.tokenizer}, a vocabulary of ${number(found.vocabularySize)}; the largest id is ${number(found.largest)}`,
-        `<|endoftext|>: ${number(found.endsOfText)}, before a document or a stretch of a long one`,
+        `<|endoftext|>: ${number(found.endsOfText)}, before each document or part of a long one`,
         `tokens ${number(at)} to ${number(at + found.ids.length - 1)}:`,
         found.text,
       ];

@@ -1,4 +1,4 @@
-// `prepro`: makes a data set's token shards.
+// The command `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
 import { prepareDataset, UsageError } from '../index.ts';
 import { asTyped, datasetNames, datasets, prepareHellaswag } from '../program.ts';
@@ -20,12 +20,12 @@ ${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`)
 
 Examples:
   npm run prepro tinyshakespeare                            download, check, encode
-  npm run prepro tinyshakespeare -- --from input.txt        from a file of yours
+  npm run prepro tinyshakespeare -- --from input.txt        from your own file
   npm run prepro own-source                                 no network needed
-  npm run prepro hellaswag -- --from hellaswag_val.jsonl    which you have downloaded
-  npm run prepro text book.txt notes/                       text of yours (npm run prepro text -- --help)
+  npm run prepro hellaswag -- --from hellaswag_val.jsonl    from a file that you downloaded
+  npm run prepro text book.txt notes/                       your own text (npm run prepro text -- --help)
 
-The folder that GPT2_DATASETS names is looked into before the network: it holds tinyshakespeare/input.txt, tinystories/*.txt,
+The folder GPT2_DATASETS is searched before the network is used: tinyshakespeare/input.txt, tinystories/*.txt,
 hellaswag/hellaswag_val.jsonl.
 `;
 
@@ -33,21 +33,21 @@ export function preproCommand(): Command {
   const command = new Command('prepro').enablePositionalOptions();
   const parts = [preproTextCommand(), preproTinystoriesCommand(), preproFinewebCommand(), preproInspectCommand()];
   for (const part of parts) command.addCommand(part);
-  const dataset = new Argument('[DATASET]', 'what to make');
-  // Shown and completed; what is no name is refused below, in words of ours.
+  const dataset = new Argument('[DATASET]', 'data set to make');
+  // The choices are for the help; the action rejects other names with a message of its own.
   dataset.argChoices = [...datasets.map(({ name }) => name), 'hellaswag'];
   return command
     .description("Make a data set's token shards")
     .addArgument(dataset)
-    .option('--from <FILE>', 'the source text, instead of looking for or downloading it')
+    .option('--from <FILE>', 'source file to read instead of downloading')
     .option('--out <DIR>', 'folder to write (default: data/<DATASET>)')
-    .option('--overwrite', 'replace another data set')
-    .option('--json', 'the result as JSON on stdout')
+    .option('--overwrite', 'replace another data set in the folder')
+    .option('--json', 'print the result as JSON')
     .addHelpText('after', help)
     .action(async (name: string | undefined, flags: Flags) => {
       if (name === 'hellaswag') return makeQuestions(flags);
       if (name === undefined || !datasetNames.includes(name)) {
-        const what = name === undefined ? 'no data set is named' : `there is no data set ${JSON.stringify(name)}`;
+        const what = name === undefined ? 'no data set was named' : `there is no data set ${JSON.stringify(name)}`;
         const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
         throw new UsageError(`${what}: name one of ${known.join(', ')}`);
       }
@@ -60,7 +60,7 @@ export function preproCommand(): Command {
       const lines = dataset.shards.map(
         ({ file, tokens }) => `${folder}/${file}: ${tokens.toLocaleString('en-US')} tokens`,
       );
-      if (present) lines.unshift(`${name} is there already, and right`);
+      if (present) lines.unshift(`${name} is unchanged`);
       const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
       process.stdout.write(asTyped(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`));
     });

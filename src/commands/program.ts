@@ -1,4 +1,4 @@
-// The program that cli.ts runs: its commands, one file each in this folder, and their common settings.
+// Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { Command } from 'commander';
 import { asTyped, isInstalled, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
@@ -34,10 +34,10 @@ export function program(interruption: () => AbortSignal): Command {
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
-    command.exitOverride().option('--verbose', 'show where an error comes from');
+    command.exitOverride().option('--verbose', 'print the stack of an error');
     if (!isInstalled && command.options.some(({ long }) => long === '--json')) {
-      const why = "npm's own lines come before the JSON otherwise";
-      command.addHelpText('after', `Where --json is read by a program, type npm run --silent: ${why}.\n`);
+      const why = 'npm prints lines of its own before the JSON';
+      command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
     }
     if (command.commands.length > 0) command.helpCommand('help [COMMAND]');
     command.configureOutput({
@@ -49,7 +49,7 @@ export function program(interruption: () => AbortSignal): Command {
   return root;
 }
 
-/** commander's own messages, like ours: one line, which ends in what to do. */
+/** Turns commander's messages into one line that ends with what to do, as in ours. */
 function inOneLine(text: string, command: Command): string {
   const names: string[] = [];
   for (let at: Command | null = command; at?.parent; at = at.parent) names.unshift(at.name());

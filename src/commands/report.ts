@@ -1,18 +1,18 @@
-// `report`: writes a run's report as one HTML file, or serves it as a live page.
-import { writeFileSync } from 'node:fs';
+// The command `report`: writes a run's report as one HTML file, or serves it as a live page.
 import { join } from 'node:path';
 import { Command } from 'commander';
-import { Gpt2Error, readRun, UsageError } from '../index.ts';
+import { readRun, UsageError } from '../index.ts';
 import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, reportData } from '../program.ts';
+import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
-import { strictNumber } from './strict-number.ts';
+import { writeResult } from './output.ts';
 
 const examples = `
 Examples:
   npm run gpt2 -- report runs/d6                     runs/d6/report.html: one file that needs no network
-  npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, for a run that is training, stopped or finished
+  npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, of a run that trains or has ended
   npm run gpt2 -- report runs/d6 --serve --port 0    at any free port
-  ssh -L ${defaultPort}:localhost:${defaultPort} machine         opens the page of a run on another machine here
+  ssh -L ${defaultPort}:localhost:${defaultPort} machine         forwards the page from another machine
 
 The page shows the curves over the reference of the same configuration, how the run ended, throughput, samples and the end
 of the log. It is read-only. train --serve also shows the machine's memory and temperature.
@@ -31,7 +31,7 @@ export function reportCommand(): Command {
     .argument('<RUN>', 'run folder')
     .option('--html <FILE>', 'file to write (default: report.html in the run folder)')
     .option('--serve', 'serve the report as a live page instead, until Ctrl-C')
-    .option('--port <N>', `with --serve: port (default: ${defaultPort})`, strictNumber('--port', 0, 65535, 'whole'))
+    .addOption(numberOption('--port <N>', `with --serve: port (default: ${defaultPort})`, { least: 0, most: 65535 }))
     .addOption(tableOption('serveHost'))
     .addHelpText('after', examples)
     .action(report);
@@ -42,7 +42,7 @@ async function report(folder: string, { html, serve, port, serveHost }: Flags): 
   if (!serve && port !== undefined) throw new UsageError('--port goes with --serve: give both');
   if (!serve && serveHost !== undefined) throw new UsageError('--serve-host goes with --serve: give both');
   if (serve) {
-    // A folder without a run fails here, instead of on a page that waits forever.
+    // Without a run in the folder this fails, and no page waits forever.
     readRun(folder);
     const notice = (text: string) => process.stdout.write(`${text}\n`);
     const host = serveHost ?? optionTable.serveHost.default;
@@ -52,12 +52,6 @@ async function report(folder: string, { html, serve, port, serveHost }: Flags): 
   }
   const path = html ?? join(folder, 'report.html');
   const { runs, baselines } = pairRuns([folder]);
-  try {
-    writeFileSync(path, htmlReport(reportData(runs, baselines)));
-  } catch (cause) {
-    throw new Gpt2Error(`cannot write the report ${path}: ${(cause as Error).message}; name another file with --html`, {
-      cause,
-    });
-  }
+  writeResult('report', path, htmlReport(reportData(runs, baselines)), '--html');
   process.stdout.write(`report: ${path}\n`);
 }

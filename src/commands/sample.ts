@@ -1,4 +1,4 @@
-// `sample`: texts from a trained model, streamed to stdout; everything else it says goes to stderr.
+// The command `sample`: generates texts with a trained model and streams them to stdout; notices go to stderr.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
@@ -19,8 +19,8 @@ import {
   tokenizerOf,
 } from '../index.ts';
 import { fittingTexts, generationRows, modelPaths } from '../program.ts';
+import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
-import { strictNumber } from './strict-number.ts';
 
 const examples = `
 Examples:
@@ -29,7 +29,7 @@ Examples:
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
   npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
 
-Several texts are made together and printed one after the other, with a line of --- between them.
+Several texts are generated together and printed one after the other, with a line of --- between them.
 `;
 
 interface Flags {
@@ -49,37 +49,43 @@ interface Flags {
   readonly threads?: number;
 }
 
-/** Texts that are made at a time. On the CPU as many as a product takes by reading each weight once. */
+/** Texts generated together. On the CPU as many as one matmul handles while it reads each weight once. */
 const mostTexts = { cuda: 32, cpu: 8 };
 
 export function sampleCommand(): Command {
   return new Command('sample')
-    .description('Texts from a trained model')
+    .description('Generate texts with a trained model')
     .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
-    .option('--prompt <TEXT>', 'text to go on from; -: texts from standard input, one a line', '')
-    .option('--count <N>', 'texts for each prompt', strictNumber('--count', 1, 100_000, 'whole'), 1)
-    .option('--tokens <N>', 'most tokens to make of a text', strictNumber('--tokens', 1, 1_000_000, 'whole'), 128)
-    .option('--temperature <X>', '0: always the likeliest token', strictNumber('--temperature', 0, 100, 'any'), 0.8)
-    .option('--top-k <N>', 'only the N likeliest tokens; 0: all', strictNumber('--top-k', 0, 65536, 'whole'), 0)
-    .option(
-      '--top-p <X>',
-      'only the likeliest tokens of this probability together',
-      strictNumber('--top-p', 0, 1, 'any'),
-      1,
+    .option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input', '')
+    .addOption(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1))
+    .addOption(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128))
+    .addOption(
+      numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
     )
-    .option(
-      '--seed <N>',
-      'of the choices, which also go by how many texts are made at a time',
-      strictNumber('--seed', 0, 2 ** 32 - 1, 'whole'),
-      42,
+    .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', { least: 0, most: 65536 }, 0))
+    .addOption(
+      numberOption(
+        '--top-p <X>',
+        'total probability of the likeliest tokens to choose from',
+        { kind: 'any', least: 0, most: 1 },
+        1,
+      ),
     )
     .addOption(
-      new Option('--when-full <WHAT>', "past the model's context: forget the older half of a text, or end it")
+      numberOption(
+        '--seed <N>',
+        'seed of the choices, which also depend on the texts generated together',
+        { least: 0, most: 2 ** 32 - 1 },
+        42,
+      ),
+    )
+    .addOption(
+      new Option('--when-full <WHAT>', "at the model's context: forget the older half of a text, or end it")
         .choices(['slide', 'stop'])
         .default('slide'),
     )
-    .option('--no-stream', 'print each text when it is whole, not as it comes')
-    .option('--json', 'a line of JSON for each text: prompt, text, tokens, end')
+    .option('--no-stream', 'print each text when it is complete')
+    .option('--json', 'print a JSON line per text: prompt, text, tokens, end')
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype'))
     .addOption(tableOption('threads'))
@@ -97,7 +103,7 @@ async function sample(flags: Flags): Promise<void> {
   const tokenizer = tokenizerOf(config);
   if (!tokenizer) {
     throw new Gpt2Error(
-      `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which is no tokenizer's: it has no text to give`,
+      `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which no known tokenizer has, so its tokens cannot be decoded: name another model with --model`,
     );
   }
   const given = flags.prompt === '-' ? await linesOfInput() : [flags.prompt];
@@ -119,7 +125,7 @@ async function sample(flags: Flags): Promise<void> {
     const page = new Page(together, tokenizer, { ...flags, isFirst: first === 0 });
     const generation = generate(cache, {
       ...flags,
-      // Every document of the training data begins with the end of the one before.
+      // In the training data every document begins after an end of text.
       prompts: together.map((prompt) => [tokenizer.endOfText, ...encode(prompt, tokenizer)]),
       firstText: first,
       stopAt: tokenizer.endOfText,
@@ -130,7 +136,7 @@ async function sample(flags: Flags): Promise<void> {
         page.add(next.text, next.token);
       } else {
         if (next.end === 'diverged') {
-          throw new Gpt2Error(`${weights.path} gives no text: its weights have diverged; sample an earlier checkpoint`);
+          throw new Gpt2Error(`the weights of ${weights.path} have diverged: name an earlier checkpoint with --model`);
         }
         page.end(next.text, next.end);
       }
@@ -142,7 +148,7 @@ async function sample(flags: Flags): Promise<void> {
   );
 }
 
-/** Prints texts in their order, each as it comes as soon as those before it have ended. */
+/** Prints texts in order; each streams once those before it have ended. */
 class Page {
   readonly #texts: {
     readonly prompt: string;
@@ -154,7 +160,7 @@ class Page {
   readonly #stream: boolean;
   readonly #json: boolean;
   #isFirst: boolean;
-  /** The text that is being printed, and how much of it is. */
+  /** The text that is being printed, and its printed length. */
   #current = 0;
   #printed = 0;
   #isBegun = false;
@@ -211,11 +217,14 @@ async function linesOfInput(): Promise<string[]> {
   try {
     for await (const part of process.stdin) parts.push(part as Buffer);
   } catch (cause) {
-    throw new Gpt2Error(`standard input cannot be read: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(
+      `standard input cannot be read: ${(cause as Error).message}; give the text with --prompt TEXT`,
+      { cause },
+    );
   }
   const lines = Buffer.concat(parts).toString('utf8').split(/\r?\n/);
   if (lines.at(-1) === '') lines.pop();
-  if (lines.length === 0) throw new Gpt2Error('standard input has no prompt: give --prompt - a text on each line');
+  if (lines.length === 0) throw new Gpt2Error('standard input has no prompt: write one on each line');
   return lines;
 }
 
@@ -230,9 +239,7 @@ function newestRun(): string {
     if (!newest || saved > newest.saved) newest = { run, saved };
   }
   if (newest) return newest.run;
-  throw new Gpt2Error(
-    'there is no trained model in runs/: run `npm run train -- --steps 100`, or name one with --model',
-  );
+  throw new Gpt2Error('runs/ has no trained model: run `npm run train -- --steps 100`, or name one with --model');
 }
 
 function namesOf(folder: string): string[] {
@@ -240,6 +247,8 @@ function namesOf(folder: string): string[] {
     return readdirSync(folder);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new Gpt2Error(`${folder}/ cannot be listed: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`${folder}/ cannot be listed: ${(cause as Error).message}; name a model with --model`, {
+      cause,
+    });
   }
 }

@@ -1,4 +1,4 @@
-// `train`: reads options from the command line, runs training, shows its progress.
+// The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
 import { Gpt2Error, planRun, type TrainingPlan, train } from '../index.ts';
 import {

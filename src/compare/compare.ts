@@ -1,26 +1,25 @@
-// Lays a run over a reference or another run, series by series: how far apart they are, and whether that is inside the
-// limits. Pure: reading the two is left to ../runs and reference.ts, which is laid over which to pairs.ts, showing the
-// result to ../report and the command.
+// Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
+// ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
 import type { RunSeries, Series } from '../runs/reader.ts';
 import { type Limit, type SeriesName, seriesNames } from './reference.ts';
 
-/** What a run is laid over: a reference, or another run, which has no limits. */
+/** What a run is compared with: a reference, or another run, which has no limits. */
 export interface Baseline {
   readonly name: string;
   readonly series: RunSeries;
   readonly limits?: readonly Limit[];
 }
 
-/** One series of a run beside the reference's. Differences are absolute; a NaN counts as infinitely far. */
+/** The comparison of one series. Differences are absolute; a NaN counts as an infinite difference. */
 export interface SeriesComparison {
   readonly series: SeriesName;
-  /** Steps that both have. */
+  /** Common steps. */
   readonly steps: number;
-  /** Of these, the steps that some limit speaks of. */
+  /** The common steps to which a limit applies. */
   readonly judged: number;
   /** The largest difference, and the first step that has it. */
   readonly worst: { readonly step: number; readonly difference: number } | undefined;
-  /** Mean difference over all steps that both have. */
+  /** The mean difference over all common steps. */
   readonly mean: number;
   /** The first step beyond its limit. */
   readonly beyond: { readonly step: number; readonly difference: number; readonly within: number } | undefined;
@@ -28,12 +27,12 @@ export interface SeriesComparison {
   readonly meanBeyond: { readonly limit: Limit; readonly mean: number } | undefined;
 }
 
-/** A run beside a reference or another run. */
+/** The comparison of a run with a reference or another run. */
 export interface Comparison {
   readonly series: readonly SeriesComparison[];
-  /** The last validation that both have. */
+  /** The last common validation. */
   readonly finalValidation: { readonly step: number; readonly run: number; readonly reference: number } | undefined;
-  /** Nothing is beyond a limit. Says nothing about steps that no limit speaks of: see `judged`. */
+  /** No difference is beyond a limit. Steps without a limit do not count: see `judged`. */
   readonly inside: boolean;
 }
 
@@ -47,13 +46,12 @@ interface Pair {
 /** Learning rates are printed with six decimals: half a unit of the last. */
 const learningRateWithin = 5e-7;
 
-/** What subtracting two decimal fractions in binary may add: 10.8721 - 10.8719 is a little over 0.0002. */
+/** The rounding error of subtracting two decimal fractions in binary: 10.8721 - 10.8719 is a little over 0.0002. */
 const subtraction = 1e-9;
 
 /**
- * Compares over the steps that both have. With `tolerance` it holds for every step of every series, in place of the
- * reference's limits; the learning rate's is never below what its printed digits can tell. Over another run, and without
- * `tolerance`, nothing is judged.
+ * Compares at the common steps. A `tolerance` applies to every step of every series and replaces the reference's limits; that of
+ * the learning rate is at least half a unit of its last printed digit. Without limits and `tolerance` nothing is judged.
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
 export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: number): Comparison {
@@ -68,7 +66,7 @@ export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: n
   };
 }
 
-/** What a series is held to over a baseline: see `compareSeries`. */
+/** The limits of a series over a baseline: see `compareSeries`. */
 export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'>, tolerance?: number): Limit[] {
   if (!limits && tolerance === undefined) return [];
   const always = { series, from: 0, to: Number.MAX_SAFE_INTEGER };
@@ -93,7 +91,7 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
   for (const { step, reference, difference } of pairs) {
     if (!worst || difference > worst.difference) worst = { step, difference };
     for (const limit of limits) {
-      if (limit.kind === 'mean' || !speaksOf(limit, step)) continue;
+      if (limit.kind === 'mean' || !appliesTo(limit, step)) continue;
       const within = withinAt(limit, reference);
       if (difference > within + subtraction) beyond ??= { step, difference, within };
     }
@@ -101,18 +99,18 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
   return {
     series,
     steps: pairs.length,
-    judged: pairs.filter(({ step }) => limits.some((limit) => speaksOf(limit, step))).length,
+    judged: pairs.filter(({ step }) => limits.some((limit) => appliesTo(limit, step))).length,
     worst,
     mean: meanOf(pairs),
     beyond,
     meanBeyond: limits
       .filter(({ kind }) => kind === 'mean')
-      .map((limit) => ({ limit, mean: meanOf(pairs.filter(({ step }) => speaksOf(limit, step))) }))
+      .map((limit) => ({ limit, mean: meanOf(pairs.filter(({ step }) => appliesTo(limit, step))) }))
       .find(({ limit, mean }) => mean > limit.within + subtraction),
   };
 }
 
-const speaksOf = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
+const appliesTo = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
 
 /** The difference that a limit allows where the reference has this value. */
 export const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>

@@ -1,6 +1,5 @@
-// Reads reference curves, and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
-// our runs count as the same. They are in data/reference of this package, one JSON file each, made by
-// scripts/make-references.ts.
+// Reads reference curves and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
+// our runs count as equal. scripts/make-references.ts makes them, one JSON file each, in data/reference of this package.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
@@ -16,7 +15,7 @@ export type SeriesName = (typeof seriesNames)[number];
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),
-  /** 'step' (the default): every step for itself; 'mean': the mean |difference| over these steps. */
+  /** 'step' (the default): each step alone; 'mean': the mean |difference| over these steps. */
   kind: z.enum(['step', 'mean']).optional(),
   /** First and last step of the limit. */
   from: z.int(),
@@ -44,7 +43,7 @@ const referenceSchema = z.object({
   series: z.object({ train: points, val: points, norm: points, lr: points }),
   limits: z.array(limitSchema),
 });
-/** A recorded run: its source, configuration and measurements, and how near our run must be. */
+/** A recorded run: its source, configuration, measurements, and the limits for our runs. */
 export type Reference = z.infer<typeof referenceSchema>;
 
 const folder = join(packageRoot, 'data', 'reference');
@@ -99,7 +98,7 @@ export function mismatches(configuration: Configuration, { configuration: wanted
     .filter(({ field, run, reference }) => isCompared(field, isConstant) && run !== reference);
 }
 
-/** After the warmup; then the number of steps changes no rate. */
+/** Whether the rate is constant after the warmup, so that the number of steps does not change it. */
 const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 

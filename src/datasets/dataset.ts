@@ -1,21 +1,23 @@
-// What a data set is: where its documents come from, and which of its tokens are for validation. One file per data set
-// beside this one; prepare.ts turns any of them into shards.
+// Declares the interface of a data set: the source of its documents, and its part for validation. Each data set has one file in
+// this folder; prepare.ts makes shards of any of them.
 
 export interface SourceOptions {
-  /** The source file, instead of looking for or downloading it. */
+  /** The source file, instead of a local or downloaded one. */
   readonly from?: string;
+  /** The data set's folder, which keeps a download. */
+  readonly folder: string;
   readonly notice: (text: string) => void;
 }
 
 export interface DatasetSource {
   readonly name: string;
   readonly description: string;
-  /** What shard files begin with: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
+  /** The beginning of shard names: "tiny_shakespeare" gives tiny_shakespeare_train.bin. */
   readonly prefix: string;
-  /** What its documents may come from without --from: to tell its shards from those of another text. */
+  /** The possible sources without --from; shards with another source belong to another text. */
   readonly sources: readonly string[];
-  /** The documents, in order, and where they came from. */
+  /** The documents, in order, and their source. */
   documents(options: SourceOptions): Promise<{ source: string; documents: readonly string[] }>;
-  /** How many tokens from the start (validation first) or how many documents from the end are validation. */
+  /** The part for validation: tokens from the start, or a share of the documents from the end. */
   readonly validation: { readonly firstTokens: number } | { readonly lastDocumentsShare: number };
 }

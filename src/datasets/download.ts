@@ -1,5 +1,5 @@
-// Downloads a file so that nothing is lost: what has come lies in <path>.part and is gone on with, by HTTP ranges, after an
-// interruption or a kill, as long as the server still has the same file; the checksum that the server gives is checked.
+// Downloads a file without losing data: the received bytes are in <path>.part, and after an interruption or a kill the download
+// resumes by HTTP ranges if the server still has the same file. The server's checksum is checked.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -11,44 +11,49 @@ const attempts = 6;
 const silentMilliseconds = 60_000;
 
 export interface DownloadOptions {
-  /** Told of bytes of the file that are there, and of all. */
+  /** Called with the received and the total bytes. */
   readonly onProgress?: (done: number, total: number) => void;
   readonly notice?: (text: string) => void;
-  /** Before the second attempt, twice as long before each next. */
+  /** The pause before the second attempt; each further pause is twice as long. */
   readonly pauseMilliseconds?: number;
+  /** The known checksum; default: the server's, if it sends one. */
+  readonly sha256?: string;
+  /** The end of the error if the download fails. */
+  readonly advice?: string;
 }
 
-/** What a server says of a file: to tell whether it is still the same, and whole. */
+/** A server's description of a file, which shows whether it is still the same and complete. */
 interface Facts {
   readonly size: number | undefined;
-  /** For If-Range at this address: a strong ETag, or the time of the last change. */
+  /** The value for If-Range: a strong ETag, or the time of the last change. */
   readonly tag: string | undefined;
   readonly sha256: string | undefined;
 }
 
-/** Where Hugging Face's files are; HF_ENDPOINT names a mirror, as for its own tools. */
+/** The URL of a file of Hugging Face; HF_ENDPOINT names a mirror, as in its own tools. */
 export const huggingFace = (path: string): string =>
   `${(process.env.HF_ENDPOINT || 'https://huggingface.co').replace(/\/+$/, '')}/${path}`;
 
 /**
- * Downloads `url` to `path`, unless it is there.
- * @throws Gpt2Error if it is not to be had, which keeps what has come, or is not what the server says it is
+ * Downloads `url` to `path`, unless that exists.
+ * @throws Gpt2Error if the download fails (the received part is kept), or its checksum or length is wrong
  */
 export async function download(url: string, path: string, options: DownloadOptions = {}): Promise<void> {
   if (existsSync(path)) return;
-  const { notice = () => {}, pauseMilliseconds = 1000 } = options;
+  const { notice = () => {}, pauseMilliseconds = 1000, advice = 'give your own files with --from' } = options;
   let pause = pauseMilliseconds;
   for (let attempt = 1; ; attempt++) {
     try {
-      await finish(url, path, await fetchRest(url, path, options), notice);
+      const { size, sha256 } = await fetchRest(url, path, options);
+      await finish(url, path, { size, sha256: options.sha256 ?? sha256 }, notice);
       return;
     } catch (cause) {
       if (cause instanceof Gpt2Error) throw cause;
       const reason = reasonOf(cause);
       if (attempt === attempts || (cause instanceof Refused && !cause.mayPass)) {
         const kept =
-          bytesOf(`${path}.part`) > 0 ? `what has come is kept in ${path}.part: run this again to go on, or ` : '';
-        throw new Gpt2Error(`cannot download ${url}: ${reason}; ${kept}give files of yours with --from`, { cause });
+          bytesOf(`${path}.part`) > 0 ? `${path}.part keeps the received part: run this again to resume, or ` : '';
+        throw new Gpt2Error(`cannot download ${url}: ${reason}; ${kept}${advice}`, { cause });
       }
       notice(`${url}: ${reason}; trying again`);
       await wait(pause);
@@ -57,7 +62,7 @@ export async function download(url: string, path: string, options: DownloadOptio
   }
 }
 
-/** The server's answer was no. */
+/** The server's refusal. */
 class Refused extends Error {
   readonly mayPass: boolean;
   constructor(status: number) {
@@ -66,7 +71,7 @@ class Refused extends Error {
   }
 }
 
-/** Fetches what the .part lacks, or the whole file if the server's has changed. */
+/** Fetches the bytes that the .part lacks, or the whole file if the server's has changed. */
 async function fetchRest(url: string, path: string, { onProgress }: DownloadOptions): Promise<Facts> {
   const before = knownFacts(path);
   const have = before?.tag ? bytesOf(`${path}.part`) : 0;
@@ -102,7 +107,7 @@ async function fetchRest(url: string, path: string, { onProgress }: DownloadOpti
 const ask = (url: string, signal: AbortSignal, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(url, { headers: { 'accept-encoding': 'identity', ...headers }, signal });
 
-/** Requests the bytes from `have` on; a changed file comes whole. Undefined if the server's range is not the one requested. */
+/** Requests the bytes from `have` on, or a changed file from its start. Undefined if the server sends another range. */
 async function askForRest(url: string, known: Facts, have: number, signal: AbortSignal): Promise<Response | undefined> {
   const response = await ask(url, signal, { range: `bytes=${have}-`, 'if-range': known.tag! });
   if (response.status !== 206 && response.status !== 416) return response;
@@ -148,7 +153,7 @@ async function writeFully(file: FileHandle, data: Uint8Array, position: number):
   }
 }
 
-/** Not before something comes: an address that gives nothing leaves nothing. */
+/** Creates the folder once data arrives, so that a failed download leaves nothing. */
 function makeFolderOf(path: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
@@ -157,30 +162,30 @@ function makeFolderOf(path: string): void {
   }
 }
 
-/** Checks what has come and gives it its name. */
+/** Checks the received file and renames it. */
 async function finish(
   url: string,
   path: string,
-  { size, sha256 }: Facts,
+  { size, sha256 }: Pick<Facts, 'size' | 'sha256'>,
   notice: (text: string) => void,
 ): Promise<void> {
   const part = `${path}.part`;
   const have = bytesOf(part);
-  if (size !== undefined && have < size) throw new Error(`it ended after ${have} of ${size} bytes`);
+  if (size !== undefined && have < size) throw new Error(`the download ended after ${have} of ${size} bytes`);
   const found = await fileHash(part);
   const isLonger = size !== undefined && have > size;
   if (isLonger || (sha256 !== undefined && found !== sha256)) {
     rmSync(part, { force: true });
     rmSync(`${part}.json`, { force: true });
-    const what = isLonger ? `${have} bytes, not the server's ${size}` : `sha256 ${found}, not the server's ${sha256}`;
-    throw new Gpt2Error(`the download of ${url} has ${what}; it was deleted, so run this again`);
+    const what = isLonger ? `${have} bytes, not ${size}` : `sha256 ${found}, not ${sha256}`;
+    throw new Gpt2Error(`the download of ${url} has ${what}; it was deleted: run this again`);
   }
   if (sha256 === undefined) notice(`${url}: the server gives no checksum; the sha256 of the download is ${found}`);
   renameSync(part, path);
   rmSync(`${part}.json`, { force: true });
 }
 
-/** Hugging Face says size and sha256 of a large file in the answer that sends us on to where it lies. */
+/** Reads size and sha256 of a large file from Hugging Face's redirect to its storage. */
 async function linkedFacts(url: string): Promise<Pick<Facts, 'size' | 'sha256'>> {
   const signal = AbortSignal.timeout(silentMilliseconds);
   const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
@@ -202,6 +207,6 @@ const bytesOf = (path: string): number => statSync(path, { throwIfNoEntry: false
 
 function reasonOf(error: unknown): string {
   const { name, message, cause } = error as Error;
-  if (name === 'AbortError') return `nothing came for ${silentMilliseconds / 1000} s`;
+  if (name === 'AbortError') return `no data for ${silentMilliseconds / 1000} s`;
   return cause instanceof Error ? cause.message : message;
 }

@@ -1,5 +1,5 @@
-// FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, of which 000000 is validation.
-// Either encoded here from Parquet files or JSON lines, or downloaded as the shards that others have made with llm.c's script.
+// The data sets FineWeb and FineWeb-Edu (Penedo et al. 2024) in llm.c's layout: shards of 100 million tokens, the first for
+// validation. They are encoded from Parquet files or JSON lines, or downloaded as shards that llm.c's script made.
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -18,7 +18,7 @@ interface Version {
   readonly prefix: string;
   readonly out: string;
   readonly description: string;
-  /** Where its shards are, and how many for training make ten billion tokens. */
+  /** The repository of its shards, and the number of training shards with ten billion tokens. */
   readonly repository: string;
   readonly shards: number;
 }
@@ -40,7 +40,7 @@ export const finewebVersions: Readonly<Record<string, Version>> = {
   },
 };
 
-/** @throws UsageError for a version there is not */
+/** @throws UsageError for an unknown version */
 export function finewebVersion(name: string): Version {
   const version = Object.hasOwn(finewebVersions, name) ? finewebVersions[name] : undefined;
   if (version) return version;
@@ -51,9 +51,9 @@ export function finewebVersion(name: string): Version {
 
 export interface FinewebOptions extends CorpusOptions {
   readonly version: string;
-  /** Of the columns or the JSON objects' fields: which has the text. */
+  /** The column or JSON field of the text. */
   readonly field?: string;
-  /** How many training shards to download. */
+  /** The number of training shards to download. */
   readonly shards?: number;
 }
 
@@ -74,7 +74,10 @@ const sourceOf = ({ repository, description }: Version): string => `${repository
 
 async function downloadShards(version: Version, options: FinewebOptions): Promise<PreparedText> {
   const { out, shards: count = version.shards, tokenizer = gpt2.name, overwrite } = options;
-  if (tokenizer !== gpt2.name) throw new UsageError(`--tokenizer ${tokenizer} needs the text: give it with --from`);
+  if (tokenizer !== gpt2.name)
+    throw new UsageError(
+      `--tokenizer ${tokenizer} needs the text, and the published shards have GPT-2's tokens: give the text with --from`,
+    );
   const wanted: { file: string; role: Role }[] = [{ file: `${version.prefix}_val_000000.bin`, role: 'val' }];
   for (let number = 1; number <= count; number++) {
     wanted.push({ file: `${version.prefix}_train_${String(number).padStart(6, '0')}.bin`, role: 'train' });
@@ -91,7 +94,7 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
     work?.remove();
     return made;
   } catch (error) {
-    // What has come stays, and stays unfinished.
+    // Downloaded shards stay, in a folder that is marked as unfinished.
     if (readdirSync(out).length === 1) work?.abandon();
     throw error;
   }
@@ -113,11 +116,13 @@ async function fetchShards(
     shards.push({ file, role, tokens: shard.tokens, sha256: shard.sha256! });
     const before = known?.shards.find((one) => one.file === file);
     if (before && before.sha256 !== shard.sha256) {
-      throw new Gpt2Error(`${path} is damaged, its sha256 is another than when it came: remove it and run this again`);
+      throw new Gpt2Error(
+        `${path} is damaged, its sha256 no longer matches the download: remove it and run this again`,
+      );
     }
     present &&= before !== undefined;
   }
-  // More may be there from before: they stay part of the set.
+  // Further shards of an earlier download stay in the data set.
   for (const shard of known?.shards ?? []) {
     if (!wanted.some(({ file }) => file === shard.file) && existsSync(join(out, shard.file))) shards.push(shard);
   }

@@ -1,23 +1,24 @@
-// HellaSwag's published questions (Zellers et al. 2019), one JSON object a line, as tokens in llm.c's file: byte for byte what
-// llm.c's own script makes of them. They are no text to train on, so they are none of the data sets of prepare.ts.
+// Converts HellaSwag's published questions (Zellers et al. 2019), one JSON object per line, to tokens in llm.c's format, byte for
+// byte as llm.c's script does. They are not training text, so prepare.ts does not list them.
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
 import { encode } from '../tokenizer/tokenizer.ts';
+import { cannotWrite } from './standing.ts';
 
 const url = 'https://raw.githubusercontent.com/rowanz/hellaswag/master/data/hellaswag_val.jsonl';
 
 const lineSchema = z.object({
   ctx: z.string().min(1),
   endings: z.array(z.string()).min(2),
-  /** A number as published; a text of digits as others pass it on. */
+  /** A number as published, or a text of digits as in other copies. */
   label: z.union([z.int().nonnegative(), z.string().regex(/^\d+$/).transform(Number)]),
 });
 
 export interface PreparedQuestions {
-  /** Of the file that was written. */
+  /** The written file. */
   readonly path: string;
   readonly questions: number;
 }
@@ -25,7 +26,7 @@ export interface PreparedQuestions {
 /**
  * Makes the file of questions, named as its source is, in `out` (default data/hellaswag).
  * @param from the published file; default: hellaswag/hellaswag_val.jsonl in the folder GPT2_DATASETS
- * @throws Gpt2Error if it is not there, a line of it is no question, or the file cannot be written
+ * @throws Gpt2Error if it does not exist, a line is not a question, or the file cannot be written
  */
 export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}): PreparedQuestions {
   const source = from ?? findSource();
@@ -36,9 +37,7 @@ export function prepareHellaswag({ from, out }: { from?: string; out?: string } 
   try {
     mkdirSync(folder, { recursive: true });
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-      cause,
-    });
+    throw cannotWrite(folder, cause);
   }
   const path = join(folder, `${basename(source, extname(source))}.bin`);
   writeQuestions(path, questions);
@@ -49,7 +48,9 @@ function findSource(): string {
   const folder = process.env.GPT2_DATASETS;
   const local = folder && join(folder, 'hellaswag', 'hellaswag_val.jsonl');
   if (local && existsSync(local)) return local;
-  throw new Gpt2Error(`the questions are not there: download ${url} and name the file with --from`);
+  throw new Gpt2Error(
+    `GPT2_DATASETS has no hellaswag/hellaswag_val.jsonl: download ${url} and name the file with --from`,
+  );
 }
 
 function readLines(path: string): string[] {
@@ -72,7 +73,7 @@ function toQuestion(line: string, place: string): Question {
   } catch (cause) {
     const reason = cause instanceof z.ZodError ? z.prettifyError(cause) : 'it is not JSON';
     throw new Gpt2Error(
-      `${place} is no question with ctx, endings and label: ${reason}; name the published file with --from`,
+      `${place} is not a question with ctx, endings and label: ${reason}; name the published file with --from`,
       { cause },
     );
   }

@@ -1,5 +1,5 @@
-// What a token shard holds: its header, how many ends of text, and its text at a place, in the tokenizer that dataset.json beside
-// it names.
+// Inspects a token shard: its header, its ends of text, and its text at a place, decoded with the tokenizer that dataset.json in
+// its folder names.
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { readDataset } from '../shards/find.ts';
@@ -13,20 +13,20 @@ export interface Inspection {
   readonly sha256: string;
   readonly tokenizer: string;
   readonly vocabularySize: number;
-  /** One before each document, and one where a long one goes on whose stretch before went to the other role. */
+  /** One before each document, and one before each part of a long document whose previous part has the other role. */
   readonly endsOfText: number;
   /** The largest id. */
   readonly largest: number;
-  /** Where the text below begins, and the ids it is of. */
+  /** The first token of the text below, and its ids. */
   readonly at: number;
   readonly ids: readonly number[];
-  /** With <|endoftext|> written out, and a character that is cut off as U+FFFD. */
+  /** Contains "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
   readonly text: string;
 }
 
 /**
- * Reads a shard through.
- * @throws Gpt2Error if it is not one, has ids beyond its vocabulary, or ends before `at`
+ * Reads a whole shard.
+ * @throws Gpt2Error if the file is not a shard, has ids beyond its vocabulary, or ends before `at`
  */
 export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}): Inspection {
   using shard = openShard(path);
@@ -34,10 +34,9 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
   const tokenizer = tokenizerNamed(name);
   if (!tokenizer)
     throw new Gpt2Error(
-      `${path} was made with the tokenizer "${name}", which is not known: inspect needs one of ${tokenizerNames.join(', ')}`,
+      `${path} was made with the tokenizer "${name}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`,
     );
-  if (at >= shard.tokens)
-    throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}: take --at under that`);
+  if (at >= shard.tokens) throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`);
   shard.checkTokens(tokenizer.vocabularySize);
   let endsOfText = 0;
   let largest = 0;

@@ -1,5 +1,5 @@
-// This package's own source and documentation as a data set: needs no network and no git, so that everything can be run
-// offline. There are no recorded curves for it; it changes with every version.
+// The data set of this package's own source and documentation, for work without a network. It changes with every version, so
+// it has no recorded curves.
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../package-root.ts';

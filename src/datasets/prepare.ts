@@ -1,42 +1,42 @@
-// Turns a data set into a folder of token shards with dataset.json beside them. Each file is written under a temporary
-// name and renamed, dataset.json last: a folder that has it is whole.
+// Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed,
+// dataset.json last: a folder with dataset.json is complete.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { gpt2VocabularySize } from '../model/config.ts';
-import { type Dataset, datasetFile } from '../shards/find.ts';
+import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
 import { encode, endOfText } from '../tokenizer/tokenizer.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
-import { isWhole, standingIn, standsInTheWay } from './standing.ts';
+import { cannotWrite, isWhole, standingIn, standsInTheWay } from './standing.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
 export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
 export interface PrepareOptions {
-  /** The source text, where the data set takes one. */
+  /** The source file, if the data set takes one. */
   readonly from?: string;
   /** Folder to write. Default data/<name>. */
   readonly out?: string;
-  /** Replaces a data set of another text that stands there. */
+  /** Replaces a data set of another text in the folder. */
   readonly overwrite?: boolean;
   readonly notice?: (text: string) => void;
 }
 
 export interface Prepared {
   readonly folder: string;
-  /** Whether it was there before and right. */
+  /** Whether it existed before and is intact. */
   readonly present: boolean;
   readonly dataset: Dataset;
 }
 
 /**
- * Makes a data set's shards, unless they are there and right.
- * @throws UsageError for an unknown name, or a --from that it does not take; Gpt2Error if the source is not to be had, the
- * folder cannot be written, or it holds another data set, which `overwrite` replaces
+ * Makes a data set's shards, unless they exist and are intact.
+ * @throws UsageError for an unknown name, or a --from that it does not take; Gpt2Error if the source cannot be read or
+ * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
  * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
  */
 export async function prepareDataset(
@@ -44,20 +44,20 @@ export async function prepareDataset(
   { from, out, overwrite, notice = () => {} }: PrepareOptions = {},
 ): Promise<Prepared> {
   const set = datasets.find((candidate) => candidate.name === name);
-  if (!set) throw new UsageError(`there is no data set "${name}"; there are ${datasetNames.join(', ')}`);
+  if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
   if (from && set === ownSource) {
-    throw new UsageError('own-source takes no --from, leave it out: its files come with the package');
+    throw new UsageError('own-source takes no --from: its files come with the package');
   }
   const folder = out ?? join('data', set.name);
 
   const { dataset: before, shards: replaced } = standingIn(folder, set.prefix);
   const isOther = before !== undefined && !(from ? [from] : set.sources).includes(before.source);
   if (isOther && !overwrite) throw standsInTheWay(folder, `a data set of ${before.source}`);
-  // A given text may have changed, and own-source follows the package's files: both are always made anew.
+  // A given text may have changed, and own-source follows the package's files: both are always made again.
   const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
   if (mayStay && (await isWhole(folder, before))) return { folder, present: true, dataset: before };
 
-  const { source, documents } = await set.documents({ from, notice });
+  const { source, documents } = await set.documents({ from, notice, folder });
   const { train, val } = split(set, documents.map(tokensOf));
   if (train.length === 0)
     throw new Gpt2Error(
@@ -68,19 +68,13 @@ export async function prepareDataset(
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
     for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-      cause,
-    });
+    throw cannotWrite(folder, cause);
   }
-  const shards = (
-    [
-      ['train', train],
-      ['val', val],
-    ] as const
-  ).map(([role, tokens]) => {
+  const written = (role: Role, tokens: Uint16Array) => {
     const file = `${set.prefix}_${role}.bin`;
     return { file, role, ...writeShard(join(folder, file), tokens) };
-  });
+  };
+  const shards = [written('train', train), written('val', val)];
   const dataset: Dataset = { source, tokenizer: 'gpt2', vocabularySize: gpt2VocabularySize, shards };
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   return { folder, present: false, dataset };

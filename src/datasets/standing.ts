@@ -1,22 +1,21 @@
-// What stands in a folder before a data set is made there. Another data set is replaced only where that is asked for; what is
-// no data set's that is known, never.
+// Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { type Dataset, datasetFile, fileHash, readDataset, roleOfName, unfinishedFolder } from '../shards/find.ts';
 
 export interface Standing {
-  /** What dataset.json says; undefined without one, and if it is damaged. */
+  /** The content of dataset.json; undefined if it is missing or damaged. */
   readonly dataset: Dataset | undefined;
-  /** Names of the shards that making a data set here takes away: those of its own names, and those of the one that stands. */
+  /** Names of the shards that a new data set removes: those with its own names, and those of the data set that is here. */
   readonly shards: readonly string[];
-  /** Whether it is a data set, and not what a kill left of one that was being put in place. */
+  /** Whether it is a complete data set, and not the rest of one whose move into place was killed. */
   readonly isFinished: boolean;
 }
 
 /**
- * Looks into a folder in which shards named after `prefix` are to be made.
- * @throws Gpt2Error if it cannot be read, or holds other shards, which would be trained on with them
+ * Looks into a folder for which shards named after `prefix` are to be made.
+ * @throws Gpt2Error if it cannot be read, or holds other shards, which training would read too
  */
 export function standingIn(folder: string, prefix: string): Standing {
   if (!existsSync(folder)) return { dataset: undefined, shards: [], isFinished: false };
@@ -25,16 +24,20 @@ export function standingIn(folder: string, prefix: string): Standing {
   const shards = shardsIn(folder);
   const other = shards.find((name) => !isOwnShard(name, prefix) && !listed.has(name));
   if (other)
-    throw new Gpt2Error(`${folder} holds ${other}, which is of another data set: name another folder with --out`);
+    throw new Gpt2Error(`${folder} holds ${other}, which belongs to another data set: name another folder with --out`);
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
   return { dataset, shards, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
 }
 
-/** What to say where `what` stands and may not be replaced. */
+/** The error if `what` is in the folder and may not be replaced. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   new Gpt2Error(`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`);
 
-/** Whether a folder's shards are there, and as they were written. */
+/** The error if a folder cannot be written. */
+export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
+  new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, { cause });
+
+/** Whether a folder's shards exist and have their recorded hashes. */
 export async function isWhole(folder: string, { shards }: Dataset): Promise<boolean> {
   for (const { file, sha256 } of shards) {
     const path = join(folder, file);
@@ -55,9 +58,7 @@ function shardsIn(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => roleOfName(name).length > 0);
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-      cause,
-    });
+    throw cannotWrite(folder, cause);
   }
 }
 

@@ -1,5 +1,5 @@
-// TinyStories (Eldan and Li 2023): 2.2 GB of short stories in simple words. Here from its text files, stories apart by
-// <|endoftext|>, white space at their ends left out as in llm.c, which takes them from JSON files in another order.
+// The data set TinyStories (Eldan and Li 2023): 2.2 GB of short stories in simple words, from its text files. <|endoftext|>
+// separates stories; white space at their ends is removed as in llm.c, which reads JSON files in another order.
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { download, huggingFace } from './download.ts';
@@ -9,20 +9,20 @@ import { type PreparedText, prepareText, type TextOptions } from './text/prepare
 
 const files = ['TinyStoriesV2-GPT4-train.txt', 'TinyStoriesV2-GPT4-valid.txt'];
 
-/** llm.c's names, and its single shard for each role. */
+/** llm.c's names, and one shard per role as in llm.c. */
 export const tinystories = { out: join('data', 'tinystories'), prefix: 'TinyStories', shardTokens: 2 ** 31 - 1 };
 
 export type CorpusOptions = Pick<
   TextOptions,
   'out' | 'tokenizer' | 'workers' | 'overwrite' | 'onProgress' | 'notice'
 > & {
-  /** Files or folders, instead of a download. */
+  /** Files or folders to read instead of downloading. */
   readonly from?: readonly string[];
   readonly shardTokens: number;
   readonly validation?: number;
 };
 
-/** @throws as prepareText, and if neither --from, GPT2_DATASETS nor the network has the files */
+/** @throws as prepareText and download */
 export async function prepareTinystories({
   from,
   shardTokens,
@@ -54,7 +54,7 @@ async function findStories(
   return findInputs(files.map((name) => join(folder, name))).map(withRole);
 }
 
-/** The set's own division, by the name of the file; of another file, by content. */
+/** The role of a file by its name, as published; other files are divided by content. */
 function withRole(input: Input): Input {
   const name = basename(input.path);
   const role: FileRole = /valid|(?<![a-z])val(?![a-z])/i.test(name) ? 'val' : /train/i.test(name) ? 'train' : 'split';

@@ -1,4 +1,4 @@
-// The native libraries and what they run on: which are built, which opens and why, what GPUs there are.
+// Checks the native libraries and the GPUs: which are built, which one opens and why, which GPUs there are.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
@@ -9,13 +9,13 @@ import { type Check, failed, gib, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
-/** What mends a library, by what was found: building one changes nothing of what the environment asks for. */
-function mendOf(kind: LibraryKind, found: string): string {
+/** The fix for a library. If an environment variable causes the failure, building it again would not help. */
+function fixOf(kind: LibraryKind, found: string): string {
   if (found.includes('GPT2_KERNELS')) return 'correct or unset GPT2_KERNELS';
   return process.env.GPT2_LIBRARY ? 'correct or unset GPT2_LIBRARY' : `npm run build:${kind}`;
 }
 
-/** GPUs as the driver's own tool lists them, and whether one is there that the CUDA library could use. */
+/** The GPUs that the driver's tool lists, and whether the CUDA library could use one. */
 export function checkGpus(): { check: Check; hasGpu: boolean } {
   const query = '--query-gpu=name,compute_cap,memory.total,memory.free,driver_version';
   const { status, stdout, error } = spawnSync('nvidia-smi', [query, '--format=csv,noheader,nounits'], {
@@ -23,7 +23,7 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
     timeout: 20_000,
   });
   if (error || status !== 0) {
-    const found = `${error ? 'no nvidia-smi' : 'nvidia-smi finds none'}: training runs on the CPU`;
+    const found = `${error ? 'no nvidia-smi' : 'nvidia-smi finds no GPU'}: training runs on the CPU`;
     return { check: ok('gpu', found), hasGpu: false };
   }
   const lines = stdout.trim().split('\n');
@@ -38,19 +38,19 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
   });
   const found = `${gpus.map(({ text }) => text).join('; ')}; driver ${gpus[0]!.driver}`;
   if (gpus.every(({ capability }) => capability < 8)) {
-    const mend = 'compute capability 8.0 is the least: train with --device cpu';
-    return { check: warning('gpu', found, mend), hasGpu: false };
+    const fix = 'compute capability 8.0 or higher is needed: train with --device cpu';
+    return { check: warning('gpu', found, fix), hasGpu: false };
   }
   return { check: ok('gpu', found), hasGpu: true };
 }
 
-/** Whether a library is there, loads, and opens; and what opens. */
+/** Whether a library exists, loads and opens, and on what. */
 export function checkLibrary(kind: LibraryKind, { hasGpu }: { hasGpu: boolean }): Check {
   const [name, path] = [`${kind} library`, libraryPath(kind)];
   const isNeeded = kind === 'cpu' || hasGpu;
   if (!isBuilt(kind)) {
-    const found = `there is no ${path}`;
-    if (isNeeded) return failed(name, found, mendOf(kind, found));
+    const found = `${path} does not exist`;
+    if (isNeeded) return failed(name, found, fixOf(kind, found));
     return ok(name, 'not built, and no GPU to run it');
   }
   try {
@@ -65,11 +65,11 @@ export function checkLibrary(kind: LibraryKind, { hasGpu }: { hasGpu: boolean })
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     if (!isNeeded) return ok(name, `${path}; not usable here: ${error.message}`);
-    return failed(name, error.message, mendOf(kind, error.message));
+    return failed(name, error.message, fixOf(kind, error.message));
   }
 }
 
-/** What `--device auto` takes, and why. */
+/** The device that `--device auto` takes, and why. */
 export function checkChoice(): Check {
   const name = 'train uses';
   try {
@@ -84,11 +84,11 @@ export function checkChoice(): Check {
     return ok(name, `the ${kind} library: ${why}${forced}`);
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
-    return failed(name, error.message, mendOf('cpu', error.message));
+    return failed(name, error.message, fixOf('cpu', error.message));
   }
 }
 
-/** The dtypes that a library opens here; none if it does not. */
+/** The dtypes of a library here; none if it does not open. */
 export function openableDtypes(kind: LibraryKind): readonly Dtype[] {
   if (!isBuilt(kind)) return [];
   try {

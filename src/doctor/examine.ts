@@ -1,10 +1,10 @@
-// Looks at everything that training needs, in the order in which one thing builds on another. It writes nothing.
+// Checks everything that training needs, each check after those it depends on. It writes nothing.
 import { type Check, failed } from './check.ts';
 import { checkChoice, checkGpus, checkLibrary, isBuilt, openableDtypes } from './devices.ts';
 import { checkKernels } from './kernels.ts';
 import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
-/** @param tell is told each check as it is done */
+/** @param tell called with each check when it is done */
 export async function examine(tell: (check: Check) => void = () => {}): Promise<Check[]> {
   const checks: Check[] = [];
   const add = (check: Check) => {
@@ -27,8 +27,8 @@ export async function examine(tell: (check: Check) => void = () => {}): Promise<
     }
   }
   if (launched === 0) {
-    const { mend = 'npm run build:cpu' } = checks.find(({ name }) => name === 'cpu library')!;
-    add(failed('kernels', 'no library opens here', mend));
+    const { fix = 'npm run build:cpu' } = checks.find(({ name }) => name === 'cpu library')!;
+    add(failed('kernels', 'no library opens here', fix));
   }
   return checks;
 }

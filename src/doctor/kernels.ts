@@ -1,4 +1,4 @@
-// Launches every op once on a device, at the typical size of its cases, and compares what it gives with its formula.
+// Runs every op once on a device, at the typical size of its cases, and compares the result with its formula.
 import { Gpt2Error } from '../errors.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import type { LibraryKind } from '../native/library.ts';
@@ -10,8 +10,8 @@ import { type Check, failed, ok } from './check.ts';
 
 export async function checkKernels(kind: LibraryKind, dtype: Dtype): Promise<Check> {
   const name = `kernels of ${kind} ${dtype}`;
-  // A package has no tests.
-  const look = isInstalled ? '' : `, then scripts/test${kind === 'cuda' ? '-gpu' : ''} for what is wrong`;
+  // An installed package has no tests.
+  const look = isInstalled ? '' : `, then scripts/test${kind === 'cuda' ? '-gpu' : ''} for details`;
   const fix = `npm run build:${kind}${look}`;
   const begin = performance.now();
   try {

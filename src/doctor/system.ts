@@ -1,4 +1,4 @@
-// What the machine has: Node, system, tools to build with, room and leave to write.
+// Checks the machine: Node, system, build tools, disk space and write permission.
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, freemem, totalmem } from 'node:os';
@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { packageRoot } from '../package-root.ts';
 import { type Check, failed, gib, ok, warning } from './check.ts';
 
-/** The first line that a program says of itself, or undefined if it is not here. */
+/** The first line of a program's --version, or undefined if it is not installed. */
 export function versionOf(program: string, args: readonly string[] = ['--version']): string | undefined {
   const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', timeout: 10_000 });
   return status === 0 ? stdout.trim().split('\n')[0] : undefined;
@@ -20,7 +20,7 @@ export function checkNode(version = process.versions.node): Check {
   const [wanted, found] = [least, version].map((text) => text.split('.').map(Number));
   const isEnough = found![0]! > wanted![0]! || (found![0] === wanted![0] && found![1]! >= (wanted![1] ?? 0));
   if (isEnough) return ok('node', `v${version}`);
-  return failed('node', `v${version}, ${least} is the least`, `install Node ${least} or later: https://nodejs.org`);
+  return failed('node', `v${version}, older than ${least}`, `install Node ${least} or later: https://nodejs.org`);
 }
 
 export function checkSystem(): Check {
@@ -32,13 +32,13 @@ export function checkSystem(): Check {
   return warning('system', found, 'only Linux is tested: elsewhere build the CPU library with `npm run build:cpu`');
 }
 
-/** What building the libraries needs; where they are built, nothing. */
+/** The tools that building the libraries needs; none if they are built. */
 export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
-  const tool = (name: string, program: string, isNeeded: boolean, mend: string): Check => {
+  const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
     const found = versionOf(program);
     if (found !== undefined) return ok(name, found);
-    if (isNeeded) return failed(name, `there is no ${program}`, mend);
-    return ok(name, `there is no ${program}, and nothing to build with it`);
+    if (isNeeded) return failed(name, `no ${program}`, fix);
+    return ok(name, `no ${program}, and nothing left to build`);
   };
   const compiler = process.env.CXX ?? 'c++';
   const install = (what: string) => `apt install ${what} (or what your system calls it)`;
@@ -49,7 +49,7 @@ export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; c
     cudaIsBuilt || versionOf(nvcc) === undefined
       ? ok(
           'nvcc',
-          versionOf(nvcc) === undefined ? 'not here; only building the CUDA library needs it' : nvccRelease(nvcc),
+          versionOf(nvcc) === undefined ? 'not installed; only building the CUDA library needs it' : nvccRelease(nvcc),
         )
       : warning('nvcc', `${nvccRelease(nvcc)}, and no CUDA library yet`, 'npm run build:cuda'),
   ];
@@ -58,9 +58,9 @@ export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; c
 const nvccRelease = (nvcc: string): string =>
   /release [\d.]+/.exec(spawnSync(nvcc, ['--version'], { encoding: 'utf8' }).stdout)?.[0] ?? nvcc;
 
-/** Where runs and data go to: under the current folder. */
+/** The folders of runs and data, under the current one. */
 export function checkFolder(folder: string): Check {
-  // What is not there yet is made in what is.
+  // A folder that does not exist yet will be created in the nearest one that does.
   let there = resolve(folder);
   while (!existsSync(there)) there = dirname(there);
   const { bavail, bsize } = statfsSync(there);
@@ -75,7 +75,7 @@ export function checkFolder(folder: string): Check {
       'work in a folder of your own: cd ~/…, or name one with --out',
     );
   }
-  // A checkpoint of GPT-2 124M has 1.5 GB, and the next is written beside it.
+  // A checkpoint of GPT-2 124M takes 1.5 GB, and the next is complete before the last is removed.
   if (free < 3e9) return warning(`folder ${folder}`, found, 'make room: two checkpoints of GPT-2 124M take 3 GB');
   return ok(`folder ${folder}`, found);
 }

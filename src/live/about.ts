@@ -1,4 +1,4 @@
-// Facts for a run's live page that its log lacks: its name, its reference curves, the measures of its throughput.
+// Collects facts for a run's live page that its log lacks: its name, its reference curves, the measures of its throughput.
 import { basename, resolve } from 'node:path';
 import { matchingReference } from '../compare/reference.ts';
 import { type ReportData, reportData } from '../report/report-data.ts';
@@ -13,7 +13,7 @@ export interface About extends Measures {
   readonly on: string;
 }
 
-/** @param run the run's folder, of which viewers see only the last part */
+/** @param run the run's folder; viewers see only its last part */
 export function aboutRun(run: string, start: RunStart): About {
   const { configuration, program, dtype, device, codePath } = start;
   const name = basename(resolve(run));

@@ -1,4 +1,4 @@
-// A run as server-sent events, for any number of viewers. The log itself is the queue: a viewer is only a position in it, so a
+// Streams a run as server-sent events to any number of viewers. The log itself is the queue: a viewer is only a position in it, so a
 // slow viewer costs one message of memory, and one that reconnects continues where it was. server.ts decides which requests are
 // answered; ../report/page/live.ts reads the events.
 //

@@ -1,4 +1,4 @@
-// The live page's server: one page, one stream of events, read-only. It opens no file except the run's log, and limits every
+// Serves the live page: one page, one stream of events, read-only. It opens no file except the run's log, and limits every
 // client. guard.ts decides which requests it answers, event-stream.ts what it streams.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';

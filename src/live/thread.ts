@@ -1,4 +1,4 @@
-// The thread that serves a live page: opens the server, reports its address, and takes messages from live-page.ts.
+// Runs on the thread that serves a live page: opens the server, reports its address, and takes messages from live-page.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
 import type { Opened, Order } from './live-page.ts';

@@ -1,4 +1,4 @@
-// A comparison in words and figures, for the terminal and the HTML report: table, verdict, violated limits. ../compare computes
+// Describes a comparison in words and figures, for the terminal and the HTML report: table, verdict, violated limits. ../compare computes
 // the comparison.
 import type { Baseline, Comparison } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';

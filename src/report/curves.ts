@@ -1,4 +1,4 @@
-// The curves of a figure, with the same looks in the SVG, the HTML report and the terminal. Baselines come first, so that runs
+// Chooses the curves of a figure and their looks, the same in the SVG, the HTML report and the terminal. Baselines come first, so that runs
 // are drawn over them. Operations on points are in points.ts.
 import type { Baseline } from '../compare/compare.ts';
 import type { Reference } from '../compare/reference.ts';

@@ -1,4 +1,4 @@
-// The document of the HTML report and of the live page: self-contained, with one script, one style and the plot with its
+// Makes the document of the HTML report and of the live page: self-contained, with one script, one style and the plot with its
 // controls. html-report.ts and live-page.ts add the rest of the markup; page/ holds the behaviour.
 import { createHash } from 'node:crypto';
 import { type BundleName, bundled } from './bundle.ts';

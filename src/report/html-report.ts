@@ -1,4 +1,4 @@
-// The HTML report: a report's data (report-data.ts) and the plot in one document that works from a file, without a network.
+// Makes the HTML report: a report's data (report-data.ts) and the plot in one document that needs no server or network.
 import { escapeHtml, htmlDocument, plotMarkup, runMarkup } from './document.ts';
 import type { ReportData } from './report-data.ts';
 

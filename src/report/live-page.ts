@@ -1,4 +1,4 @@
-// The live page, which shows a run while it trains. Its document is the same for every run: all data arrives as events
+// Makes the live page, which shows a run while it trains. Its document is the same for every run: all data arrives as events
 // (../live/event-stream.ts), so no text of a run is ever part of its markup.
 import { htmlDocument, plotMarkup, runMarkup } from './document.ts';
 

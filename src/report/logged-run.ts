@@ -1,6 +1,6 @@
-// A run as its log describes it so far: curves, samples, last lines, and the run's state. The report builds it from a whole
+// Collects a run's state from its log so far: curves, samples, last lines, and the run's state. The report builds it from a whole
 // log (run-figures.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
-import { duration, formatStep } from './numbers.ts';
+import { formatDuration, formatStep } from './numbers.ts';
 import type { PlottedSeries } from './report-data.ts';
 
 interface GrowingPoints {
@@ -179,7 +179,7 @@ export function stateOf(run: LoggedRun, { connection, quiet, steps }: Seen): Run
   // A validation or a save takes longer than a step, but less than this.
   const long = Math.max(60, (20 * (run.milliseconds ?? 0)) / 1000);
   if (quiet !== null && quiet > long) {
-    return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${duration(quiet)}` };
+    return { state: 'quiet', text: `stopped${done}, or stuck: nothing new for ${formatDuration(quiet)}` };
   }
   return { state: 'training', text: `training${done}` };
 }
@@ -189,7 +189,7 @@ export interface RunEnd {
   readonly text: string;
 }
 
-/** How a run ended, by its log alone: a run that was killed leaves the same log as one that is still running. */
+/** A run's end, by its log alone: a run that was killed leaves the same log as one that is still running. */
 export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; saveEvery: number }): RunEnd {
   const { latest } = run;
   const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;

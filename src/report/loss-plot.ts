@@ -1,4 +1,4 @@
-// The figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
+// Makes the figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
 // ../compare judges the limits, svg.ts draws the figure.
 import { type Baseline, limitsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
@@ -10,10 +10,10 @@ import { type Figure, type LineStyle, type Panel, type PlotLine, renderSvg } fro
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
-/** Losses were printed with four decimals: smaller differences are none. */
+/** Losses are printed with four decimals: smaller differences count as zero. */
 const leastDifference = 1e-5;
 
-/** Smaller norms are drawn as this one: a gradient of zero has no place on a logarithmic axis. */
+/** Smaller norms are drawn as this one: a logarithmic axis has no zero. */
 const leastNorm = 1e-6;
 
 /** Curves with more points are drawn twice: every step faintly, and over it their moving average. */

@@ -10,7 +10,7 @@ export function formatValue(value: number): string {
 export const formatStep = (step: number): string => step.toLocaleString('en-US');
 
 /** "2h03m", "3m07s", "12s" */
-export function duration(seconds: number): string {
+export function formatDuration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
   if (hours > 0) return `${hours}h${String(minutes).padStart(2, '0')}m`;

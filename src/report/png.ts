@@ -1,8 +1,7 @@
-// An SVG figure as PNG, by @resvg/resvg-js: an optional package, since only this needs it. Drawing the figure is left to
-// svg.ts.
+// Renders an SVG figure (svg.ts) as PNG with @resvg/resvg-js, an optional package that only this needs.
 import { Gpt2Error } from '../errors.ts';
 
-/** Pixels of the SVG's own width: about 300 to the inch where a figure is a column wide. */
+/** Pixels per unit of the SVG: about 300 per inch at the width of a column. */
 const scale = 2;
 
 /**
@@ -19,12 +18,12 @@ export async function renderPng(svg: string): Promise<Buffer> {
     );
   });
   const font = { loadSystemFonts: true, defaultFontFamily: 'DejaVu Sans' };
-  // Without a font it leaves all text out and says nothing.
+  // Without a font it omits all text silently.
   const letter =
     '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text y="9" font-family="Helvetica, Arial, \'DejaVu Sans\', sans-serif">a</text></svg>';
   if (!new Resvg(letter, { font }).getBBox()) {
     throw new Gpt2Error(
-      'PNG needs a font and this machine has none: install one (fonts-dejavu-core), or name an .svg file',
+      'PNG needs a font, and this machine has none: install one (fonts-dejavu-core), or name an .svg file',
     );
   }
   return new Resvg(svg, { font, fitTo: { mode: 'zoom', value: scale } }).render().asPng();

@@ -1,4 +1,4 @@
-// Operations on a curve's points before they are drawn: unpacking, differences, smoothing, thinning to columns, the nearest
+// Prepares a curve's points for drawing: unpacking, differences, smoothing, thinning to columns, the nearest
 // point. The figures in files, the terminal and the page use them, so nothing here needs Node or a DOM.
 
 /** A curve: steps rising, one value for each; a value that is not finite interrupts its line. */

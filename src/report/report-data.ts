@@ -1,4 +1,4 @@
-// The data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
+// Collects the data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
 // makes the document.
 import { limitsOf } from '../compare/compare.ts';
 import { type Limit, type SeriesName, seriesNames } from '../compare/reference.ts';

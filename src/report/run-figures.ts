@@ -1,4 +1,4 @@
-// Facts of a run's log besides its curves: how the run ended, last figures, throughput, samples, the end of the log. The live
+// Derives a run's facts from its log, except curves: how the run ended, last figures, throughput, samples, the end of the log. The live
 // page derives the same from logged-run.ts and tiles.ts.
 import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
@@ -18,7 +18,7 @@ export interface Measures {
   readonly dataSheetFlops?: number;
 }
 
-/** One run's facts besides its curves and tables. */
+/** One run's facts, except curves and tables. */
 export interface RunFigures {
   readonly end: RunEnd;
   readonly tiles: readonly Tile[];

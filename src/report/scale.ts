@@ -1,7 +1,7 @@
-// Axes: linear and logarithmic scales, the round numbers they mark and the text of the marks. The figures in files and in the
+// Computes axes: linear and logarithmic scales, the round numbers they mark and the text of the marks. The figures in files and in the
 // terminal use all of it; the page leaves scales to uPlot and uses the marks, so nothing here needs Node or a DOM.
 
-/** An axis: where a value lies between its ends (0 to 1), and the values to mark. */
+/** An axis: the place of a value between its ends (0 to 1), and the values to mark. */
 export interface Scale {
   readonly place: (value: number) => number;
   readonly ticks: readonly number[];

@@ -1,17 +1,17 @@
-// A figure as an SVG document, fit for print: panels one above the other over one horizontal axis, a legend, a source line.
+// Renders a figure as an SVG document, fit for print: panels one above the other over one horizontal axis, a legend, a source line.
 // Equal input gives equal bytes. Scales are in scale.ts; which series a figure shows is left to loss-plot.ts.
 import { linearScale, type Scale } from './scale.ts';
 
-/** How a series is drawn, so that two can be told apart without colour: a line (dashed or not), or marks. */
+/** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
 export interface LineStyle {
   readonly color: string;
   /** SVG's stroke-dasharray; none: a solid line. */
   readonly dash?: string;
   /** Marks at the points, in place of a line. */
   readonly mark?: 'dot' | 'ring';
-  /** Of a line: its width; of a mark: its radius. */
+  /** A line's width, or a mark's radius. */
   readonly size?: number;
-  /** Under 1: what lies beneath is seen. */
+  /** Below 1 the lines underneath show through. */
   readonly opacity?: number;
 }
 
@@ -23,7 +23,7 @@ export interface PlotLine {
 
 /** One pair of axes. */
 export interface Panel {
-  /** What the vertical axis measures, with its unit. */
+  /** The quantity of the vertical axis, with its unit. */
   readonly label: string;
   readonly height: number;
   readonly scale: Scale;
@@ -31,12 +31,12 @@ export interface Panel {
   readonly lines: readonly PlotLine[];
 }
 
-/** All that a document shows. */
+/** The content of a document. */
 export interface Figure {
   readonly title: string;
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
-  /** What the horizontal axis measures. */
+  /** The quantity of the horizontal axis. */
   readonly xLabel: string;
   /** Lines set small below: where the numbers come from. */
   readonly sources: readonly string[];
@@ -145,7 +145,7 @@ function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
 
 const round = (value: number): number => Math.round(value * 100) / 100;
 
-/** In the middle, since names of runs begin alike and end in what tells them apart. */
+/** Shortens in the middle, because names of runs often begin alike and differ at the end. */
 function shorten(text: string, length: number): string {
   if (text.length <= length) return text;
   const half = Math.floor((length - 1) / 2);

@@ -1,4 +1,4 @@
-// A table in plain text: columns as wide as their widest cell, the first to the left, the others to the right.
+// Formats a table in plain text: columns as wide as their widest cell, the first to the left, the others to the right.
 
 /** Lines of a table; the first row is its head. */
 export function formatTable(rows: readonly (readonly string[])[]): string {

@@ -1,4 +1,4 @@
-// Training loss as a plot for the terminal: braille dots in colour, or one mark per curve without colour. The caller chooses
+// Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour. The caller chooses
 // colour, width and height.
 import { type Curve, curvesOf, lastStepOf, type Plotted, stepLabel } from './curves.ts';
 import { item, thin } from './points.ts';

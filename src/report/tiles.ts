@@ -1,8 +1,8 @@
-// The text of the tiles that show a run's last figures, on the report and on the live page; page/figures.ts puts them into
+// Writes the text of the tiles that show a run's last figures, on the report and on the live page; page/figures.ts puts them into
 // the document.
 import type { MachineReading } from '../live/machine-load.ts';
 import type { LoggedRun } from './logged-run.ts';
-import { duration, formatStep, formatValue } from './numbers.ts';
+import { formatDuration, formatStep, formatValue } from './numbers.ts';
 import type { Measures } from './run-figures.ts';
 
 export interface Tile {
@@ -52,7 +52,7 @@ function speedTiles(run: LoggedRun, { tokensPerStep, steps, flopsPerToken, dataS
   ];
   if (!run.isDone && steps !== undefined) {
     const left = ((steps - run.step) * milliseconds) / 1000;
-    tiles.push({ label: 'Left', value: duration(left), note: 'plus validations' });
+    tiles.push({ label: 'Left', value: formatDuration(left), note: 'plus validations' });
   }
   return tiles;
 }

@@ -1,16 +1,15 @@
-// One record of TensorBoard's event files: an Event message of tensorflow/core/util/event.proto (fields: wall_time 1, step 2,
-// file_version 3, summary 5, session_log 7; a summary's values hold tag 1 and simple_value 2) in the framing of TFRecord files
-// (length, its checksum, data, its checksum; see tensorflow/core/lib/io/record_writer.h). Which events there are is left to
-// scalar-file.ts.
+// Encodes one record of TensorBoard's event files: an Event message of tensorflow/core/util/event.proto (fields: wall_time 1,
+// step 2, file_version 3, summary 5, session_log 7; a summary's values hold tag 1 and simple_value 2) in the framing of TFRecord
+// files (length, its checksum, data, its checksum; see tensorflow/core/lib/io/record_writer.h). scalar-file.ts chooses the events.
 
-/** What an event can say here. */
+/** The content of an event. */
 export type EventContent =
   | { readonly fileVersion: string }
-  /** A process begins at the event's step: what earlier files have from that step on is void. */
+  /** A process starts at the event's step, which invalidates that and later steps of earlier files. */
   | { readonly start: true }
   | { readonly scalars: Readonly<Record<string, number>> };
 
-/** An event as it lies in a file. `seconds` since 1970. */
+/** An event's bytes in the file. `seconds` since 1970. */
 export function eventRecord(seconds: number, step: number, content: EventContent): Buffer {
   const data = Buffer.concat([field(1, float64(seconds)), field(2, varint(step)), contentField(content)]);
   const length = Buffer.alloc(8);
@@ -28,7 +27,7 @@ function contentField(content: EventContent): Buffer {
   return field(5, bytes(Buffer.concat(values)));
 }
 
-/** A value as a protocol buffer has it, with the number of its wire type. */
+/** A value in protocol buffer encoding, with its wire type. */
 interface Encoded {
   readonly wire: 0 | 1 | 2 | 5;
   readonly data: Buffer;
@@ -36,7 +35,7 @@ interface Encoded {
 
 const field = (number: number, { wire, data }: Encoded): Buffer => Buffer.from([(number << 3) | wire, ...data]);
 
-/** Seven bits a byte, the lowest first; not negative. */
+/** Seven bits per byte, the lowest first; not negative. */
 function varint(value: number): Encoded {
   const data: number[] = [];
   let rest = value;
@@ -58,7 +57,7 @@ function float32(value: number): Encoded {
 
 const bytes = (data: Buffer): Encoded => ({ wire: 2, data: Buffer.concat([varint(data.length).data, data]) });
 
-/** CRC-32C (Castagnoli), the polynomial's bits reversed: for each byte what it makes of the sum. */
+/** The table of CRC-32C (Castagnoli), with the bits of the polynomial reversed. */
 const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   let sum = byte;
   for (let bit = 0; bit < 8; bit++) sum = sum & 1 ? (sum >>> 1) ^ 0x82f63b78 : sum >>> 1;
@@ -72,7 +71,7 @@ export function crc32c(data: Buffer): number {
   return ~sum >>> 0;
 }
 
-/** Turned and shifted, so that a checksum of data that holds checksums is none of its own parts. */
+/** Rotated and offset, as TFRecord requires: a CRC over data that contains CRCs would be weak. */
 function maskedChecksum(data: Buffer): Buffer {
   const sum = crc32c(data);
   const masked = Buffer.alloc(4);

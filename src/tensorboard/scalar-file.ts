@@ -1,6 +1,5 @@
-// A run's curves as an event file of TensorBoard, written as they come. Each start of a run has a file of its own, which says
-// from which step on it counts: TensorBoard then drops what an earlier file has from that step on, so that no step of a
-// resumed run is there twice.
+// Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes its own file, which names its
+// first step: TensorBoard then drops later steps of earlier files, so no step of a resumed run appears twice.
 import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
@@ -9,23 +8,23 @@ import type { RunEvent } from '../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
 interface ScalarOptions {
-  /** Empty: the run's own. */
+  /** Empty: the run's folder. */
   readonly folder: string;
-  /** The step that the run goes on from. */
+  /** The step from which the run continues. */
   readonly startStep: number;
-  /** Told when the disk takes no more: training goes on. */
+  /** Called when a write fails; training continues. */
   readonly notice: (text: string) => void;
 }
 
-/** The file of a run that starts, or goes on. @throws as the file itself */
+/** Opens the file of a run that starts or continues. @throws as ScalarFile */
 export function openScalarFile(run: string, { folder, startStep, notice }: ScalarOptions): ScalarFile {
   const scalars = new ScalarFile(folder || run, startStep, notice);
-  // The step that a run goes on from was evaluated before it was saved, and is not again: the new file has to have it.
+  // The evaluation of the step from which the run continues came before its save and is not repeated, so it is copied.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
   return scalars;
 }
 
-/** TensorBoard reads files whose name has this word. */
+/** TensorBoard reads files with this word in their name. */
 const namePart = 'tfevents';
 
 export class ScalarFile {
@@ -36,9 +35,9 @@ export class ScalarFile {
   #failed = false;
 
   /**
-   * Makes a file in a folder.
-   * @param from the step that the run goes on from
-   * @param notice told when the disk takes no more: training goes on
+   * Creates a file in a folder.
+   * @param from the step from which the run continues
+   * @param notice called when a write fails; training continues
    * @throws Gpt2Error if it cannot be written
    */
   constructor(folder: string, from: number, notice: (text: string) => void) {
@@ -57,13 +56,13 @@ export class ScalarFile {
     this.#write(from, { start: true });
   }
 
-  /** Writes what an event of the run has to plot. */
+  /** Writes the figures of an event of the run. */
   add(event: RunEvent): void {
     const point = pointOf(event);
     if (point) this.#write(point.step, { scalars: point.scalars });
   }
 
-  /** Sees what is written onto the disk. What it does not take is told: the run ends as it would have. */
+  /** Flushes the file to the disk. A failure is only a notice: the run ends as it would have. */
   close(): void {
     try {
       try {
@@ -79,7 +78,7 @@ export class ScalarFile {
   #write(step: number, content: EventContent): void {
     const record = eventRecord(Date.now() / 1000, step, content);
     try {
-      // A record that the disk took only a part of is overwritten by the next.
+      // A record that was written in part is overwritten by the next.
       for (let done = 0; done < record.length; ) {
         done += writeSync(this.#file, record, done, record.length - done, this.#bytes + done);
       }
@@ -87,13 +86,14 @@ export class ScalarFile {
       this.#failed = false;
     } catch (cause) {
       const { message } = cause as Error;
-      if (!this.#failed) this.#notice(`${this.#path} lacks steps: ${message}; the log has them, and training goes on`);
+      if (!this.#failed)
+        this.#notice(`${this.#path} lacks steps: ${message}; the log has them, and training continues`);
       this.#failed = true;
     }
   }
 }
 
-/** Files are read in the order of their names: by the second, and of several starts in one second by their number. */
+/** Files are read in the order of their names: by second, then by number. */
 function nextName(folder: string): string {
   const count = readdirSync(folder).filter((name) => name.includes(namePart)).length;
   const seconds = String(Math.floor(Date.now() / 1000)).padStart(10, '0');

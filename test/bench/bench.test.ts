@@ -102,7 +102,7 @@ it('the command prints the table and writes the same as JSON', () => {
 it.each([
   [['--model', 'nonsense'], 2, '--model takes'],
   [['--data', 'nowhere'], 1, 'there is no data in nowhere'],
-  [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json lies in a folder that is not there'],
+  [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json needs the folder '],
 ])('refuses %j before it measures', (args, code, message) => {
   using place = new Workplace();
   const result = place.run(['bench', '--device', 'cpu', ...args]);

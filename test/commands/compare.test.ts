@@ -293,7 +293,7 @@ describe('no reference to be judged by', () => {
     const { stdout, error } = await compare('--tolerance', '0.1');
     expect(error).toBeInstanceOf(UsageError);
     expect((error as UsageError).message).toMatch(
-      /^--tolerance has nothing to judge .*run by: .*--reference.*second run$/,
+      /^--tolerance needs something to compare .*run with: .*--reference.*second run$/,
     );
     expect(stdout).toBe('');
     expect(existsSync(place.path('run', 'compare.svg'))).toBe(false);

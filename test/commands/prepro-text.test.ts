@@ -104,19 +104,19 @@ describe('says in one line', () => {
     [
       'that lines end otherwise than the separator',
       ['windows.txt', '--separator', '\\n\\n'],
-      String.raw`--separator "\n\n" stands between no documents, each file is one: give what does, with --overwrite; where lines end as on Windows it is "\r\n\r\n"`,
+      String.raw`--separator "\n\n" never occurs, so each file is one document: give another one with --overwrite (with Windows line breaks, "\r\n\r\n")`,
     ],
     [
       'that another separator is not there',
       ['unix.txt', '--separator', '<|endoftext|>'],
-      '--separator "<|endoftext|>" stands between no documents, each file is one: give what does, with --overwrite',
+      '--separator "<|endoftext|>" never occurs, so each file is one document: give another one with --overwrite',
     ],
     ['nothing of one that is', ['windows.txt', '--separator', '\\r\\n\\r\\n'], ''],
     ['nothing of none', ['windows.txt'], ''],
     [
       'that lines of JSON are taken with all their signs',
       ['dump.jsonl'],
-      'dump.jsonl is taken as it stands, JSON and all: --field NAME takes the text in that field of each line',
+      'dump.jsonl is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line',
     ],
     ['nothing if the field is named', ['dump.jsonl', '--field', 'text'], ''],
   ])('%s', (_, args, said) => {
@@ -130,13 +130,13 @@ describe('says in one line', () => {
 const text = (...args: string[]) => ['text', ...args];
 it.each([
   ['no file', text(), 2, "missing required argument 'FILE'"],
-  ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it is not there'],
+  ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it does not exist'],
   ['a folder with nothing in it', text('folder'), 1, 'folder has no file in it'],
   ['Latin-1', text('latin1.txt'), 1, /^latin1\.txt is not UTF-8 at byte 4 \(0xe9\): .*iconv -f LATIN1/],
   ['UTF-16', text('utf16.txt'), 1, /^utf16\.txt is not UTF-8 at byte 0 \(0xff\): .*iconv -f UTF-16/],
   ['a character cut off', text('cut.txt'), 1, 'cut.txt is not UTF-8 at byte 4 (0xe6)'],
-  ['nothing but white space', text('blank.txt'), 1, 'there is no text in what was given'],
-  ['an empty file', text('empty.txt'), 1, 'there is no text in what was given'],
+  ['nothing but white space', text('blank.txt'), 1, 'the given files contain no text'],
+  ['an empty file', text('empty.txt'), 1, 'the given files contain no text'],
   ['too little to divide', text('short.txt'), 1, 'the text is too short to be divided'],
   [
     'a tokenizer there is not',
@@ -152,7 +152,7 @@ it.each([
   ]),
   ['shards of nothing', text('text.txt', '--shard-tokens', '0'), 2, '--shard-tokens takes a whole number from 1'],
   ['no workers', text('text.txt', '--workers', '0'), 2, '--workers takes a whole number from 1 to 256, not "0"'],
-  ['a separator of nothing', text('text.txt', '--separator', ''), 2, '--separator takes some text'],
+  ['a separator of nothing', text('text.txt', '--separator', ''), 2, '--separator takes a text'],
   [
     'both formats',
     text('lines.jsonl', '--field', 'a', '--separator', 'b'),
@@ -177,7 +177,7 @@ it.each([
     "another data set's folder",
     text('text.txt', '--out', 'others'),
     1,
-    'others holds random_train.bin, which is of another data set',
+    'others holds random_train.bin, which belongs to another data set',
   ],
   [
     'a flag there is not',

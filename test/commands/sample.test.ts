@@ -145,7 +145,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
       'no prompt on standard input',
       ['--prompt', '-', '--model', 'elsewhere/bytes'],
       1,
-      'standard input has no prompt: give --prompt - a text on each',
+      'standard input has no prompt: write one on each line',
     ],
     ['bf16 on the CPU', ['--dtype', 'bf16', '--model', 'elsewhere/bytes'], 1, 'bf16'],
     ['a device it does not know', ['--device', 'gpu'], 2, '--device takes auto, cpu, cuda or cuda:N, not "gpu"'],
@@ -157,8 +157,8 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ],
     ['a folder of something else', ['--model', 'runs'], 1, 'runs is neither a checkpoint nor a run with one'],
     ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c: it has 5 bytes'],
-    ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, "300 tokens, which is no tokenizer's"],
-    ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'its weights have diverged'],
+    ['a vocabulary of no tokenizer', ['--model', 'elsewhere/nobodys'], 1, '300 tokens, which no known tokenizer has'],
+    ['weights that have diverged', ['--model', 'elsewhere/diverged'], 1, 'the weights of elsewhere/diverged'],
   ])('refuses %s in one line', (_, args, expected, message) => {
     const { code, stderr } = sample(...args);
     expect(stderr).toContain(message);
@@ -174,7 +174,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   it('says what to do where nothing is trained yet', () => {
     using empty = new Workplace();
     const { code, stderr } = empty.run(['sample']);
-    expect(stderr).toMatch(/^there is no trained model in runs\/: run `npm run train/);
+    expect(stderr).toMatch(/^runs\/ has no trained model: run `npm run train/);
     expect(code).toBe(1);
   });
 });

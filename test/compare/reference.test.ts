@@ -67,7 +67,7 @@ describe('the references', () => {
 
   it('a folder without the logs is refused by name', () => {
     expect(() => makeReferences('nowhere')).toThrow(
-      /there is no nowhere.llmc_tinyshakespeare_d6.*\.log: name the folder/,
+      /nowhere.llmc_tinyshakespeare_d6.*\.log does not exist: name the folder/,
     );
   });
 });

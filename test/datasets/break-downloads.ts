@@ -45,7 +45,7 @@ export async function breakDownloads({ breaks, seed }: { breaks: number; seed: n
   try {
     for (next(); !existsSync(path); downloads++) {
       await download(url, path, { notice, pauseMilliseconds: 1 }).catch((error: unknown) => {
-        if (!(error instanceof Gpt2Error && error.message.includes('run this again to go on'))) throw error;
+        if (!(error instanceof Gpt2Error && error.message.includes('run this again to resume'))) throw error;
         done++;
         next();
       });

@@ -63,7 +63,7 @@ it('broken at any byte, on a disk that writes late, it comes as it is', async ()
 it('keeps what has come when it gives up, and the next run goes on from there', async () => {
   server.breakAfter = 100_000;
   await expect(download(url, path(), options)).rejects.toThrow(
-    /what has come is kept in .*corpus\.bin\.part: run this again to go on/,
+    /corpus\.bin\.part keeps the received part: run this again to resume/,
   );
   expect(existsSync(path())).toBe(false);
   server.breakAfter = Number.POSITIVE_INFINITY;
@@ -83,7 +83,7 @@ describe('a server that, when the rest is asked for,', () => {
     ['gives another range', 'shifted'],
   ])('%s', async (_, ranges, file = content) => {
     server.breakAfter = 100_000;
-    await expect(download(url, path(), options)).rejects.toThrow(/what has come is kept/);
+    await expect(download(url, path(), options)).rejects.toThrow(/keeps the received part/);
     server.breakAfter = Number.POSITIVE_INFINITY;
     server.ranges = ranges;
     server.files.set('/corpus.bin', file);
@@ -112,7 +112,7 @@ it('goes on by the time of the last change where there is no ETag, and not by a 
 it('refuses what has another checksum, and removes it', async () => {
   server.sha256 = '0'.repeat(64);
   await expect(download(url, path(), options)).rejects.toThrow(
-    /has sha256 [0-9a-f]{64}, not the server's 0{64}; it was deleted, so run this again$/,
+    /has sha256 [0-9a-f]{64}, not 0{64}; it was deleted: run this again$/,
   );
   expect(readdirSync(place.path('folder'))).toEqual([]);
 });
@@ -126,7 +126,7 @@ it('says what it has when the server gives no checksum', async () => {
 it.each([404, 403, 503])('a server that says %s', async (status) => {
   server.refusal = status;
   await expect(download(url, path(), options)).rejects.toThrow(
-    `the server answered ${status}; give files of yours with --from`,
+    `the server answered ${status}; give your own files with --from`,
   );
   // Only what may pass is tried again.
   expect(server.requests.filter(({ method }) => method === 'GET').length).toBe(status === 503 ? 6 : 1);
@@ -134,7 +134,7 @@ it.each([404, 403, 503])('a server that says %s', async (status) => {
 
 it('no server, and a folder that cannot be written', async () => {
   await expect(download('http://127.0.0.1:9/x', path(), options)).rejects.toThrow(
-    /cannot download .*; give files of yours with --from/,
+    /cannot download .*; give your own files with --from/,
   );
   writeFileSync(place.path('file'), '');
   await expect(download(url, place.path('file', 'x'), options)).rejects.toThrow(/cannot write/);

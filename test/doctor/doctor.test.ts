@@ -34,7 +34,7 @@ it('says how to fix a library that is missing, invalid, or lacks functions', () 
   writeFileSync(place.path('part.c'), `int gpt2_abi_version(void) { return ${abiVersion}; }`);
   execFileSync('cc', ['-shared', '-fPIC', '-o', place.path('cpu-part.so'), place.path('part.c')]);
   for (const [library, found] of [
-    ['cpu-nowhere.so', /^FAIL {2}cpu library +there is no .*cpu-nowhere\.so\n +-> correct or unset GPT2_LIBRARY$/m],
+    ['cpu-nowhere.so', /^FAIL {2}cpu library +.*cpu-nowhere\.so does not exist\n +-> correct or unset GPT2_LIBRARY$/m],
     ['cpu-text.so', /^FAIL {2}cpu library +.*cpu-text\.so cannot be loaded: .*\n +-> correct or unset GPT2_LIBRARY$/m],
     [
       'cpu-part.so',

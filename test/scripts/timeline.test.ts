@@ -99,7 +99,7 @@ describe('a step', () => {
     const lengths = (...all: number[]) => all.map((end) => ({ start: 0, end }));
     expect(typicalStep(lengths(9, 1, 3, 2))).toBe(3);
     expect(typicalStep(lengths(1, 1, 1, 7, 9, 8), 3)).toBe(5);
-    expect(() => typicalStep([])).toThrow('no whole step');
+    expect(() => typicalStep([])).toThrow('no complete step');
   });
 
   it('is told by kind: how much ran beside our own kernels, alone, and when nothing ran', () => {

@@ -94,7 +94,7 @@ describe('refuses', () => {
   it('text of another vocabulary', async () => {
     const data = place.data({ vocabulary: 90, below: 90, name: 'other' });
     await refused({ data }).rejects.toThrow(
-      /other has a vocabulary of 90 tokens .*, .*first\.bin one of 100: make the data/,
+      /other has a vocabulary of 90 tokens .*, .*first\.bin one of 100; prepare the data/,
     );
   });
 
@@ -103,7 +103,7 @@ describe('refuses', () => {
     await refused({ model: place.path('notes.bin') }).rejects.toThrow('notes.bin is not a model file of llm.c');
     await refused({ model: 'none.bin' }).rejects.toThrow(UsageError);
     await refused({ model: 'none.bin' }).rejects.toThrow(
-      /--model takes d6, .* Hugging Face folder, .*; none does not exist/,
+      /--model takes d6, .* Hugging Face folder, .*; none.bin does not exist/,
     );
   });
 });

@@ -1,22 +1,22 @@
-// Parts to shards: which tokens are for validation, how many shards there are and how large, and their writing, one pass
-// over the parts for the counts and one for the tokens. All of it depends on the parts' content and order alone.
+// Writes shards from parts: decides which tokens are for validation and the number and sizes of shards, in one pass over the
+// parts for counts and one for tokens. The result depends only on the content and order of the parts.
 import { Gpt2Error } from '../../errors.ts';
 import type { Role } from '../../shards/find.ts';
 import { type Part, readPart } from './parts.ts';
 import { type NamedSize, ShardSeries, type WrittenShard } from './shard-series.ts';
 
-/** A sequence of GPT-2's and the token behind it: with fewer, nothing is validated. */
+/** GPT-2's context and one target: validation needs at least these tokens. */
 const leastValidation = 1025;
 
-/** How tokens are divided. */
+/** The division of tokens into shards. */
 export interface Division {
   /** Shards are named <prefix>_train.bin, or <prefix>_train_000001.bin where there are several. */
   readonly prefix: string;
-  /** Most tokens in a shard. */
+  /** Maximum tokens in a shard. */
   readonly shardTokens: number;
   /**
-   * Share of the documents, by their content's hash, that are validation; or `first shard`, as llm.c divides FineWeb: shard
-   * 000000 is validation, the shards behind it are full but for the last.
+   * The share of documents for validation, chosen by a hash of their content; or `first shard`, as llm.c divides FineWeb: shard
+   * 000000 is validation, and all others but the last are full.
    */
   readonly validation: number | 'first shard';
 }
@@ -33,7 +33,7 @@ type Tokens = Record<Role, number>;
  * @throws Gpt2Error if a part is damaged, one role would have no tokens, or the folder cannot be written
  */
 export function assemble(paths: readonly string[], folder: string, division: Division, endOfText: number): Assembled {
-  const counts = settle(paths, division);
+  const counts = decide(paths, division);
   check(counts, division);
   const writers = {
     train: new ShardSeries(folder, namesOf(division, 'train', counts.tokens.train)),
@@ -63,24 +63,24 @@ export function assemble(paths: readonly string[], folder: string, division: Div
   }
 }
 
-/** Which of the tokens that content divides are validation. */
-interface Settled {
-  /** Those of blocks below this fraction, */
+/** Which tokens are for validation where the content decides. */
+interface Decision {
+  /** Blocks whose fraction is below this, */
   readonly below: number;
-  /** and of these the first, by this share; the rest are for training. */
+  /** and of each such block this share of its tokens, from the start; the rest is for training. */
   readonly kept: number;
 }
 
 interface Counts {
   readonly tokens: Tokens;
-  /** Without the ends of text, of which there are more or fewer as the order of files is. */
+  /** Without ends of text, whose number depends on the order of files. */
   readonly content: Tokens;
   readonly documents: number;
-  /** Whether all of it is divided by content. */
+  /** Whether content decides for all blocks. */
   readonly isSplit: boolean;
 }
 
-/** Blocks below this fraction are validation: the share asked for, or, if that has none, just over the least there is. */
+/** Blocks below this fraction are for validation: the requested share or, if no block is below it, just over the least fraction. */
 function boundary(paths: readonly string[], share: number): number {
   let least = 1;
   for (const path of paths) {
@@ -90,8 +90,8 @@ function boundary(paths: readonly string[], share: number): number {
   return least + Number.EPSILON;
 }
 
-/** What is validation, and how many tokens have which role. */
-function settle(paths: readonly string[], division: Division): Settled & Counts {
+/** Decides what is for validation, and counts the tokens of each role. */
+function decide(paths: readonly string[], division: Division): Decision & Counts {
   const { validation } = division;
   const isFirst = validation === 'first shard';
   const below = isFirst ? 0 : boundary(paths, validation);
@@ -102,8 +102,8 @@ function settle(paths: readonly string[], division: Division): Settled & Counts 
 }
 
 /**
- * Of many blocks, hashes choose about the share that is asked for; of few, or of many that say the same, they can choose all
- * there is. Then the blocks that are chosen are divided themselves, each alike, so that the same text still has one role.
+ * Among many blocks, hashes choose about the requested share. Among few, or many equal ones, they may choose all. Then each
+ * chosen block is itself divided, all in the same way, so that equal texts still have the same role.
  */
 function keptShare({ train, val }: Tokens, share: number): number {
   const total = train + val;
@@ -111,12 +111,12 @@ function keptShare({ train, val }: Tokens, share: number): number {
   return val > 2 * wanted || train === 0 ? wanted / val : 1;
 }
 
-function count(paths: readonly string[], division: Division, settled: Settled): Counts {
+function count(paths: readonly string[], division: Division, decision: Decision): Counts {
   const tokens = { train: 0, val: 0 };
   const content = { train: 0, val: 0 };
   let documents = 0;
   let isSplit = true;
-  const roles = new RoleOf(division, settled);
+  const roles = new RoleOf(division, decision);
   for (const path of paths) {
     const part = readPart(path);
     for (const { opens, role } of part.blocks) {
@@ -133,44 +133,43 @@ function count(paths: readonly string[], division: Division, settled: Settled): 
   return { tokens, content, documents, isSplit };
 }
 
-/** @throws Gpt2Error if train would not take what is made of so many tokens */
+/** @throws Gpt2Error if training would reject shards of so many tokens */
 function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   const total = tokens.train + tokens.val;
-  if (total === 0)
-    throw new Gpt2Error('there is no text in what was given, nothing to make tokens of: name files that hold some');
+  if (total === 0) throw new Gpt2Error('the given files contain no text: name files that do');
   const lacking = (['train', 'val'] as const).find((role) => tokens[role] === 0);
   if (!lacking) return;
   if (validation === 'first shard') {
     throw new Gpt2Error(
-      `all ${total} tokens are validation, the first shard: give a smaller --shard-tokens, or --val-fraction`,
+      `all ${total} tokens are in the first shard, which is validation: give a smaller --shard-tokens, or --val-fraction`,
     );
   }
   const none = `none of the ${total} tokens are for ${lacking === 'train' ? 'training' : 'validation'}`;
   throw new Gpt2Error(
     isSplit
-      ? `${none}: the text is too short to be divided, give more of it, or say with --separator what stands between documents`
-      : `${none}: give a file with "${lacking}" in its name, too`,
+      ? `${none}: the text is too short to be divided: give more text, or name what separates documents with --separator`
+      : `${none}: add a file with "${lacking}" in its name`,
   );
 }
 
-/** Gives roles to blocks as they come, and to tokens where the first of them are validation. */
+/** Assigns roles to blocks in order, and to tokens if the first shard is validation. */
 class RoleOf {
-  readonly #settled: Settled;
+  readonly #decision: Decision;
   #firstLeft: number;
   previous: Role | undefined;
 
-  constructor({ validation, shardTokens }: Division, settled: Settled) {
-    this.#settled = settled;
+  constructor({ validation, shardTokens }: Division, decision: Decision) {
+    this.#decision = decision;
     this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
   }
 
-  /** How many of a block's tokens are validation: the first ones. */
+  /** The number of a block's tokens, from its start, that are for validation. */
   validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
     if (role !== 'split') return role === 'val' ? tokens : 0;
-    return fraction < this.#settled.below ? Math.floor(tokens * this.#settled.kept) : 0;
+    return fraction < this.#decision.below ? Math.floor(tokens * this.#decision.kept) : 0;
   }
 
-  /** Tells which of the next `count` tokens go where: of the first shard's, to validation. */
+  /** Calls `give` with the roles of the next `count` tokens; those of the first shard are for validation. */
   spread(role: Role, count: number, give: (role: Role, from: number, to: number) => void): void {
     const first = Math.min(this.#firstLeft, count);
     this.#firstLeft -= first;
@@ -180,8 +179,8 @@ class RoleOf {
 }
 
 /**
- * The blocks of a part, their tokens as [start, end). A boundary is due where a document begins, and where what stands before
- * went to the other role: what follows does not go on from there.
+ * Visits the blocks of a part, their tokens as [start, end). An end of text is needed where a document begins, and where the
+ * tokens before went to the other role, so that these do not continue them.
  */
 function eachBlock(
   part: Part,
@@ -204,7 +203,7 @@ function eachBlock(
   }
 }
 
-/** llm.c's names. Shards are of one size, so that no last one is too short for a batch; of FineWeb as llm.c's are. */
+/** llm.c's names. Shards have equal sizes, so the last is never too short for a batch; those of FineWeb are as llm.c's. */
 function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number): NamedSize[] {
   const shards = Math.ceil(total / shardTokens);
   const isFirst = validation === 'first shard';

@@ -1,11 +1,11 @@
-// A long document's blocks: stretches of 16 to 32 KiB, cut where cutting changes no id. Each is for training or for
-// validation, so that one book alone has both; where they begin depends on the document alone.
+// Divides a long document into blocks of 16 to 32 KiB, cut where a cut changes no id. Each block is for training or for
+// validation, so one book has both. The cuts depend on the document alone.
 import { chooseCut } from '../../tokenizer/safe-cuts.ts';
 
 const leastBytes = 16 << 10;
-/** A document longer than this from a block's beginning on has another block. */
+/** A document with more bytes from a block's start has a further block. */
 export const mostBytes = 32 << 10;
 
-/** Where the block that begins at `start` ends, in a document that goes on to `end`. */
+/** The end of the block that begins at `start`, in a document that ends at `end`. */
 export const blockEnd = (bytes: Uint8Array, start: number, end: number): number =>
   end - start < mostBytes ? end : chooseCut(bytes, start + leastBytes, start + mostBytes);

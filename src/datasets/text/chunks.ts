@@ -1,11 +1,11 @@
-// Cuts files, read from beginning to end, into chunks of some megabytes for the threads. A chunk ends where a document or a
-// block (blocks.ts) ends, so that what the threads make of it does not depend on where that is; many small files share one.
+// Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (blocks.ts) ends, so the
+// result does not depend on the cuts. Small files share a chunk.
 import { Gpt2Error } from '../../errors.ts';
 import { blockEnd, mostBytes } from './blocks.ts';
 import type { Chunk, Format, Input, Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
 
-/** What a chunk is made of: as much as keeps a thread busy for 0.1 s, and little enough to hold some for each. */
+/** Keeps a thread busy for 0.1 s, and is small enough to hold several chunks per thread. */
 const chunkBytes = 4 << 20;
 const longestLine = 64 << 20;
 
@@ -15,13 +15,13 @@ interface Cut {
   readonly closes: boolean;
 }
 
-/** Finds where to cut a file that goes on behind `bytes`, which begin a document or a block; undefined: only with more. */
+/** Finds a cut in the `bytes` at the start of a document or block, whose file continues; undefined: more bytes are needed. */
 type FindCut = (bytes: Buffer) => Cut | undefined;
 
 /**
- * The chunks of files, in order. `onRead` is told of each file's bytes as they are read; `spare` is memory of earlier chunks to
- * use again: without it, garbage of 4 MiB a piece gathers faster than it is collected.
- * @throws Gpt2Error if a file cannot be read, or has a line too long to be held
+ * The chunks of files, in order. `onRead` is called with the number of bytes read. `spare` is memory of earlier chunks to reuse;
+ * without it, garbage of 4 MiB each accumulates faster than it is collected.
+ * @throws Gpt2Error if a file cannot be read, or has a line that is too long
  */
 export async function* chunksOf(
   inputs: readonly Input[],
@@ -45,7 +45,7 @@ export async function* chunksOf(
   };
   for (const input of inputs) {
     const { path, role } = input;
-    // The piece at work lies in collected[start, filled).
+    // The current piece is collected[start, filled).
     let start = filled;
     let offset = 0;
     let opens = true;
@@ -93,7 +93,7 @@ const hasByteOrderMark = (bytes: Uint8Array, at: number): boolean =>
 
 const tooLong = (path: string, offset: number): Gpt2Error =>
   new Gpt2Error(
-    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB; is it a file of JSON lines? --field takes those`,
+    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB: use --field only for files of JSON lines`,
   );
 
 const afterLastLine: FindCut = (bytes) => {
@@ -101,7 +101,7 @@ const afterLastLine: FindCut = (bytes) => {
   return end > 0 ? { end, closes: true } : undefined;
 };
 
-/** Behind the last separator; if that leaves more than half, behind the last block of the document that then begins. */
+/** After the last separator; if that leaves more than half, after the last block of the document that begins there. */
 const afterLastDocument =
   (separator: string | undefined): FindCut =>
   (bytes) => {
@@ -111,7 +111,7 @@ const afterLastDocument =
       for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, document)) document = at + mark.length;
       if (document > bytes.length / 2) return { end: document, closes: true };
     }
-    // A separator may begin with the last bytes: the document is known to go on to here.
+    // The last bytes may be the start of a separator: only the bytes before them surely belong to the document.
     const known = bytes.length - (mark ? mark.length - 1 : 0);
     let end = document;
     while (known - end >= mostBytes) end = blockEnd(bytes, end, known);

@@ -1,5 +1,5 @@
-// A chunk's documents to tokens: what a thread does. Finds the documents in the bytes, cuts long ones into blocks, encodes
-// each, and notes of each what decides its role.
+// Encodes the documents of a chunk, on a thread: finds them in the bytes, cuts long ones into blocks, encodes each block, and
+// records the hash that decides its role.
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { Gpt2Error } from '../../errors.ts';
@@ -20,7 +20,7 @@ export class ChunkEncoder {
     this.#format = format;
   }
 
-  /** The tokens lie in memory that the next chunk's take. @throws Gpt2Error naming file and byte of what is not as it must be */
+  /** The tokens' memory is reused for the next chunk. @throws Gpt2Error naming file and byte of invalid text */
   encode({ bytes, pieces }: Chunk): Part {
     this.#tokens.clear();
     this.#blocks = [];
@@ -64,7 +64,7 @@ export class ChunkEncoder {
     }
   }
 
-  /** A document, or as much of it as the chunk has. One of white space alone is none. */
+  /** Adds a document, or the chunk's part of it. A document of white space only is skipped. */
   #document(
     text: Buffer,
     found: { start: number; end: number; opens: boolean; closes: boolean; strip: boolean },
@@ -103,13 +103,13 @@ function documentOf(line: string, field: string, where: string): string {
     value = JSON.parse(line);
   } catch (cause) {
     throw new Gpt2Error(
-      `${where} is not JSON: ${(cause as Error).message}; --field takes files with a JSON object a line`,
+      `${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
       { cause },
     );
   }
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;
-  throw new Gpt2Error(`${where} has no text in the field "${field}"; name the field that has it with --field`);
+  throw new Gpt2Error(`${where} has no text in the field "${field}": name the right field with --field`);
 }
 
 function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
@@ -121,11 +121,11 @@ function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
   );
 }
 
-/** Where the longest beginning that is UTF-8 ends. */
+/** The length of the longest prefix that is UTF-8. */
 function firstInvalid(text: Buffer): number {
   let valid = 0;
   let invalid = text.length;
-  // A beginning may end within a character; none of more than three bytes is unfinished.
+  // A prefix may end within a character, after at most three of its bytes.
   const isValidTo = (end: number) => [0, 1, 2, 3].some((less) => end >= less && isUtf8(text.subarray(0, end - less)));
   while (invalid - valid > 4) {
     const middle = (valid + invalid) >> 1;

@@ -1,4 +1,4 @@
-// A thread that encodes: takes chunks from thread-pool.ts, one at a time, writes each one's part, and answers.
+// Runs on a thread: takes chunks from thread-pool.ts, one at a time, and writes the part of each.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error } from '../../errors.ts';
 import { tokenizerNamed } from '../../tokenizer/tokenizer.ts';

@@ -1,30 +1,30 @@
-// What is made of given files: how their bytes are documents, and how documents become tokens. Plain data: it goes to the
-// threads, and names work that was done before.
+// Declares how files hold documents and how documents become tokens. Plain data: it is sent to the threads, and identifies the
+// work of an earlier start.
 
-/** How a file holds documents. */
+/** The way a file holds documents. */
 export type Format =
-  /** As it stands: a file is a document, or a separator stands between them; `strip` takes white space off their ends. */
+  /** Plain text: a file is a document, or a separator divides it; `strip` removes white space at the ends of documents. */
   | { readonly kind: 'text'; readonly separator?: string; readonly strip?: boolean }
-  /** A line is a JSON object with the document in a field. */
+  /** Each line is a JSON object with the document in a field. */
   | { readonly kind: 'jsonl'; readonly field: string };
 
-/** All that the tokens of a text depend on, besides the text. */
+/** Everything besides the text that its tokens depend on. */
 export interface Encoding {
   readonly tokenizer: string;
   readonly format: Format;
 }
 
-/** Whose documents a file holds; `split`: told by their content. */
+/** The role of a file's documents; `split`: their content decides. */
 export type FileRole = 'split' | 'train' | 'val';
 
-/** A file of documents; what ends in .gz is unpacked as it is read. */
+/** A file of documents; .gz files are decompressed while they are read. */
 export interface Input {
   readonly path: string;
   readonly bytes: number;
   readonly role: FileRole;
 }
 
-/** A stretch of one file, in one piece. */
+/** A continuous part of one file. */
 export interface Piece {
   /** In the chunk's bytes. */
   readonly start: number;
@@ -33,17 +33,17 @@ export interface Piece {
   readonly opens: boolean;
   readonly closes: boolean;
   readonly role: FileRole;
-  /** Where it is from, for messages. */
+  /** Its file and offset, for messages. */
   readonly path: string;
   readonly offset: number;
 }
 
-/** What a thread encodes at once. */
+/** The input of one call of a thread. */
 export interface Chunk {
   readonly index: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly pieces: readonly Piece[];
 }
 
-/** Longest separator, so that one that lies across two reads is found. */
+/** The maximum length of a separator, so that one across two reads is found. */
 export const longestSeparator = 1024;

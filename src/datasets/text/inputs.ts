@@ -1,4 +1,4 @@
-// The files of a text: those given, and those of a given folder, sorted by path, byte by byte. And their bytes, in order.
+// Finds the files of a text (given files, and those of given folders, sorted by the bytes of their paths) and reads their bytes.
 import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,8 +11,8 @@ import { parquetDocuments } from './parquet-reader.ts';
 const readBytes = 1 << 20;
 
 /**
- * The files that paths stand for: a file for itself, a folder for all in it but what begins with a dot.
- * @throws Gpt2Error if one is missing, or a folder has no file
+ * The files of paths: a file itself, or all files in a folder except those that begin with a dot.
+ * @throws Gpt2Error if one is missing, or a folder has none
  * @example const inputs = findInputs(['books'], { suffixes: ['.txt'] });
  */
 export function findInputs(
@@ -25,7 +25,7 @@ export function findInputs(
     const files = filesIn(path).filter((file) => suffixes.some((suffix) => file.endsWith(suffix)));
     if (files.length === 0)
       throw new Gpt2Error(
-        `${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''} in it: name files, or a folder that has some`,
+        `${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''}: name files, or a folder that has some`,
       );
     return files
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
@@ -57,14 +57,14 @@ function filesIn(folder: string): string[] {
 
 const cannotRead = (path: string, cause: unknown): Gpt2Error => {
   const { code, message } = cause as NodeJS.ErrnoException;
-  const reason = code === 'ENOENT' ? 'it is not there' : message;
+  const reason = code === 'ENOENT' ? 'it does not exist' : message;
   return new Gpt2Error(`the text ${path} cannot be read: ${reason}; name a file or folder of text`, { cause });
 };
 
 /**
- * The bytes of a file: unpacked if its name ends in .gz, its documents in their format if in .parquet. Each part is valid until
- * the next is asked for; `onRead` is told how many bytes of the file itself were read.
- * @throws Gpt2Error if it cannot be read or unpacked
+ * The bytes of a file: decompressed if its name ends in .gz, its documents in their format if in .parquet. Each part is valid
+ * until the next is requested. `onRead` is called with the number of bytes read from the file.
+ * @throws Gpt2Error if it cannot be read or decompressed
  */
 export async function* bytesOf(
   { path }: Input,

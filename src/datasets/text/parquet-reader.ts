@@ -1,26 +1,26 @@
-// Reads a Parquet file on a thread of its own: beside the encoding, and so that a damaged page from which decoding never comes
-// back can be given up. What is read, and how, is in parquet.ts.
+// Reads a Parquet file on its own thread, concurrently with encoding; a damaged page whose decoding never ends can then be
+// abandoned. parquet.ts reads the format.
 import { Gpt2Error } from '../../errors.ts';
 import { startThread } from '../../native/start-thread.ts';
 import type { Format } from './format.ts';
 
-/** A row group takes about a second at most. */
+/** The limit for a row group in milliseconds; one takes about a second. */
 const patience = 60_000;
 
-/** What the thread is started with. */
+/** The thread's input. */
 export interface FileToRead {
   readonly path: string;
   readonly format: Format;
 }
 
 export type Answer =
-  /** The row group that is begun. */
+  /** The row group being read. */
   | { readonly group: number }
-  /** Documents, or none behind the last; and bytes of the file that were read for them. */
+  /** Documents, undefined at the end; and the bytes of the file read for them. */
   | { readonly part: Uint8Array<ArrayBuffer> | undefined; readonly read: number }
   | { readonly refusal: string };
 
-type Settled = Exclude<Answer, { group: number }>;
+type Result = Exclude<Answer, { group: number }>;
 
 /** The documents of a file. @throws Gpt2Error naming the file, and the row group that cannot be read */
 export async function* parquetDocuments(
@@ -32,20 +32,20 @@ export async function* parquetDocuments(
   let group = 0;
   let timer: NodeJS.Timeout | undefined;
   let fault: string | undefined;
-  let settle: { resolve: (answer: Settled) => void; refuse: (why: string) => void } | undefined;
+  let settle: { resolve: (answer: Result) => void; refuse: (why: string) => void } | undefined;
   thread.on('message', (answer: Answer) => {
     if (!('group' in answer)) return settle?.resolve(answer);
     group = answer.group;
     timer?.refresh();
   });
-  // Also between two requests: the next is then refused at once.
+  // Also between two requests: the next then fails at once.
   const fail = (why: string) => {
     fault ??= `cannot be read: ${why}`;
     settle?.refuse(fault);
   };
   thread.on('error', ({ message }) => fail(message));
   thread.on('exit', () => fail('the thread that reads it has ended'));
-  const ask = async (): Promise<Settled> => {
+  const ask = async (): Promise<Result> => {
     try {
       return await new Promise((resolve, reject) => {
         const refuse = (why: string) =>

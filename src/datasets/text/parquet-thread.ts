@@ -1,4 +1,4 @@
-// A thread that reads a Parquet file, for parquet-reader.ts: a part of the documents for each message.
+// Runs on a thread: reads a Parquet file for parquet-reader.ts, one part of the documents per message.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error } from '../../errors.ts';
 import { documentsOf } from './parquet.ts';

@@ -1,14 +1,14 @@
-// The documents of a Parquet file: one column of it, row group by row group, so that memory holds one group at a time. They come
-// out as the other formats have them, as lines of JSON or with a separator behind each; the file format is hyparquet's to read.
+// Reads the documents of a Parquet file: one column, one row group at a time, to bound memory. They are returned in the form of
+// the other formats: JSON lines, or a separator after each. hyparquet parses the file.
 import { isUtf8 } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
 import type { AsyncBuffer, FileMetaData, ParquetReadOptions, RowGroup, SchemaTree } from 'hyparquet';
 import { Gpt2Error } from '../../errors.ts';
 import type { Format } from './format.ts';
 
-/** What a row group's column may be, unpacked: with it, prepro takes no more memory than it promises. */
+/** The maximum decompressed size of a row group's column, which keeps prepro within its promised memory. */
 const mostBytes = 64 * 2 ** 20;
-/** Documents are handed on together, by this many bytes or one that is longer. */
+/** Documents are returned in parts of this many bytes, or as a single longer document. */
 const partBytes = 1 << 20;
 
 export const isParquet = (path: string): boolean => path.endsWith('.parquet');
@@ -36,7 +36,7 @@ export async function* documentsOf(
         column,
       });
       yield* inParts(texts, write);
-      // The bytes between are other columns'.
+      // The bytes of other columns count too.
       const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
       onRead(done - told);
       [rowStart, told] = [rowEnd, done];
@@ -46,10 +46,10 @@ export async function* documentsOf(
   }
 }
 
-/** Writes a document as the format has it, given as a string of its bytes, which is what Latin-1 is. */
+/** Writes a document in the format. Text is passed as Latin-1, one character per byte. */
 type Write = (text: string) => string;
 
-/** Which column has the text, and how a document is written. @throws Gpt2Error where a file is to be one document */
+/** The column of the text, and the writer of a document. @throws Gpt2Error if the format has one document per file */
 function layoutFor(path: string, format: Format): { column: string; write: Write } {
   if (format.kind === 'jsonl') {
     const { field } = format;
@@ -60,7 +60,7 @@ function layoutFor(path: string, format: Format): { column: string; write: Write
     const separator = Buffer.from(format.separator).toString('latin1');
     return { column: 'text', write: (text) => text + separator };
   }
-  throw new Gpt2Error(`${path} is a table, not a text: name its column of text with --field, as in --field text`);
+  throw new Gpt2Error(`${path} is a table: name its column of text with --field, as in --field text`);
 }
 
 /** A file as hyparquet reads one. */
@@ -81,7 +81,7 @@ async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
   };
 }
 
-/** What the file says of itself. @throws Gpt2Error if it is damaged, or has no such column of text */
+/** The file's metadata. @throws Gpt2Error if it is damaged, or has no such column of text */
 async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
   const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
   let metadata: FileMetaData;
@@ -91,11 +91,12 @@ async function openTable(path: string, source: AsyncBuffer, column: string): Pro
     columns = parquetSchema(metadata).children;
   } catch (cause) {
     const reason = (cause as Error).message;
-    throw new Gpt2Error(`${path} is not a whole Parquet file: ${reason}; download or write it again`, { cause });
+    throw new Gpt2Error(`${path} is not a valid Parquet file: ${reason}; download or write it again`, { cause });
   }
   const texts = columns.filter(isText).map(({ element }) => element.name);
   if (texts.includes(column)) return metadata;
-  const known = texts.length > 0 ? `name one of ${texts.join(', ')} with --field` : 'it has none, take another file';
+  const known =
+    texts.length > 0 ? `name one of ${texts.join(', ')} with --field` : 'it has no column of text, so use another file';
   throw new Gpt2Error(`${path} has no column of text "${column}": ${known}`);
 }
 
@@ -106,7 +107,7 @@ const isText = ({ element, children }: SchemaTree): boolean =>
   (element.converted_type ?? 'UTF8') === 'UTF8' &&
   (element.logical_type?.type ?? 'STRING') === 'STRING';
 
-/** The texts of one row group. @throws Gpt2Error if there are too many bytes of them, or they are not what the file says */
+/** The texts of one row group. @throws Gpt2Error if they have too many bytes, or do not match the metadata */
 async function readGroup(
   rows: ParquetReadOptions,
   { num_rows, columns }: RowGroup,
@@ -116,7 +117,7 @@ async function readGroup(
   const bytes = Number(chunk?.total_uncompressed_size ?? 0);
   if (bytes > mostBytes) {
     throw new Gpt2Error(
-      `${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", more than the ${mostBytes / 2 ** 20} that are read at once: write the file again in smaller row groups, as pyarrow does with row_group_size=1000`,
+      `${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", over the limit of ${mostBytes / 2 ** 20}: write the file in smaller row groups, as pyarrow does with row_group_size=1000`,
     );
   }
   const [{ parquetReadObjects }, { compressors }] = await Promise.all([
@@ -125,7 +126,7 @@ async function readGroup(
   ]);
   let found: Record<string, unknown>[];
   try {
-    // As bytes: strings would take longer to make than all the rest.
+    // As bytes: making strings would take longer than everything else.
     const parsers = { stringFromBytes: (value: Uint8Array | undefined) => value };
     found = await parquetReadObjects({ ...rows, compressors, parsers });
     if (found.length !== Number(num_rows)) throw new Error(`it has ${found.length} of ${num_rows} rows`);
@@ -136,7 +137,7 @@ async function readGroup(
     const text = values[column];
     if (text instanceof Uint8Array && isUtf8(text)) return text;
     const what = text instanceof Uint8Array ? 'is not UTF-8' : 'has no text';
-    throw new Gpt2Error(`row ${row} of ${place} ${what} in the column "${column}": leave such rows out of the file`);
+    throw new Gpt2Error(`row ${row} of ${place} ${what} in the column "${column}": remove such rows from the file`);
   });
 }
 

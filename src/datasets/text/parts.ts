@@ -1,5 +1,5 @@
-// A part: what a thread has made of a chunk, in a file under a temporary folder until the shards are written. It carries the
-// hash of what it was made from, by which work done before a kill is known again, and one of its content.
+// Reads and writes parts: the tokens of one chunk, in a file that exists until the shards are written. A part holds a hash of its
+// input, which identifies work done before a kill, and one of its content.
 import { createHash } from 'node:crypto';
 import { closeSync, openSync, readFileSync, readSync, renameSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,13 +13,13 @@ const blockBytes = 16;
 
 const roles: readonly FileRole[] = ['split', 'train', 'val'];
 
-/** A stretch of tokens of one document. */
+/** Consecutive tokens of one document. */
 export interface Block {
   readonly tokens: number;
   /** Whether a document begins with it. */
   readonly opens: boolean;
   readonly role: FileRole;
-  /** From [0, 1), of its text's hash: the same text has the same. */
+  /** In [0, 1), from the hash of its text: equal texts have equal fractions. */
   readonly fraction: number;
 }
 
@@ -28,7 +28,7 @@ export interface Part {
   readonly tokens: Uint16Array;
 }
 
-/** What a chunk's part is known by: everything that its tokens depend on. */
+/** The key of a chunk's part: a hash of everything that its tokens depend on. */
 export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
   const shape = pieces.map(({ start, end, opens, closes, role }) => [start, end, opens, closes, role]);
   return createHash('sha256')
@@ -40,7 +40,7 @@ export function keyOf({ bytes, pieces }: Chunk, encoding: Encoding): Buffer {
 export const partPath = (folder: string, index: number): string =>
   join(folder, `part-${String(index).padStart(6, '0')}`);
 
-/** Whether the part that a key names is there, by its header and size; `readPart` checks the rest. */
+/** Whether the part of a key exists, by its header and size; `readPart` checks the rest. */
 export function hasPart(path: string, key: Uint8Array): boolean {
   const header = Buffer.alloc(headerBytes);
   let file: number;
@@ -84,11 +84,11 @@ export function writePart(path: string, key: Uint8Array, { blocks, tokens }: Par
     }
     renameSync(temporary, path);
   } catch (cause) {
-    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}`, { cause });
+    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, { cause });
   }
 }
 
-/** @throws Gpt2Error if it is not what was written */
+/** @throws Gpt2Error if it cannot be read or has changed */
 export function readPart(path: string): Part {
   let bytes: Buffer;
   try {

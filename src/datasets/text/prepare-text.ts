@@ -1,16 +1,15 @@
-// Files of text to a folder of token shards, in bounded memory, on several threads. What threads make of chunks is kept
-// under <folder>/.prepro until the shards are whole, so that a killed preparation goes on where it was; the shards are the
-// same then, and the same for any number of threads.
+// Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
+// until the shards are complete, so a killed preparation resumes. The shards are the same then, and for any number of threads.
 import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { Gpt2Error, UsageError } from '../../errors.ts';
+import { UsageError } from '../../errors.ts';
 import { checkedJson } from '../../files/checked-json.ts';
 import { type Dataset, datasetFile, type Role, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
-import { isWhole, type Standing, standingIn, standsInTheWay } from '../standing.ts';
+import { cannotWrite, isWhole, type Standing, standingIn, standsInTheWay } from '../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
@@ -18,9 +17,9 @@ import { hasPart, keyOf, partPath } from './parts.ts';
 import { ThreadPool } from './thread-pool.ts';
 import { WorkFolder } from './work-folder.ts';
 
-/** Each takes 70 MB: with six it is under 640 MB in all, whatever the text. More are for who asks for them. */
+/** A thread takes 70 MB: six keep the total under 640 MB for any text. */
 const mostDefaultThreads = 6;
-/** What an end of text may be in the shards' count, which is an int32. */
+/** The token count in a shard's header is an int32. */
 const mostShardTokens = 2 ** 31 - 1;
 
 export interface TextOptions {
@@ -32,24 +31,24 @@ export interface TextOptions {
   readonly tokenizer?: string;
   /** Threads that encode. Default: one for each core, at most 6. */
   readonly workers?: number;
-  /** Replaces a data set of another text or other options that stands in `out`. */
+  /** Replaces a data set of another text or other options in `out`. */
   readonly overwrite?: boolean;
-  /** Told of bytes of the files that are encoded, and of all. */
+  /** Called with the encoded and the total bytes of the files. */
   readonly onProgress?: (done: number, total: number) => void;
   readonly notice?: (text: string) => void;
 }
 
 export interface PreparedText {
   readonly folder: string;
-  /** Whether it was there before and right. */
+  /** Whether it existed before and is intact. */
   readonly present: boolean;
   readonly dataset: Dataset;
 }
 
 /**
- * Makes the shards of a text, unless they are there and right.
- * @throws UsageError for an option that cannot be; Gpt2Error for a file that cannot be read or is not what it must be, and for
- * a folder that holds another data set, which `overwrite` replaces
+ * Makes the shards of a text, unless they exist and are intact.
+ * @throws UsageError for an invalid option; Gpt2Error for a file that cannot be read or has another format, and for a folder
+ * that holds another data set unless `overwrite` is set
  * @example
  * const division = { prefix: 'books', shardTokens: 100_000_000, validation: 0.1 } as const;
  * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
@@ -78,7 +77,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   if (difference && standing.isFinished && !overwrite) throw standsInTheWay(out, difference);
 
   const work = new WorkFolder(out);
-  if (work.existed) notice(`going on with what ${work.path} holds`);
+  if (work.existed) notice(`resuming from ${work.path}`);
   try {
     const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onEncoded });
     const { shards, documents } = assemble(parts, work.path, division, tokenizer.endOfText);
@@ -99,7 +98,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   }
 }
 
-/** Encodes all files. Gives the parts' paths, in order, and a hash of all that their tokens depend on. */
+/** Encodes all files. Returns the parts' paths, in order, and a hash of everything that their tokens depend on. */
 async function encodeAll(
   inputs: readonly Input[],
   {
@@ -112,7 +111,7 @@ async function encodeAll(
   const pool = new ThreadPool({ encoding, folder }, workers ?? Math.min(mostDefaultThreads, availableParallelism()));
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
-  // Of the files themselves, which may be packed: what was read for a chunk counts when the chunk is encoded.
+  // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
   let read = 0;
   const onRead = (bytes: number) => {
     read += bytes;
@@ -148,19 +147,19 @@ function check(format: Format, { shardTokens, validation }: Division): void {
   }
   if (format.kind === 'text' && format.separator !== undefined) {
     const { length } = Buffer.from(format.separator);
-    if (length === 0) throw new UsageError('--separator takes some text: without the flag, a file is a document');
+    if (length === 0) throw new UsageError('--separator takes a text, not "": leave it out if a file is a document');
     if (length > longestSeparator)
       throw new UsageError(`--separator takes up to ${longestSeparator} bytes, not ${length}`);
   }
 }
 
-/** What the shards of a folder are called by: its name, in letters, digits, _ and -, unless that would say a role. */
+/** The prefix of a folder's shards: its name in letters, digits, _ and -, unless it would be read as a role. */
 export function shardPrefix(folder: string): string {
   const name = basename(resolve(folder)).replaceAll(/[^\p{L}\p{M}\p{N}_-]+/gu, '_');
   return roleOfName(`${name}.bin`).length > 0 ? 'text' : name;
 }
 
-/** What stands there instead of the data set asked for; undefined if it is that one, whole or not. */
+/** How the data set in the folder differs from the requested one; undefined if it is the same, complete or not. */
 async function differenceOf(
   { dataset }: Standing,
   inputs: readonly Input[],
@@ -179,7 +178,7 @@ async function differenceOf(
   return fingerprint.digest('hex') === input ? undefined : 'a data set made of another text';
 }
 
-/** JSON with what is undefined left out, and names in order. */
+/** JSON with sorted names and without undefined values. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, inner: unknown) =>
     inner !== null && typeof inner === 'object' && !Array.isArray(inner)
@@ -187,7 +186,7 @@ const canonical = (value: unknown): string =>
       : inner,
   );
 
-/** Says if the share that became validation is far from the one asked for. */
+/** Warns if the share of validation is far from the requested one. */
 function tellShare(shards: Dataset['shards'], { validation }: Division, notice: (text: string) => void): void {
   if (validation === 'first shard') return;
   const sum = (role?: Role) =>
@@ -196,14 +195,14 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
   if (share <= 2 * validation && share >= validation / 2) return;
   const percent = (value: number) => `${Number((100 * value).toPrecision(2))}%`;
   notice(
-    `validation is ${percent(share)} of the tokens, not ${percent(validation)}: there is too little text, or too much of it alike, to come closer; give more of it, or another --val-fraction`,
+    `validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
   );
 }
 
-/** What a kill leaves of dataset.json while it is written. */
+/** The temporary dataset.json that a kill leaves. */
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
-/** From here to dataset.json, the last to be written, train refuses the folder; a kill in between costs the assembling. */
+/** Moves shards into the folder, dataset.json last: until then train rejects it, and a kill costs only the assembling. */
 function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, { shards }: Standing): void {
   try {
     rmSync(join(folder, datasetFile), { force: true });
@@ -211,9 +210,7 @@ function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, { shards
     for (const name of [...shards, ...leftovers]) rmSync(join(folder, name), { force: true });
     for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
   } catch (cause) {
-    throw new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, {
-      cause,
-    });
+    throw cannotWrite(folder, cause);
   }
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   work.remove();

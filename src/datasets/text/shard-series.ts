@@ -1,4 +1,4 @@
-// Shards as they are written: tokens come, and go into files of given sizes, one after the other, each hashed on its way.
+// Writes a stream of tokens into shards of given sizes, one after the other, and hashes each.
 import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,14 +1,14 @@
-// Threads that encode chunks side by side (encode-thread.ts). Each has one chunk at work and one waiting, no more: that is
-// what bounds memory. Which thread gets which changes nothing.
+// Encodes chunks concurrently on threads (encode-thread.ts). Each thread has at most one chunk in work and one waiting, which bounds
+// memory. The result does not depend on which thread gets which chunk.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../../errors.ts';
 import { startThread } from '../../native/start-thread.ts';
 import type { Chunk, Encoding } from './format.ts';
 
-/** What the threads are started with. */
+/** The threads' input. */
 export interface Task {
   readonly encoding: Encoding;
-  /** Where parts go. */
+  /** The folder of the parts. */
   readonly folder: string;
 }
 
@@ -19,19 +19,19 @@ export interface Order {
 
 interface Thread {
   readonly worker: Worker;
-  /** What to call when each of its orders, in turn, is done. */
+  /** Callbacks of its orders, in turn. */
   readonly waiting: (() => void)[];
 }
 
 export interface Answer {
-  /** The chunk's memory, given back. */
+  /** The chunk's memory, returned for reuse. */
   readonly memory: ArrayBuffer;
-  /** Why it could not be done, if it could not. */
+  /** The error message, if the order failed. */
   readonly refusal?: string;
 }
 
 const chunksEach = 2;
-/** MiB of the heap for what lives shortly. By default it grows to 48 in each thread. */
+/** MiB of the heap for short-lived objects; the default grows to 48 per thread. */
 const youngGeneration = 8;
 
 export class ThreadPool {
@@ -48,7 +48,7 @@ export class ThreadPool {
     this.#most = threads;
   }
 
-  /** Hands a chunk over, as soon as there is room; `onDone` is called when it is encoded. The chunk's memory goes with it. @throws Gpt2Error, also of a chunk before */
+  /** Transfers a chunk and its memory to a thread, once one has room; `onDone` is called when it is encoded. @throws Gpt2Error, also for an earlier chunk */
   async run(order: Order, onDone: () => void): Promise<void> {
     let thread = this.#free();
     while (!thread) {

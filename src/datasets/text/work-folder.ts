@@ -1,34 +1,32 @@
-// The folder in which parts are kept until the shards are whole. A preparation that was killed goes on from it; one that is
-// refused before there is anything to go on from leaves nothing.
+// The folder of encoded parts, until the shards are complete. A killed preparation resumes from it; one that fails before any
+// part is worth keeping removes it.
 import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { Gpt2Error } from '../../errors.ts';
 import { unfinishedFolder } from '../../shards/find.ts';
+import { cannotWrite } from '../standing.ts';
 
-/** Parts smaller than this together are made again in a moment. */
+/** Parts of fewer bytes in total are quickly made again. */
 const worthKeeping = 1 << 20;
 
 export class WorkFolder {
   readonly path: string;
-  /** Whether there is one to go on from. */
+  /** Whether it existed, so that its parts may be used. */
   readonly existed: boolean;
-  /** The outermost folder that had to be made for it. */
+  /** The outermost folder that was created for it. */
   readonly #outermost: string | undefined;
 
-  /** @throws Gpt2Error if it cannot be made */
+  /** @throws Gpt2Error if it cannot be created */
   constructor(out: string) {
     this.path = join(out, unfinishedFolder);
     this.existed = existsSync(this.path);
     try {
       this.#outermost = mkdirSync(this.path, { recursive: true });
     } catch (cause) {
-      throw new Gpt2Error(`cannot write to ${out}: ${(cause as Error).message}; name another folder with --out`, {
-        cause,
-      });
+      throw cannotWrite(out, cause);
     }
   }
 
-  /** Takes it away if it holds nothing worth keeping, and the folders that were made for it. */
+  /** Removes it, and the folders created for it, if it holds nothing worth keeping. */
   abandon(): void {
     try {
       const sizes = readdirSync(this.path).map((name) => statSync(join(this.path, name)).size);
@@ -38,7 +36,7 @@ export class WorkFolder {
       const last = dirname(resolve(this.#outermost));
       for (let folder = dirname(resolve(this.path)); folder !== last; folder = dirname(folder)) rmdirSync(folder);
     } catch {
-      // Something else lies there, or the disk refuses: what is told is why the preparation ended.
+      // Other files are in it, or the disk fails: the error that ended the preparation matters more.
     }
   }
 

@@ -1,4 +1,4 @@
-// The plot's axes for uPlot: their ends, and the marks, which are those of the SVG figures (../scale.ts).
+// Makes the plot's axes for uPlot: their ends, and the marks, which are those of the SVG figures (../scale.ts).
 import type uPlot from 'uplot';
 import { formatter, linearMarks, logMarks, ticks } from '../scale.ts';
 import { colorOf, type Picture } from './picture.ts';

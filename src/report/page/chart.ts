@@ -1,4 +1,4 @@
-// The plot: sets up uPlot, which draws it, for curves over steps (curves.ts) with a zoom box and a cursor that moves from
+// Sets up uPlot, which draws the plot, for curves over steps (curves.ts) with a zoom box and a cursor that moves from
 // value to value. Our own are the marks of the axes (axes.ts) and the gestures that uPlot lacks (gestures.ts).
 import uPlot from 'uplot';
 import { item, type Points, valueNear } from '../points.ts';
@@ -8,7 +8,7 @@ import { watchGestures } from './gestures.ts';
 import type { Range } from './model.ts';
 import { colorOf, type Picture } from './picture.ts';
 
-/** What the reader does on the plot. */
+/** The reader's actions on the plot. */
 export interface Actions {
   /** The cursor is over a step, or has left. */
   readonly hover: (step: number | undefined) => void;
@@ -95,7 +95,7 @@ export class Chart {
         x: { time: false, range: () => [this.#picture.view.from, this.#picture.view.to] },
         y: {
           distr: picture.isLog ? 3 : 1,
-          // A value without a logarithm lies on the axis.
+          // A value without a logarithm is drawn on the axis.
           clamp: (_, __, low) => low,
           range: (_, least, largest) => rangeOf(this.#picture, least, largest),
         },

@@ -1,4 +1,4 @@
-// Elements that depend on the report: buttons of series and curves, tables, sources. Every text is inserted as text, so that no
+// Makes the elements that depend on the report: buttons of series and curves, tables, sources. Every text is inserted as text, so that no
 // name can become markup. viewer.ts decides the effect of a click.
 import type { PlottedSeries, ReportData, ReportTable } from '../report-data.ts';
 import { seriesLabels, seriesNames } from './model.ts';

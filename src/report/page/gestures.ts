@@ -1,4 +1,4 @@
-// Gestures that uPlot lacks: the wheel zooms and moves, a drag with shift moves, and a finger drags a box as the mouse does
+// Adds gestures that uPlot lacks: the wheel zooms and moves, a drag with shift moves, and a finger drags a box as the mouse does
 // (uPlot 1.6 listens to mouse events only).
 import type uPlot from 'uplot';
 import type { Actions } from './chart.ts';

@@ -1,4 +1,4 @@
-// The script of the live page: takes the server's events, updates the plot and the figures, and reconnects by itself.
+// Runs the live page: takes the server's events, updates the plot and the figures, and reconnects by itself.
 import type { About } from '../../live/about.ts';
 import type { MachineReading } from '../../live/machine-load.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';

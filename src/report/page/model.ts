@@ -1,5 +1,5 @@
-// The lines, the tolerance band and the extent of steps for a report and the reader's choices. Drawing is left to chart.ts, the
-// choosing to viewer.ts.
+// Computes the lines, the tolerance band and the extent of steps for a report and the reader's choices. chart.ts draws them,
+// viewer.ts handles the choices.
 import { difference, item, type Points, smooth, unpack } from '../points.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 
@@ -19,13 +19,13 @@ export interface State {
   readonly hidden: Set<number>;
   from: number;
   to: number;
-  /** Undefined: as the values need. */
+  /** Undefined: fitted to the values. */
   range: Range | undefined;
   /** The step of the cursor. */
   cursor: number | undefined;
 }
 
-/** A curve as it is drawn; `smoothed` lies over `points`. */
+/** A drawn curve; `smoothed` covers `points`. */
 export interface Line {
   readonly curve: number;
   readonly points: Points;

@@ -1,4 +1,4 @@
-// The script of the HTML report, whose data is in the document.
+// Runs the HTML report, whose data is in the document.
 import type { ReportData } from '../report-data.ts';
 import type { RunFigures } from '../run-figures.ts';
 import { byId } from './elements.ts';

@@ -1,4 +1,4 @@
-// A picture of the plot: the curves and settings that chart.ts hands to uPlot, and the colours of the style sheet.
+// Declares a picture of the plot: the curves and settings that chart.ts passes to uPlot, and the colours of the style sheet.
 import type { Points } from '../points.ts';
 import type { Line, State } from './model.ts';
 

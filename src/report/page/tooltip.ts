@@ -1,4 +1,4 @@
-// The values of all curves at the cursor: a table next to it, and a sentence for screen readers.
+// Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
 import { formatStep, formatValue } from '../numbers.ts';
 import { item, valueNear } from '../points.ts';
 import type { ReportData } from '../report-data.ts';

@@ -1,5 +1,5 @@
-// The plot with its controls and keys: one state, which they and the gestures on the plot change. What a state shows is
-// computed in model.ts and drawn in chart.ts.
+// Handles the plot's controls and keys: they and the gestures on the plot change one state. model.ts computes its lines, chart.ts
+// draws them.
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
 import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';

@@ -157,9 +157,12 @@ export class Saving {
     return (await this.#run.ranks?.fromRoot(this.#isLostHere)) ?? this.#isLostHere;
   }
 
-  /** Waits until no save is in progress on any rank, so that none waits in a collective for the disk of another. */
+  /**
+   * Waits until no save is in progress on any rank, so that none waits in a collective for the disk of another.
+   * @throws if training cannot continue
+   */
   async #waitForSave(): Promise<void> {
-    await this.written();
+    await this.#writing?.done;
     await this.#run.ranks?.barrier();
     this.#run.ranks?.liveness.rest();
   }
@@ -201,12 +204,7 @@ export class Saving {
     return true;
   }
 
-  /** Waits until no save is in progress. @throws if training cannot continue */
-  async written(): Promise<void> {
-    await this.#writing?.done;
-  }
-
-  /** As `written`, but never throws; then ends the thread. */
+  /** Waits for a save in progress, whether it fails or not, then ends the thread. */
   async close(): Promise<void> {
     await this.#writing?.done.catch(() => {});
     await this.#run.writer.close();

@@ -148,10 +148,10 @@ describe('refuses', () => {
     return change(bytes);
   };
   it.each([
-    ['a file of something else', Buffer.from('no table at all'), /is not a whole Parquet file: .*PAR1/],
-    ['an empty file', Buffer.alloc(0), /is not a whole Parquet file/],
-    ['nothing but the mark', Buffer.from('PAR1'), /is not a whole Parquet file/],
-    ['a file cut off', damaged((bytes) => bytes.subarray(0, 9000)), /is not a whole Parquet file/],
+    ['a file of something else', Buffer.from('no table at all'), /is not a valid Parquet file: .*PAR1/],
+    ['an empty file', Buffer.alloc(0), /is not a valid Parquet file/],
+    ['nothing but the mark', Buffer.from('PAR1'), /is not a valid Parquet file/],
+    ['a file cut off', damaged((bytes) => bytes.subarray(0, 9000)), /is not a valid Parquet file/],
     ['a file without its beginning', damaged((bytes) => bytes.subarray(20_000)), /row group \d of .* cannot be read/],
     [
       'damaged pages',
@@ -166,7 +166,7 @@ describe('refuses', () => {
     [
       'no text at all',
       table({ text: { data: [1, 2], type: 'INT32' } }),
-      /no column of text "text": it has none, take another file/,
+      /no column of text "text": it has no column of text, so use another file/,
     ],
     ['lists of texts', table({ text: [['a', 'b'], ['c']] as never }), /no column of text "text"/],
     [
@@ -185,7 +185,7 @@ describe('refuses', () => {
         Array.from({ length: 66 }, (_, index) => String.fromCharCode(32 + index).repeat(2 ** 20)),
         { rows: 66 },
       ),
-      /^row group 0 of .* has 66 MiB of "text", more than the 64 .* row_group_size/,
+      /^row group 0 of .* has 66 MiB of "text", over the limit of 64: .* row_group_size/,
     ],
   ] as [string, Buffer, RegExp][])('%s', async (name, bytes, message) => {
     const path = file(`${name}.parquet`, bytes);
@@ -198,7 +198,7 @@ describe('refuses', () => {
   it('a table as one document', async () => {
     const path = file('whole.parquet', whole());
     const parts = documentsOf(path, { kind: 'text' });
-    await expect(parts.next()).rejects.toThrow(/is a table, not a text: name its column of text with --field/);
+    await expect(parts.next()).rejects.toThrow(/is a table: name its column of text with --field/);
   });
 
   it('pages from which decoding never comes back', async () => {

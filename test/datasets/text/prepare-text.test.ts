@@ -361,7 +361,7 @@ describe('shards', () => {
     rmSync(join(out, 'dataset.json'));
     await expect(prepare([text], out)).rejects.toThrow('holds another data set: replace it with --overwrite');
     await expect(prepare([text], out, { ...settings, overwrite: true })).rejects.toThrow(
-      'holds known_train.bin, which is of another data set: name another folder with --out',
+      'holds known_train.bin, which belongs to another data set: name another folder with --out',
     );
     writeFileSync(join(out, 'dataset.json'), '{');
     await expect(prepare([text], out)).rejects.toThrow('holds another data set: replace it with --overwrite');

@@ -1,0 +1,14 @@
+// Makes commander's options whose value is a number.
+import { Option } from 'commander';
+import { type NumberRange, readNumber } from '../program.ts';
+
+/** An option that rejects, with a UsageError, what is not a number of its range; whole numbers unless `kind` is 'any'. */
+export const numberOption = (
+  usage: string,
+  help: string,
+  range: Omit<NumberRange, 'kind'> & Partial<NumberRange>,
+  otherwise?: number,
+): Option =>
+  new Option(usage, help)
+    .default(otherwise)
+    .argParser((text) => readNumber(usage.split(' ')[0]!, text, { kind: 'whole', ...range }));

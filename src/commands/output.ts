@@ -1,0 +1,17 @@
+// Writes a command's results: JSON, and files named by a flag.
+import { writeFileSync } from 'node:fs';
+import { Gpt2Error } from '../index.ts';
+
+/** A line of JSON; numbers that JSON lacks are words ("NaN", "Infinity"), as in the run log. */
+export const jsonLine = (value: object): string =>
+  `${JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one))}\n`;
+
+/** @throws Gpt2Error naming the file and the flag that chooses another */
+export function writeResult(what: string, path: string, content: string | Buffer, flag: string): void {
+  try {
+    writeFileSync(path, content);
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    throw new Gpt2Error(`cannot write the ${what} ${path}: ${reason}; name another file with ${flag}`, { cause });
+  }
+}
