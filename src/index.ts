@@ -62,7 +62,13 @@ export { type Generated, type GenerateOptions, type GenerationEnd, generate } fr
 // evaluation
 
 export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
-export { type Hellaswag, type HellaswagScore, readHellaswag, scoreHellaswag } from './evaluate/hellaswag.ts';
+export {
+  type Hellaswag,
+  type HellaswagScore,
+  readHellaswag,
+  type ScoreOptions,
+  scoreHellaswag,
+} from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 
 // runs and comparison

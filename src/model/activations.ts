@@ -31,7 +31,8 @@ interface Sizes {
   readonly T: number;
 }
 
-interface Row {
+/** A tensor of a table. */
+export interface Row {
   readonly type: 'activation' | 'fp32' | 'int32';
   readonly shape: readonly number[];
 }
@@ -114,7 +115,8 @@ export interface ActivationSet extends Sizes {
 // starts on a multiple of this many bytes.
 const alignment = 256;
 
-const elementType = (row: Row, device: DeviceTraits): ElementType =>
+/** The type of a row's tensor on a device. */
+export const elementType = (row: Row, device: DeviceTraits): ElementType =>
   row.type === 'activation' ? device.elementType : row.type;
 const bytesInArena = (row: Row, device: DeviceTraits): number =>
   Math.ceil((elementCount(row.shape) * bytesOf(elementType(row, device))) / alignment) * alignment;

@@ -212,19 +212,8 @@ export class ParameterArena implements ParameterCopy {
   }
 }
 
-const layerNames = [
-  'ln1w',
-  'ln1b',
-  'qkvw',
-  'qkvb',
-  'attprojw',
-  'attprojb',
-  'ln2w',
-  'ln2b',
-  'fcw',
-  'fcb',
-  'fcprojw',
-  'fcprojb',
-] as const;
+const attentionNames = ['ln1w', 'ln1b', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
+const mlpNames = ['ln2w', 'ln2b', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
+const layerNames = [...attentionNames, ...mlpNames] as const;
 
 type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;

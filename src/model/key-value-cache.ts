@@ -1,10 +1,10 @@
 // The cache of growing texts: for each layer the keys and values of all earlier tokens, and the tokens, so that a new token
 // costs the work of one token. Tokens are chosen in src/sample.
 import type { Pointer } from '../native/bindings.generated.ts';
-import { bytesOf, type ElementType, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
+import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { attentionCachedScratch, layernormMatmulScratch, sampleScratch } from '../ops/ops.generated.ts';
-import type { DeviceTraits } from './activations.ts';
+import { type DeviceTraits, elementType, type Row } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 
@@ -13,11 +13,6 @@ export interface CacheSizes {
   readonly texts: number;
   /** Tokens of a text that the model sees: at most its context. */
   readonly window: number;
-}
-
-interface Row {
-  readonly type: 'activation' | 'int32';
-  readonly shape: readonly number[];
 }
 
 /** The table of a cache. The first dimension of a tensor is the texts; keys and values have [layers, texts]. */
@@ -35,13 +30,10 @@ function cacheTable({ layers, channels, heads }: ModelConfig, { texts, window }:
   } satisfies Record<string, Row>;
 }
 
-const typeOf = ({ type }: Row, device: DeviceTraits): ElementType =>
-  type === 'activation' ? device.elementType : type;
-
 /** Planned bytes of a cache. */
 export const cacheBytes = (device: DeviceTraits, config: ModelConfig, sizes: CacheSizes): number =>
   Object.values(cacheTable(config, sizes)).reduce(
-    (sum, row) => sum + elementCount(row.shape) * bytesOf(typeOf(row, device)),
+    (sum, row) => sum + elementCount(row.shape) * bytesOf(elementType(row, device)),
     0,
   );
 
@@ -97,13 +89,9 @@ export class KeyValueCache implements CacheView {
   constructor(model: Model, { texts, window }: CacheSizes) {
     const { device, config } = model;
     const allocate = (name: string, row: Row): Tensor => {
-      const type = typeOf(row, device);
-      return new Tensor(
-        device.allocate(elementCount(row.shape) * bytesOf(type), 'key-value cache'),
-        name,
-        type,
-        row.shape,
-      );
+      const type = elementType(row, device);
+      const memory = device.allocate(elementCount(row.shape) * bytesOf(type), 'key-value cache');
+      return new Tensor(memory, name, type, row.shape);
     };
     const { keys, values, tokens, positions, seeds } = cacheTable(config, { texts, window });
     const [allKeys, allValues] = [allocate('keys', keys), allocate('values', values)];

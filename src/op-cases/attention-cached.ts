@@ -4,13 +4,7 @@ import { attention } from './attention.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
-type Sizes = {
-  readonly B: number;
-  readonly T: number;
-  readonly S: number;
-  readonly C: number;
-  readonly NH: number;
-};
+type Sizes = Readonly<Record<'B' | 'T' | 'S' | 'C' | 'NH', number>>;
 
 /** Attention over the cache and the new positions, by the formula without a cache; queries of earlier positions are zero. */
 function cached(

@@ -3,12 +3,7 @@ import { contracts } from '../ops/ops.generated.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
-type AttentionSizes = {
-  readonly B: number;
-  readonly T: number;
-  readonly C: number;
-  readonly NH: number;
-};
+type AttentionSizes = Readonly<Record<'B' | 'T' | 'C' | 'NH', number>>;
 
 type Attention = ReturnType<typeof computeAttention>;
 

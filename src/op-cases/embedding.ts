@@ -3,11 +3,7 @@ import { contracts } from '../ops/ops.generated.ts';
 import type { Numbers, Random } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
-type Sizes = {
-  readonly B: number;
-  readonly T: number;
-  readonly C: number;
-};
+type Sizes = Readonly<Record<'B' | 'T' | 'C', number>>;
 
 const V = 5000;
 const sizes = [

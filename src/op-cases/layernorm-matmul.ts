@@ -6,11 +6,7 @@ import { linear, productBound, throughGelu } from './matmul.ts';
 import type { Numbers } from './numbers.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
-type Sizes = {
-  readonly N: number;
-  readonly C: number;
-  readonly O: number;
-};
+type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
 const sizes = [
   { N: 4, C: 128, O: 384 },

@@ -3,10 +3,7 @@ import { contracts } from '../ops/ops.generated.ts';
 import type { Numbers } from './numbers.ts';
 import { casesOf } from './op-case.ts';
 
-type Sizes = {
-  readonly N: number;
-  readonly C: number;
-};
+type Sizes = Readonly<Record<'N' | 'C', number>>;
 
 const sizes = [
   { N: 128, C: 128 },

@@ -4,11 +4,7 @@ import { gelu, geluDerivative } from './gelu.ts';
 import type { Numbers } from './numbers.ts';
 import { type Bound, casesOf } from './op-case.ts';
 
-type Sizes = {
-  readonly N: number;
-  readonly C: number;
-  readonly O: number;
-};
+type Sizes = Readonly<Record<'N' | 'C' | 'O', number>>;
 
 /** a [N,K] times b [O,K] transposed, or with `layout` "nn" b [K,O], or with "tn" a [K,N] transposed times b [K,O]: [N,O]. */
 export function product(

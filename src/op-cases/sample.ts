@@ -2,12 +2,7 @@
 import { contracts } from '../ops/ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
-type Sizes = {
-  readonly B: number;
-  readonly S: number;
-  readonly V: number;
-  readonly Vp: number;
-};
+type Sizes = Readonly<Record<'B' | 'S' | 'V' | 'Vp', number>>;
 
 const greedy = { temperature: 0, topK: 0, topP: 1 };
 
