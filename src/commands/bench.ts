@@ -54,7 +54,7 @@ Examples:
     const out = flags.out as string | undefined;
     if (out !== undefined && !existsSync(dirname(resolve(out)))) {
       throw new Gpt2Error(
-        `--out ${out} needs the folder ${dirname(resolve(out))}, which does not exist: create it first`,
+        `--out ${out} needs the folder ${dirname(resolve(out))}, which does not exist: make it first`,
       );
     }
     let clocks: string | null = null;

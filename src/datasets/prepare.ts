@@ -46,7 +46,7 @@ export async function prepareDataset(
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
   if (from && set === ownSource) {
-    throw new UsageError('own-source takes no --from: its files come with the package');
+    throw new UsageError('own-source takes no --from: leave it out, its files come with the package');
   }
   const folder = out ?? join('data', set.name);
 

@@ -52,8 +52,8 @@ describe('tinystories', () => {
   });
 
   it.each([
-    ['TinyStories-train.txt', 'validation: give a file with "val" in its name, too'],
-    ['TinyStories-valid.txt', 'training: give a file with "train" in its name, too'],
+    ['TinyStories-train.txt', 'validation: add a file with "val" in its name'],
+    ['TinyStories-valid.txt', 'training: add a file with "train" in its name'],
   ])('refuses %s alone, and leaves nothing', (name, message) => {
     const { code, stderr } = place.run(['prepro', 'tinystories', '--from', `stories/${name}`, '--out', 'alone']);
     expect(stderr).toMatch(/^none of the \d+ tokens are for /);
@@ -168,7 +168,7 @@ describe('fineweb', () => {
     bytes[3000]! ^= 1;
     writeFileSync(path, bytes);
     await expect(prepareFineweb({ ...options, shards: 1 })).rejects.toThrow(
-      /000001\.bin is damaged, its sha256 is another/,
+      /000001\.bin is damaged, its sha256 no longer matches the download/,
     );
   });
 
@@ -185,7 +185,7 @@ describe('fineweb', () => {
       'a folder of other files',
       ['--from', 'stories', '--out', 's'],
       1,
-      'stories has no file .parquet, .jsonl, .jsonl.gz, .json.gz in it',
+      'stories has no file .parquet, .jsonl, .jsonl.gz, .json.gz: name files',
     ],
     [
       'bytes of shards',

@@ -131,7 +131,7 @@ const text = (...args: string[]) => ['text', ...args];
 it.each([
   ['no file', text(), 2, "missing required argument 'FILE'"],
   ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it does not exist'],
-  ['a folder with nothing in it', text('folder'), 1, 'folder has no file in it'],
+  ['a folder with nothing in it', text('folder'), 1, 'folder has no file: name files'],
   ['Latin-1', text('latin1.txt'), 1, /^latin1\.txt is not UTF-8 at byte 4 \(0xe9\): .*iconv -f LATIN1/],
   ['UTF-16', text('utf16.txt'), 1, /^utf16\.txt is not UTF-8 at byte 0 \(0xff\): .*iconv -f UTF-16/],
   ['a character cut off', text('cut.txt'), 1, 'cut.txt is not UTF-8 at byte 4 (0xe6)'],
