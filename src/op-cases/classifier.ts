@@ -43,10 +43,16 @@ export const classifierCases = [
       // Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two.
       const isInParts = codePath === 'portable' || C % 8 !== 0;
       // Rounded logits are off by as much as the scores are large.
-      // tf32 cuts inputs to 10 bits of mantissa: at logits of 10 (a scale of 0.3) losses were off by 0.0023.
+      // tf32 cuts inputs to 10 bits of mantissa: the largest error of a loss was a thousandth of the logits' standard deviation
+      // on an H200; four times that is accepted.
       const gradient = { fp32: 1e-5, tf32: 3e-2 * weightScale + 1e-3, bf16: isInParts ? 2e-2 : 3e-3 };
       return {
-        losses: { fp32: 1e-4, tf32: 3e-2 * weightScale, bf16: isInParts ? 0.25 : 1e-4, measure: 'absolute' },
+        losses: {
+          fp32: 1e-4,
+          tf32: 4e-3 * weightScale * Math.sqrt(C),
+          bf16: isInParts ? 0.25 : 1e-4,
+          measure: 'absolute',
+        },
         din: gradient,
         dweight: gradient,
       };
