@@ -28,7 +28,10 @@ export class Channel {
     socket.setNoDelay(true);
     socket.setEncoding('utf8');
     socket.on('data', (text: string) => this.#take(text));
-    socket.on('error', ({ message }) => this.#end(message));
+    // A process that is killed with unread data resets its connection.
+    socket.on('error', ({ code, message }: NodeJS.ErrnoException) =>
+      this.#end(code === 'ECONNRESET' ? 'its connection closed' : message),
+    );
     socket.on('close', () => this.#end('its connection closed'));
   }
 
