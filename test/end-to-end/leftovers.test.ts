@@ -88,6 +88,7 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
       import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
       import { join } from 'node:path';
       import { saveState } from '${new URL('../../src/checkpoint/write.ts', import.meta.url)}';
+      import { parameterTable, realCount } from '${new URL('../../src/model/parameters.ts', import.meta.url)}';
       const [folder] = process.argv.slice(1);
       const left = (step, ending) => join(folder, \`.step-0000000\${step}.\${process.pid}.\${ending}\`);
       for (const path of [left(1, 'tmp'), left(2, 'old')]) {
@@ -97,9 +98,9 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
       }
       const config = { layers: 1, channels: 8, heads: 1, context: 4, vocabularySize: 10, paddedVocabularySize: 128 };
       const manifest = { program: '', configuration: {}, position: { epoch: 0, shard: 0, sample: 0 }, logBytes: 0, codePath: '', shards: [] };
-      const read = (_, { shape, rows }) => new Float32Array(shape.slice(1).reduce((a, b) => a * b, rows));
+      const weights = { prefix: '', parameters: parameterTable(config), read: (parameter) => new Float32Array(realCount(parameter)) };
       for (const step of [1, 2, 2, 3]) {
-        const { failure, pruneFailure } = saveState({ folder, step, manifest }, { config, read }, { keep: 2 });
+        const { failure, pruneFailure } = saveState({ folder, step, manifest }, { config, weights, optimizer: [] }, { keep: 2 });
         console.log(step, failure, pruneFailure);
       }
       console.log(readdirSync(folder).map((entry) => entry.replace(String(process.pid), 'PID')).join(' '));
