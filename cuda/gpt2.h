@@ -1,5 +1,6 @@
 /* The contract between TypeScript and the native libraries (libgpt2-cpu, libgpt2-cuda): status codes, dtypes, the
- * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions.
+ * runtime, and every op of GPT-2 in the order of the model. Both libraries export exactly these functions. It is one long file
+ * because it is the only place where they are declared.
  *
  * Letters: B batch, T sequence length, S positions of a cache, N = B*T rows, C channels, NH heads, HS = C/NH head size,
  * V vocabulary (50257), Vp vocabulary padded to a multiple of 128 (50304), O output channels of a matmul, L layers.

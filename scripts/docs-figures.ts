@@ -1,5 +1,6 @@
 // Writes the measured figures of README.md and docs/*.md from benchmarks/: the text between `<!-- figures: KIND: a; b -->` and
 // `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
+// One long file: each kind of table is a function of a few lines, in the table of kinds at the end.
 //   ops, portable     ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones
 //   peers             our kernels and library calls, by name
 //   tried, tried-portable   rows of "Experiments", by how they begin

@@ -250,7 +250,7 @@ export class Device {
   }
 
   /** Makes everything issued from now on wait for a recorded event. */
-  behind(event: Pointer): void {
+  startAfter(event: Pointer): void {
     this.call('eventWait', { event });
   }
 

@@ -62,7 +62,7 @@ export function joinCollectives(communicator: Communicator): void {
   communicator.device.call('collectivesJoin', { communicator: communicator.handle });
 }
 
-/** Records an event after the collectives issued so far; `device.behind` waits for it. */
+/** Records an event after the collectives issued so far; `device.startAfter` waits for it. */
 export function recordCollectives(communicator: Communicator, event: Pointer): void {
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }

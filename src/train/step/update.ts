@@ -48,10 +48,10 @@ export class Update {
     this.#events ??= gradients.layout.buckets.map(() => device.createEvent());
     const events = this.#events;
     this.#issue(events);
-    device.behind(events[0]!);
+    device.startAfter(events[0]!);
     const together = layersInBucket(config);
     return (layer) => {
-      if (layer % together === 0) device.behind(events[layer / together + 1]!);
+      if (layer % together === 0) device.startAfter(events[layer / together + 1]!);
     };
   }
 
