@@ -1,9 +1,17 @@
 // Computes the learning rate as llm.c does: a linear warmup, then one of four shapes over the remaining steps.
 import type { SettledOptions } from '../../options/table.ts';
 
-export type Schedule = Readonly<
-  Pick<SettledOptions, 'schedule' | 'learningRate' | 'warmup' | 'finalLearningRateFraction'> & { steps: number }
->;
+export interface Schedule {
+  readonly schedule: SettledOptions['schedule'];
+  /** The peak, reached after the warmup. */
+  readonly learningRate: number;
+  /** Steps of linear warmup. */
+  readonly warmup: number;
+  /** Steps of the whole run, the warmup included. */
+  readonly steps: number;
+  /** The last step's learning rate as a fraction of the peak. */
+  readonly finalLearningRateFraction: number;
+}
 
 /** wsd ("warmup, stable, decay") holds the peak up to this share of the steps. */
 const stableShare = 0.8;
