@@ -48,7 +48,10 @@ function watchGpu(name: string, tell: (reading: GpuReading) => void): () => void
   // The tool is not installed.
   tool.on('error', () => {});
   createInterface(tool.stdout).on('line', (line) => tell(parseGpuLine(line)));
-  return () => tool.kill();
+  return () => {
+    // Without a process, kill() before that error reaches pid 0: every process of our group (Node 20).
+    if (tool.pid !== undefined) tool.kill();
+  };
 }
 
 /**
