@@ -35,7 +35,7 @@ it('gives header, counts and text', () => {
     /^few_train\.bin: 1,0\d\d bytes, sha256 [0-9a-f]{64}\nheader: 20240520, version 1, 1\d tokens\n/,
   );
   expect(stdout).toContain(
-    'tokenizer: gpt2, a vocabulary of 50,257; the largest id is 50,256\n<|endoftext|>: 2, before a document or a stretch of a long one\n',
+    'tokenizer: gpt2, a vocabulary of 50,257; the largest id is 50,256\n<|endoftext|>: 2, before each document or part of a long one\n',
   );
   expect(stdout).toMatch(/tokens 0 to 1\d:\n<\|endoftext\|>Hello world<\|endoftext\|>ROMEO: naïve 🦜\n$/);
   expect(code).toBe(0);
