@@ -1,7 +1,7 @@
 // A disk that fills up, or turns read-only, while a run trains: the run says so and goes on, older checkpoints stay, no line
 // of the log is lost.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { command, tinyModel, Workplace } from '../support/cli.ts';
+import { command, loader, tinyModel, Workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 let place: Workplace;
@@ -108,7 +108,7 @@ describe.skipIf(noSmallDisk !== undefined)(`a disk${noSmallDisk ? ` (${noSmallDi
       place.path('disk'),
       4,
       `disk=$1; shift; "$@" $disk; cat $disk/run/log.jsonl`,
-      [process.execPath, ...command.slice(0, 2), '--input-type=module', '--eval', script],
+      [process.execPath, '--import', loader, '--input-type=module', '--eval', script],
     );
     expect(code, stderr).toBe(0);
     const [failure, same, mended, ...lines] = stdout.trim().split('\n');

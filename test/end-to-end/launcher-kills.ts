@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { logPath } from '../../src/runs/paths.ts';
-import { command, type Workplace } from '../support/cli.ts';
+import { sourceCommand, type Workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
 export interface LauncherKill {
@@ -28,7 +28,7 @@ export async function killLauncher(
   place: Workplace,
   moment: (ranksStarted: () => number) => Promise<void>,
   seconds: number,
-  program = command,
+  program = sourceCommand,
 ): Promise<LauncherKill> {
   const token = randomUUID();
   if (!existsSync(place.path('data'))) rankData(place);

@@ -2,7 +2,7 @@
 // removed the run says so once, and saves.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { command, tinyModel, Workplace } from '../support/cli.ts';
+import { command, loader, tinyModel, Workplace } from '../support/cli.ts';
 import { noSmallDisk, onSmallDisk } from '../support/small-disk.ts';
 
 /** No process has this number: it is over the largest that Linux gives. */
@@ -106,7 +106,7 @@ describe.skipIf(noSmallDisk !== undefined)(`that cannot be removed${noSmallDisk 
       console.log(readdirSync(folder).map((entry) => entry.replace(String(process.pid), 'PID')).join(' '));
     `;
     const { code, stdout, stderr } = onSmallDisk(place.path('disk'), 64, `disk=$1; shift; "$@" $disk`, [
-      ...[process.execPath, ...command.slice(0, 2), '--input-type=module', '--eval', script],
+      ...[process.execPath, '--import', loader, '--input-type=module', '--eval', script],
     ]);
     expect(code, stderr).toBe(0);
     expect(stdout).toBe(

@@ -8,7 +8,7 @@ import { listCheckpoints, verifyCheckpoint } from '../../src/checkpoint/director
 import type { LibraryKind } from '../../src/native/library.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
-import { command, Workplace } from '../support/cli.ts';
+import { loader, sourceCommand, Workplace } from '../support/cli.ts';
 import { freePort, Job, rankData, sharedSteps } from '../support/ranks.ts';
 
 export interface RankKillReport {
@@ -32,7 +32,7 @@ export async function killRanks(options: { kills: number; seed: number; kind: Li
   rankData(place);
   const args = [...sharedSteps, '--steps', `${steps}`, '--save-every', `${saveEvery}`, '--device', options.kind];
   const start = async (out: string, environment: (rank: number) => Record<string, string>) => {
-    const job = new Job(place);
+    const job = new Job(place, sourceCommand);
     const MASTER_PORT = await freePort();
     for (const rank of [0, 1]) {
       job.start([...args, '--val-every', '0', '--out', out], {
@@ -49,8 +49,8 @@ export async function killRanks(options: { kills: number; seed: number; kind: Li
       return { step: basename(path), hashes: files.map(({ sha256 }) => sha256).join() };
     });
   };
-  // After tsx, as the program itself.
-  const NODE_OPTIONS = `--import ${command[1]} --import ${hook}`;
+  // The hook replaces a function of the sources. It comes after tsx, as the program itself does.
+  const NODE_OPTIONS = `--import ${loader} --import ${hook}`;
   const alone = await start('alone', () => ({ NODE_OPTIONS }));
   const codes = await alone.ends();
   if (codes.some((code) => code !== 0)) throw new Error(alone.said(0));

@@ -1,7 +1,7 @@
 // Runs the program as a user does, in a folder of its own, and makes small data sets for it.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
@@ -11,8 +11,18 @@ import { Random } from '../../src/op-cases/numbers.ts';
 import { writeShard } from '../../src/shards/shard.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-/** `node --import tsx src/cli.ts`, callable from any folder. */
-export const command = ['--import', join(root, 'node_modules/tsx/dist/loader.mjs'), join(root, 'src/cli.ts')];
+/** With `--import`, lets node run TypeScript from any folder. */
+export const loader = join(root, 'node_modules/tsx/dist/loader.mjs');
+/** What node runs for `gpt2` from the sources. */
+export const sourceCommand = ['--import', loader, join(root, 'src/cli.ts')];
+/** What node runs for `gpt2`: dist/, which loads in 0.3 s instead of 1 s, unless a source is newer. */
+export const command = isBuilt() ? [join(root, 'dist/cli.js')] : sourceCommand;
+
+function isBuilt(): boolean {
+  const built = statSync(join(root, 'dist/cli.js'), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' });
+  return sources.every((name) => statSync(join(root, 'src', name)).mtimeMs < built);
+}
 
 export interface Finished {
   readonly code: number | null;
