@@ -461,13 +461,14 @@ GPT2_API int gpt2_attention_cached_forward(gpt2_context *context, void *out, voi
                                            int32_t NH);
 GPT2_API int gpt2_attention_cached_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t S);
 
-/* Chooses the token after the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
- * positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the model has diverged.
- * temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
- * temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
- * the sum of all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the
- * running sum of the kept w is over r * (sum of the kept w) / 2^64. All in integers, so that no order of summation
- * matters. r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+/* Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,
+ * positions[b] += 1; nothing where positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the
+ * model has diverged. Temperature 0 chooses the largest logit, the first of equal ones. Otherwise token i has the weight
+ * w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k largest weights (0: all); then top-p
+ * (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose sum is at least top_p of their sum (1:
+ * all); of equal weights the first. The choice is the first i where the running sum of the kept w exceeds r * (sum of the
+ * kept w) / 2^64. The sums are in integers, so their order does not matter. r is a random number of SplitMix64 (Steele et
+ * al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V) */
 GPT2_API int gpt2_sample(gpt2_context *context, int32_t *tokens, int32_t *positions, const void *logits,
@@ -499,9 +500,9 @@ GPT2_API int gpt2_reduce_scatter(gpt2_context *context, void *out, const void *i
 GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, gpt2_communicator *communicator,
                              int64_t count, int32_t dtype);
 
-/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, and all of the
- * vectors, which are the same everywhere. The first of the `parts` rows becomes the sum of all, taken in fp32 in the order
- * of rows, and rounded once. The op waits for the collectives issued before.
+/* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts`
+ * rows that gpt2_reduce_scatter left, and all vectors, which are the same everywhere. The first row becomes the sum of the
+ * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives issued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
  *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,

@@ -660,13 +660,14 @@ export function attentionCachedForward(device: Device, args: { out: Tensor; keys
 }
 
 /**
- * Chooses the token after the one at positions[b]: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where
- * positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the model has diverged.
- * temperature 0: the largest logit, the first of equal ones. Else, with w[i] = round(2^31 e^((logits[i] - largest) /
- * temperature)), the top_k largest w are kept (0: all), of these the fewest largest ones whose sum is at least top_p of
- * the sum of all (1: all; Holtzman et al. 2019), the first of equal ones, and the choice is the first i at which the
- * running sum of the kept w is over r * (sum of the kept w) / 2^64. All in integers, so that no order of summation
- * matters. r is a number of SplitMix64 (Steele et al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
+ * Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice,
+ * positions[b] += 1; nothing where positions[b] is outside [0, S). A logit that is NaN or infinite makes the choice -1: the
+ * model has diverged. Temperature 0 chooses the largest logit, the first of equal ones. Otherwise token i has the weight
+ * w[i] = round(2^31 e^((logits[i] - largest) / temperature)). Top-k keeps the top_k largest weights (0: all); then top-p
+ * (nucleus sampling, Holtzman et al. 2019) keeps the fewest largest of these whose sum is at least top_p of their sum (1:
+ * all); of equal weights the first. The choice is the first i where the running sum of the kept w exceeds r * (sum of the
+ * kept w) / 2^64. The sums are in integers, so their order does not matter. r is a random number of SplitMix64 (Steele et
+ * al. 2014) seeded with 0: the one at place seeds[b] * 2^32 + positions[b].
  *   tokens (updated) [B,S+1], positions (updated) [B], logits [B,Vp], seeds [B]; V <= Vp; temperature >= 0; top_k >= 0;
  *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
  */
