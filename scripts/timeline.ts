@@ -1,5 +1,5 @@
-// Records what the GPUs of a job run during one training step, and how much of the collectives overlaps the model: a table, an
-// SVG, and a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which needs its header and library
+// Records what the GPUs of a job run during one training step, and how much of the collectives overlaps the model: a table, and
+// a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which needs its header and library
 // (timeline/build.ts finds them) and makes steps somewhat longer: bench-ranks.ts measures them.
 //   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--overlap auto] [--steps 40]
 //     [--data data/tinyshakespeare] [--out build/timeline]
@@ -11,7 +11,6 @@ import { packageRoot } from '../src/package-root.ts';
 import { formatTable } from '../src/report/table.ts';
 import { readFlags } from './flags.ts';
 import { buildRecorder } from './timeline/build.ts';
-import { stepChart } from './timeline/chart.ts';
 import { parseTimelines, type StepTimes, stepsOf, summarize, typicalStep, within } from './timeline/steps.ts';
 import { chromeTrace } from './timeline/trace.ts';
 
@@ -84,14 +83,6 @@ for (const [rank, { kernels, step }] of ranks.entries()) {
   const times = summarize(kernels, step);
   console.log(`rank ${rank}, step ${chosen + 1} of ${flags.steps}: ${times.ms.toFixed(3)} ms\n${describe(times)}\n`);
 }
-const title = `${flags.model}, ${flags.gpus} x batch ${flags.batch} x 1024 tokens, step ${chosen + 1}`;
-writeFileSync(join(out, 'step.svg'), stepChart(title, ranks));
-const origin = Math.min(...ranks.map(({ step }) => step.start));
-writeFileSync(
-  join(out, 'step.json'),
-  chromeTrace(
-    ranks.map(({ kernels }) => kernels),
-    origin,
-  ),
-);
-console.log(`${join(out, 'step.svg')}, ${join(out, 'step.json')} (https://ui.perfetto.dev)`);
+const trace = join(out, 'step.json');
+writeFileSync(trace, chromeTrace(ranks));
+console.log(`${trace} (open it at https://ui.perfetto.dev)`);

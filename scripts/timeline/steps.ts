@@ -1,5 +1,5 @@
 // Reads a recorded timeline: parses the lines of record.cpp, finds the steps, and measures how long the kinds of kernels ran and
-// overlapped. chart.ts and trace.ts draw it.
+// overlapped. trace.ts writes it for a viewer.
 
 /** A kernel, copy or fill on a GPU; times in milliseconds since the first one of all ranks. */
 export interface Kernel {

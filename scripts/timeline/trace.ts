@@ -1,9 +1,10 @@
 // Writes steps in Chrome's trace format, for https://ui.perfetto.dev: one process per rank, one row per stream and kind.
-import { type Kernel, kindOf } from './steps.ts';
+import { type Kernel, kindOf, type Span } from './steps.ts';
 
-/** The JSON trace of each rank's kernels, which begins at `origin` in milliseconds. */
-export function chromeTrace(ranks: readonly (readonly Kernel[])[], origin: number): string {
-  const events = ranks.flatMap((kernels, rank) => {
+/** The JSON trace of each rank's kernels in its step. */
+export function chromeTrace(ranks: readonly { readonly kernels: readonly Kernel[]; readonly step: Span }[]): string {
+  const origin = Math.min(...ranks.map(({ step }) => step.start));
+  const events = ranks.flatMap(({ kernels }, rank) => {
     const rows: { label: string; end: number }[] = [];
     const spans = kernels.map((kernel) => {
       const kind = kindOf(kernel);
