@@ -1,49 +1,55 @@
-// Softmax and cross-entropy: against PyTorch, its own differences, padding columns, in place, the sum of losses.
+// Softmax and cross-entropy: against its formula in double, its own differences, padding columns, in place, the sum of losses.
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
+import { crossEntropy as formula } from '../../src/op-cases/cross-entropy.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
 import { crossEntropy, lossSum } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
-import { opCases } from '../support/fixtures.ts';
 import { checkGradient, expectClose, TensorBench } from '../support/tensors.ts';
 
 describeBackends('cross-entropy', (device, kind) => {
-  it.each(opCases('cross-entropy'))(
-    'equals PyTorch, and backward its own differences: $name',
-    ({ get, sizes, scalars }) => {
-      using bench = new TensorBench(device());
-      const { N, V, Vp } = sizes as { N: number; V: number; Vp: number };
-      const dloss = scalars.dloss as number;
-      const logits = bench.fixture('logits', get('logits'));
-      const targets = bench.fixture('targets', get('targets'));
-      const losses = bench.tensor('losses', [N]);
-      const dlogits = bench.tensor('dlogits', [N, Vp]);
-      const op = { losses, logits, targets, V: V, dloss };
-      const loss = () => {
-        crossEntropy(device(), { ...op, dlogits: null });
-        return floats(losses).reduce((sum, value) => sum + value, 0) * dloss;
-      };
-      loss();
-      expectClose('losses', floats(losses), get('losses').values, 1e-6);
-      crossEntropy(device(), { ...op, dlogits });
-      expectClose('dlogits', floats(dlogits), get('dlogits').values);
-      checkGradient('logits', {
-        input: logits,
-        gradient: floats(dlogits),
-        loss,
-        random: new Random(1),
-        step: 3e-3,
-        limit: 3e-3,
-      });
-      const apart = floats(dlogits);
-      crossEntropy(device(), { ...op, dlogits: logits });
-      expect(floats(logits)).toEqual(apart);
-      for (let row = 0; row < N; row++) {
-        expect(apart.subarray(row * Vp + V, (row + 1) * Vp).every((value) => value === 0)).toBe(true);
-      }
-      bench.checkGuards();
-    },
-  );
+  it.each([
+    { N: 13, V: 53, Vp: 64, scale: 1, dloss: 1 / 13 },
+    { N: 7, V: 130, Vp: 256, scale: 20, dloss: 0.5 },
+  ])('equals its formula, and backward its own differences: $N rows of $V logits', ({ N, V, Vp, scale, dloss }) => {
+    using bench = new TensorBench(device());
+    const random = new Random(2);
+    // Padding must not be read.
+    const values = random.normals(N * Vp, scale).map((value, index) => (index % Vp < V ? value : 1e4));
+    const ids = random
+      .integers(N, V)
+      .fill(0, 0, 1)
+      .fill(V - 1, -1);
+    const wanted = formula(values, ids, { V, Vp, dloss });
+    const logits = bench.tensor('logits', [N, Vp], values);
+    const targets = bench.tensor('targets', [N], ids, 'int32');
+    const losses = bench.tensor('losses', [N]);
+    const dlogits = bench.tensor('dlogits', [N, Vp]);
+    const op = { losses, logits, targets, V: V, dloss };
+    const loss = () => {
+      crossEntropy(device(), { ...op, dlogits: null });
+      return floats(losses).reduce((sum, value) => sum + value, 0) * dloss;
+    };
+    loss();
+    expectClose('losses', floats(losses), wanted.losses, 1e-6);
+    crossEntropy(device(), { ...op, dlogits });
+    expectClose('dlogits', floats(dlogits), wanted.dlogits);
+    checkGradient('logits', {
+      input: logits,
+      gradient: floats(dlogits),
+      loss,
+      random: new Random(1),
+      step: 3e-3,
+      limit: 3e-3,
+    });
+    const apart = floats(dlogits);
+    crossEntropy(device(), { ...op, dlogits: logits });
+    expect(floats(logits)).toEqual(apart);
+    for (let row = 0; row < N; row++) {
+      expect(apart.subarray(row * Vp + V, (row + 1) * Vp).every((value) => value === 0)).toBe(true);
+    }
+    bench.checkGuards();
+  });
 
   it('does not see the padding columns', () => {
     using bench = new TensorBench(device());

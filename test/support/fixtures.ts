@@ -35,7 +35,6 @@ export function readFixture(name: string): { get(key: string): FixtureTensor; ha
 interface OpCase {
   readonly op: string;
   readonly sizes: Readonly<Record<string, number>>;
-  readonly scalars: Readonly<Record<string, unknown>>;
 }
 
 /** The recorded cases of an op, each with a getter for its tensors. */
@@ -44,10 +43,9 @@ export function opCases(op: string) {
   const tensors = readFixture('ops.safetensors');
   return Object.entries(cases)
     .filter(([, { op: of }]) => of === op)
-    .map(([name, { sizes, scalars }]) => ({
+    .map(([name, { sizes }]) => ({
       name,
       sizes,
-      scalars,
       get: (key: string) => tensors.get(`${name}/${key}`),
       has: (key: string) => tensors.has(`${name}/${key}`),
     }));

@@ -10,8 +10,6 @@ import { readFixture, readFixtureJson } from './fixtures.ts';
 export interface TinyModelFixture {
   readonly batch: { readonly B: number; readonly T: number };
   readonly training: { readonly learningRate: number; readonly weightDecay: number; readonly gradClip: number };
-  readonly loss: number;
-  readonly norm: number;
   readonly float64: { readonly losses: number[]; readonly norms: number[] };
 }
 
