@@ -1,7 +1,7 @@
 // Measures the speed and the memory of `prepro text`: makes a text by repeating and varying Shakespeare (GPT2_DATASETS) and
 // encodes it with our program; with --kills N, again, killed N times; with --python, by Python's tiktoken too, and compares
 // the ids. `node --import tsx scripts/bench-prepro.ts --gigabytes 0.5,2 --kills 2 --python /path/to/python`
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -47,54 +47,27 @@ function makeText(path: string, bytes: number): void {
   closeSync(file);
 }
 
-interface Measured {
-  readonly seconds: number;
-  /** User and system time of all threads. */
-  readonly cpuSeconds: number;
-  readonly peakBytes: number;
-}
+/** A module that prints a process's times and memory, with those of its threads, when it ends. */
+const printsUsage = `data:text/javascript,
+import { isMainThread } from 'node:worker_threads';
+if (isMainThread) process.on('exit', () => console.error(JSON.stringify(process.resourceUsage())));`;
 
-/** Runs a program to its end, and samples its and its children's memory every 20 ms. */
-async function measure(command: string, args: string[], killAfter?: number): Promise<Measured> {
+/** Runs prepro, or kills it after some milliseconds: then there is no result. */
+function prepro(text: string, out: string, workers: number, killAfter?: number) {
+  const imports = ['--import', 'tsx', '--import', printsUsage];
+  const args = ['src/cli.ts', 'prepro', 'text', text, '--out', out, '--workers', String(workers)];
   const begun = performance.now();
-  const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
-  const ended = new Promise<number | null>((resolve) => child.on('exit', resolve));
-  let peak = 0;
-  let ticks = 0;
-  const sample = () => {
-    const tree = descendants(child.pid!);
-    const resident = tree.reduce((sum, pid) => sum + rssOf(pid), 0);
-    peak = Math.max(peak, resident);
-    ticks = Math.max(ticks, ticksOf(child.pid!));
-  };
-  const timer = setInterval(sample, 20);
-  const killer = killAfter === undefined ? undefined : setTimeout(() => child.kill('SIGKILL'), killAfter * 1000);
-  const code = await ended;
-  clearInterval(timer);
-  clearTimeout(killer);
-  if (code !== 0 && killAfter === undefined) throw new Error(`${command} ${args.join(' ')}: exit ${code}`);
-  return { seconds: (performance.now() - begun) / 1000, cpuSeconds: ticks / 100, peakBytes: peak };
+  const { status, signal, stderr } = spawnSync(process.execPath, [...imports, ...args], {
+    ...{ cwd: root, encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] },
+    ...{ timeout: killAfter, killSignal: 'SIGKILL' },
+  });
+  const seconds = (performance.now() - begun) / 1000;
+  if (signal) return undefined;
+  if (status !== 0) throw new Error(stderr);
+  const usage = JSON.parse(stderr.trimEnd().split('\n').at(-1)!) as NodeJS.ResourceUsage;
+  const cpuSeconds = (usage.userCPUTime + usage.systemCPUTime) / 1e6;
+  return { seconds, cpuSeconds, peakBytes: usage.maxRSS * 1024 };
 }
-
-const read = (path: string): string => {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
-};
-const descendants = (pid: number): number[] => [
-  pid,
-  ...read(`/proc/${pid}/task/${pid}/children`)
-    .split(' ')
-    .filter(Boolean)
-    .flatMap((child) => descendants(Number(child))),
-];
-const rssOf = (pid: number): number => Number(/VmRSS:\s+(\d+)/.exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * 1024;
-const ticksOf = (pid: number): number => {
-  const fields = read(`/proc/${pid}/stat`).split(') ')[1]?.split(' ') ?? [];
-  return Number(fields[11] ?? 0) + Number(fields[12] ?? 0);
-};
 
 /** Runs tiktoken on the same file and ranks, on one core; prints the count, the seconds of encoding alone, and sha256 of the ids. */
 const pythonProgram = `
@@ -158,7 +131,6 @@ function* stretches(folder: string, role: Role): Generator<Uint16Array> {
 }
 
 const millions = (value: number) => `${(value / 1e6).toFixed(2)}M`;
-const loader = join(root, 'node_modules/tsx/dist/loader.mjs');
 mkdirSync(values.folder, { recursive: true });
 for (const gigabytes of values.gigabytes.split(',').map(Number)) {
   const text = join(values.folder, `${gigabytes}.txt`);
@@ -166,14 +138,10 @@ for (const gigabytes of values.gigabytes.split(',').map(Number)) {
   const bytes = statSync(text).size;
   console.log(`${gigabytes} GB: ${bytes} bytes, one document`);
   const out = join(values.folder, `shards-${gigabytes}`);
-  const prepro = (workers: number, to: string, killAfter?: number) => {
-    const args = ['--import', loader, 'src/cli.ts', 'prepro', 'text', text, '--out', to, '--workers', `${workers}`];
-    return measure(process.execPath, args, killAfter);
-  };
   let last = 0;
   for (const workers of new Set([1, values.workers])) {
     rmSync(out, { recursive: true, force: true });
-    const { seconds, cpuSeconds, peakBytes } = await prepro(workers, out);
+    const { seconds, cpuSeconds, peakBytes } = prepro(text, out, workers)!;
     last = seconds;
     const tokens = readDataset(out)!.shards.reduce((sum, shard) => sum + shard.tokens, 0);
     const perCore = millions(tokens / cpuSeconds);
@@ -185,12 +153,12 @@ for (const gigabytes of values.gigabytes.split(',').map(Number)) {
   if (values.kills) {
     const killed = join(values.folder, 'killed', `shards-${gigabytes}`);
     rmSync(killed, { recursive: true, force: true });
-    const moments = Array.from({ length: values.kills }, () => Math.random() * last);
-    for (const moment of moments) await prepro(values.workers, killed, moment);
-    const { seconds } = await prepro(values.workers, killed);
+    const moments = Array.from({ length: values.kills }, () => Math.floor(Math.random() * 1000 * last));
+    for (const moment of moments) prepro(text, killed, values.workers, moment);
+    const { seconds } = prepro(text, killed, values.workers)!;
     const hashes = (folder: string) => JSON.stringify(readDataset(folder)!.shards);
     const isSame = hashes(killed) === hashes(out);
-    const when = moments.map((moment) => `${moment.toFixed(1)} s`).join(', ');
+    const when = moments.map((moment) => `${(moment / 1000).toFixed(1)} s`).join(', ');
     console.log(
       `  killed after ${when}, done ${seconds.toFixed(1)} s later: ${isSame ? 'the same bytes' : 'OTHER BYTES'}`,
     );
