@@ -12,6 +12,8 @@ export interface Parameter {
   readonly isConst: boolean;
   /** The caller's own memory (GPT2_HOST). */
   readonly isHost: boolean;
+  /** True or false. */
+  readonly isFlag: boolean;
 }
 
 export interface NativeFunction {
@@ -40,7 +42,8 @@ function parseParameter(text: string): Parameter {
   if (!match) throw new Error(`cuda/gpt2.h: cannot read the parameter "${text.trim()}"`);
   const [, host, constant, base, stars, cName] = match as unknown as [string, Part, Part, string, string, string];
   const flags = { isPointer: stars !== '', isConst: constant !== undefined, isHost: host !== undefined };
-  return { cName, name: camelCase(cName), base, ...flags };
+  const isFlag = cName === 'accumulate' || cName === 'gradients';
+  return { cName, name: camelCase(cName), base, ...flags, isFlag };
 }
 
 /** The text of a C comment, line by line; empty for a section's heading. */

@@ -21,7 +21,7 @@ export function generate(source: string): Record<string, string> {
   const scratches = functions.filter(({ isInOps, symbol }) => isInOps && symbol.endsWith('_scratch'));
   return {
     'src/native/bindings.generated.ts': bindings(source, functions, enums),
-    'src/ops/ops.generated.ts': ops(functions, all, constants),
+    'src/ops/ops.generated.ts': ops(all, scratches, constants),
     'cuda/runtime/ops.generated.h': wrapped(opsHeader(all, scratches)),
     'cuda/runtime/api.generated.cpp': wrapped(api(all, scratches)),
     'cuda/cpu/kernels.generated.h': wrapped(kernelTable(all, scratches)),

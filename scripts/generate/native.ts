@@ -8,9 +8,9 @@ const heading = (text: string): string =>
   `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.\n${text}\n`;
 
 const plain = ({ symbol }: { symbol: string }): string => symbol.replace(/^gpt2_/, '');
-const isFlag = ({ cName }: Parameter): boolean => cName === 'accumulate' || cName === 'gradients';
-const isCommunicator = ({ base }: Parameter): boolean => base === 'gpt2_communicator';
-const hasRanks = ({ declaration }: Op): boolean => declaration.parameters.some(isCommunicator);
+
+/** A context or a communicator. */
+const isHandle = ({ base }: Parameter): boolean => base.startsWith('gpt2_');
 
 /** A parameter as the header declares it. */
 const declared = ({ isConst, base, isPointer, cName }: Parameter): string =>
@@ -18,16 +18,15 @@ const declared = ({ isConst, base, isPointer, cName }: Parameter): string =>
 
 /** The parameter after the checks: a reference if it cannot be null, an int or a bool. */
 function checked(parameter: Parameter): string {
-  const { base, isPointer, cName } = parameter;
-  if (base === 'gpt2_context') return `gpt2_context &${cName}`;
-  if (isCommunicator(parameter)) return `gpt2_communicator &${cName}`;
-  if (isFlag(parameter)) return `bool ${cName}`;
+  const { base, isPointer, isFlag, cName } = parameter;
+  if (isHandle(parameter)) return `${base} &${cName}`;
+  if (isFlag) return `bool ${cName}`;
   return isPointer ? declared(parameter) : `${base === 'int32_t' ? 'int' : base} ${cName}`;
 }
 
 function passed(parameter: Parameter): string {
-  if (parameter.base === 'gpt2_context' || isCommunicator(parameter)) return `*${parameter.cName}`;
-  return isFlag(parameter) ? `${parameter.cName} != 0` : parameter.cName;
+  if (isHandle(parameter)) return `*${parameter.cName}`;
+  return parameter.isFlag ? `${parameter.cName} != 0` : parameter.cName;
 }
 
 const list = (parameters: readonly Parameter[], write: (parameter: Parameter) => string): string =>
@@ -75,7 +74,7 @@ export function wrapped(text: string): string {
 const pairs = (names: readonly string[]): string => names.map((name) => `{"${name}", ${name}}`).join(', ');
 
 /** The relations between arguments, checked after each argument: a size of 0 must not reach a division. */
-function relationsOf({ tensors, relations, sizes }: Op): string[] {
+function relationsOf({ dtypes, relations, sizes }: Op): string[] {
   const names = sizes.map(({ cName }) => cName);
   const calls: string[] = [];
   if (names.includes('B') && names.includes('T')) {
@@ -85,8 +84,7 @@ function relationsOf({ tensors, relations, sizes }: Op): string[] {
     const values = [...new Set(namesIn(relation))].map((name) => `${name} = " + std::to_string(${name})`);
     calls.push(`that(${relation}, "${relation}, got ${values.join(' + ", ')})`);
   }
-  for (const dtype of new Set(tensors.map((tensor) => tensor.dtype))) {
-    if (dtype === undefined || dtype === 'gradient') continue;
+  for (const dtype of dtypes) {
     const holds = `${dtype} == GPT2_FP32 || ${dtype} == GPT2_BF16`;
     calls.push(`that(${holds}, "${dtype} fp32 or bf16, got " + std::to_string(${dtype}))`);
   }
@@ -94,10 +92,10 @@ function relationsOf({ tensors, relations, sizes }: Op): string[] {
 }
 
 function checksOf(op: Op, scratch: string | undefined): string {
-  const { declaration, tensors, sizes } = op;
+  const { tensors, sizes, hasRanks } = op;
   const required = tensors.filter(({ isOptional }) => !isOptional).map(({ parameter }) => parameter.cName);
   const arguments_ = [`sizes({${pairs(sizes.map(({ cName }) => cName))}})`, `tensors({${pairs(required)}})`];
-  if (declaration.parameters.some(isCommunicator)) arguments_.push('handles({{"a communicator", communicator}})');
+  if (hasRanks) arguments_.push('handles({{"a communicator", communicator}})');
   const relations = relationsOf(op);
   const lines = [`  check.${arguments_.join('\n      .')};`];
   if (relations.length > 0) lines.push(`  if (!check.failed()) {\n    check.${relations.join('\n        .')};\n  }`);
@@ -105,13 +103,14 @@ function checksOf(op: Op, scratch: string | undefined): string {
   return lines.join('\n');
 }
 
-function exported(op: Op, scratches: ReadonlyMap<string, NativeFunction>): string {
-  const { declaration, workspace } = op;
+function exported(op: Op): string {
+  const { declaration, workspace, hasRanks } = op;
   const { symbol, parameters } = declaration;
-  const flagged = workspace && sizesOfScratch(scratches.get(workspace.symbol)!).map(isFlag);
-  const args = workspace?.args.map((arg, index) => (flagged![index] && /^\d$/.test(arg) ? String(arg === '1') : arg));
-  const scratch = workspace && `ops::${plain(workspace)}(*context, ${args!.join(', ')})`;
-  const [open, close] = hasRanks(op)
+  const args = workspace?.args.map((arg, index) =>
+    sizesOfScratch(workspace.scratch)[index]!.isFlag && /^\d$/.test(arg) ? String(arg === '1') : arg,
+  );
+  const scratch = workspace && `ops::${plain(workspace.scratch)}(*context, ${args!.join(', ')})`;
+  const [open, close] = hasRanks
     ? [' try {', '} catch (...) {\n  return gpt2::thrown(context, __func__);\n}']
     : [' {', '}'];
   return `int ${symbol}(${list(parameters, declared)})${open}
@@ -125,7 +124,7 @@ ${close}`;
 function exportedScratch(scratch: NativeFunction): string {
   const { symbol, parameters } = scratch;
   const sizes = sizesOfScratch(scratch);
-  const required = sizes.filter((size) => !isFlag(size)).map(({ cName }) => cName);
+  const required = sizes.filter(({ isFlag }) => !isFlag).map(({ cName }) => cName);
   return `int ${symbol}(${list(parameters, declared)}) {
   Check check(context, __func__);
   check.sizes({${pairs(required)}}).handles({{"a place for the bytes", bytes}});
@@ -137,7 +136,6 @@ function exportedScratch(scratch: NativeFunction): string {
 
 /** cuda/runtime/api.generated.cpp */
 export function api(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const bySymbol = new Map(scratches.map((scratch) => [scratch.symbol, scratch]));
   return `${heading("// The exported ops of both libraries: arguments are checked here, then the library's own op runs (ops.generated.h).")}#include <cstdint>
 
 #include "checks.h"
@@ -146,22 +144,20 @@ export function api(ops: readonly Op[], scratches: readonly NativeFunction[]): s
 using gpt2::Check;
 namespace ops = gpt2::ops;
 
-${[...ops.map((op) => exported(op, bySymbol)), ...scratches.map(exportedScratch)].join('\n\n')}
+${[...ops.map(exported), ...scratches.map(exportedScratch)].join('\n\n')}
 `;
 }
 
 /** Parameters of a CPU kernel: everything is fp32, so dtypes are left out. */
-function kernelParameters({ declaration, tensors }: Op): Parameter[] {
-  const dtypes = new Set(tensors.map(({ dtype }) => dtype));
-  return declaration.parameters.slice(1).filter(({ cName }) => !dtypes.has(cName));
-}
+const kernelParameters = ({ declaration, dtypes }: Op): Parameter[] =>
+  declaration.parameters.slice(1).filter(({ cName }) => !dtypes.has(cName));
 
 const inFloats = (parameter: Parameter): string =>
   parameter.isPointer && parameter.base === 'void' ? declared({ ...parameter, base: 'float' }) : checked(parameter);
 
 /** cuda/cpu/kernels.generated.h */
 export function kernelTable(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const own = ops.filter((op) => !hasRanks(op));
+  const own = ops.filter(({ hasRanks }) => !hasRanks);
   const members = [
     ...own.map((op) => `  void (*${plain(op.declaration)})(Task, ${list(kernelParameters(op), inFloats)});`),
     ...scratches.map(
@@ -198,10 +194,7 @@ function idChecks({ tensors }: Op): string[] {
 }
 
 function dispatch(op: Op): string {
-  const { declaration, tensors } = op;
-  const dtypes = new Set(
-    tensors.map(({ dtype }) => dtype).filter((dtype) => dtype !== undefined && dtype !== 'gradient'),
-  );
+  const { declaration, dtypes } = op;
   const checks = [
     ...idChecks(op),
     ...[...dtypes].map((dtype) => `that(${dtype} == GPT2_FP32, "${dtype} fp32 (0), got " + std::to_string(${dtype}))`),
@@ -228,7 +221,7 @@ function scratchDispatch(scratch: NativeFunction): string {
 
 /** cuda/cpu/ops.generated.cpp */
 export function cpuOps(ops: readonly Op[], scratches: readonly NativeFunction[]): string {
-  const own = ops.filter((op) => !hasRanks(op));
+  const own = ops.filter(({ hasRanks }) => !hasRanks);
   return `${heading("// The ops on the CPU: passes each to the kernel of the context's code path. Collectives are in collectives.cpp.")}#include "../runtime/ops.generated.h"
 
 #include "../runtime/checks.h"

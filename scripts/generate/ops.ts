@@ -12,12 +12,6 @@ const text = (value: string | undefined): string | undefined => (value === undef
 /** Names of parameters as TypeScript spells them. */
 const inTypeScript = (expression: string): string => expression.replace(/[A-Za-z_]\w*/g, camelCase);
 
-/** Parameters that are true or false. */
-const isFlag = ({ cName }: Parameter): boolean => cName === 'accumulate' || cName === 'gradients';
-/** Whether a function of ours is made: those of several ranks need the communicator (src/ops/collectives.ts). */
-const hasFunction = ({ declaration }: Op): boolean =>
-  !declaration.parameters.some(({ base }) => base === 'gpt2_communicator');
-
 function typeOf({ parameter, dtype }: TensorShape): string {
   if (dtype === 'gradient') return 'gradient';
   if (dtype !== undefined) return camelCase(dtype);
@@ -45,30 +39,26 @@ function relation(expression: string): string {
   return `{ text: '${inTypeScript(expression)}', holds: ({ ${names.join(', ')} }: { ${fields} }) => ${condition} }`;
 }
 
-function workspace({ workspace, tensors }: Op, functions: ReadonlyMap<string, NativeFunction>): string {
+function workspace({ workspace, tensors }: Op): string {
   if (!workspace) return '';
-  const scratch = functions.get(workspace.symbol)!;
+  const { scratch } = workspace;
   const names = [...new Set(workspace.args.flatMap(namesIn))].map(camelCase);
   const isTensor = (name: string) => tensors.some(({ parameter }) => parameter.name === name);
   const fields = names.map((name) => `${name}: ${isTensor(name) ? 'Pointer | null' : 'number'}`).join('; ');
   const sizes = joined(
     Object.fromEntries(
-      scratch.parameters.slice(2).map(({ name, ...parameter }, index) => {
+      scratch.parameters.slice(2).map(({ name, isFlag }, index) => {
         const value = inTypeScript(workspace.args[index]!);
-        return [name, isFlag({ name, ...parameter }) && namesIn(value).length > 0 ? `${value} ? 1 : 0` : value];
+        return [name, isFlag && namesIn(value).length > 0 ? `${value} ? 1 : 0` : value];
       }),
     ),
   );
   return `\n    workspace: ({ ${names.join(', ')} }: { ${fields} }) => ({ name: '${scratch.name}', sizes: { ${sizes} } }),`;
 }
 
-function contract(
-  op: Op,
-  functions: ReadonlyMap<string, NativeFunction>,
-  constants: ReadonlyMap<string, number>,
-): string {
+function contract(op: Op, constants: ReadonlyMap<string, number>): string {
   const { declaration, tensors, relations, sizes } = op;
-  const flags = declaration.parameters.filter(isFlag).map(({ name }) => name);
+  const flags = flagsOf(op).map(({ name }) => name);
   return `  ${declaration.name}: {
     name: '${declaration.name}',
     symbol: '${declaration.symbol}',
@@ -78,20 +68,18 @@ ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
     sizes: ${quoted(sizes.map(({ name }) => name))},
     scalars: ${quoted(scalarsOf(op).map(({ name }) => name))},
     flags: ${quoted(flags)},
-    relations: [${relations.map(relation).join(', ')}],${workspace(op, functions)}
+    relations: [${relations.map(relation).join(', ')}],${workspace(op)}
   },`;
 }
 
+const flagsOf = ({ declaration }: Op): Parameter[] => declaration.parameters.filter(({ isFlag }) => isFlag);
+
 /** Arguments that are neither tensors nor sizes nor flags nor dtypes. */
-function scalarsOf({ declaration, tensors, sizes }: Op): Parameter[] {
-  return declaration.parameters.filter(
+const scalarsOf = ({ declaration, dtypes, sizes }: Op): Parameter[] =>
+  declaration.parameters.filter(
     (parameter) =>
-      !parameter.isPointer &&
-      !isFlag(parameter) &&
-      !sizes.includes(parameter) &&
-      !tensors.some(({ dtype }) => dtype === parameter.cName),
+      !(parameter.isPointer || parameter.isFlag || sizes.includes(parameter) || dtypes.has(parameter.cName)),
   );
-}
 
 /** Sizes that the shapes of tensors do not give. */
 function givenSizes({ tensors, sizes }: Op): Parameter[] {
@@ -105,7 +93,7 @@ function opFunction(op: Op): string {
   const fields = [
     ...tensors.map(({ parameter, isOptional }) => `${parameter.name}: Tensor${isOptional ? ' | null' : ''}`),
     ...[...givenSizes(op), ...scalarsOf(op)].map(({ name }) => `${name}: number`),
-    ...declaration.parameters.filter(isFlag).map(({ name }) => `${name}: boolean`),
+    ...flagsOf(op).map(({ name }) => `${name}: boolean`),
   ];
   return `${jsDoc(declaration.comment)}export function ${declaration.name}(device: Device, args: { ${fields.join('; ')} }): void {
   issue(device, contracts.${declaration.name}, args);
@@ -113,19 +101,19 @@ function opFunction(op: Op): string {
 }
 
 function scratchFunction({ name, parameters, comment }: NativeFunction): string {
-  const sizes = parameters.slice(2).map((size) => `${size.name}: ${isFlag(size) ? 'boolean' : 'number'}`);
+  const sizes = parameters.slice(2).map((size) => `${size.name}: ${size.isFlag ? 'boolean' : 'number'}`);
   return `${jsDoc(comment || 'Bytes of workspace.')}export const ${name} = (device: Device, sizes: { ${sizes.join('; ')} }): number =>
   scratch(device, '${name}', sizes);`;
 }
 
 /** The whole text of ops.generated.ts. */
 export function ops(
-  functions: readonly NativeFunction[],
   all: readonly Op[],
+  scratches: readonly NativeFunction[],
   constants: ReadonlyMap<string, number>,
 ): string {
-  const bySymbol = new Map(functions.map((declaration) => [declaration.symbol, declaration]));
-  const scratches = functions.filter(({ isInOps, symbol }) => isInOps && symbol.endsWith('_scratch'));
+  // Those of several ranks need the communicator: src/ops/collectives.ts has them.
+  const own = all.filter(({ hasRanks }) => !hasRanks);
   return `// Made from cuda/gpt2.h by scripts/generate (npm run generate). Do not edit.
 // Every op: its contract as data, and a function that checks its arguments against the contract and calls the library.
 import type { Pointer } from '../native/bindings.generated.ts';
@@ -135,10 +123,10 @@ import type { OpContract } from './contract.ts';
 import { issue, scratch } from './issue.ts';
 
 export const contracts = {
-${all.map((op) => contract(op, bySymbol, constants)).join('\n')}
+${all.map((op) => contract(op, constants)).join('\n')}
 } satisfies Record<string, OpContract>;
 
-${all.filter(hasFunction).map(opFunction).join('\n\n')}
+${own.map(opFunction).join('\n\n')}
 
 ${scratches.map(scratchFunction).join('\n\n')}
 `;

@@ -25,7 +25,11 @@ export interface Op {
   /** Boolean expressions of parameters, as C writes them. */
   readonly relations: readonly string[];
   /** The scratch function and its arguments; undefined if the op needs no workspace. */
-  readonly workspace?: { readonly symbol: string; readonly args: readonly string[] };
+  readonly workspace?: { readonly scratch: NativeFunction; readonly args: readonly string[] };
+  /** Parameters that give a tensor's dtype. */
+  readonly dtypes: ReadonlySet<string>;
+  /** Whether it takes a communicator. */
+  readonly hasRanks: boolean;
   /** Integer parameters that must be at least 1. */
   readonly sizes: readonly Parameter[];
 }
@@ -94,7 +98,8 @@ function parseOp(
   const given = tensors.map(({ parameter }) => parameter.cName).join(', ');
   if (wanted !== given) refuse(`its tensors are ${wanted}, the lines name ${given}`);
 
-  const free = declaration.parameters.some(({ base }) => base === 'gpt2_communicator') ? ['R', 'P'] : [];
+  const hasRanks = parameters.some(({ base }) => base === 'gpt2_communicator');
+  const free = hasRanks ? ['R', 'P'] : [];
   for (const { dimensions, parameter } of tensors) {
     for (const name of dimensions.flatMap((text) => namesIn(text.replace(/^>=/, '').replace(/^\d+/, '')))) {
       if (!constants.has(name) && !free.includes(name)) known(name, `${parameter.cName} [${dimensions}]`);
@@ -103,32 +108,28 @@ function parseOp(
   const relations: string[] = [];
   let workspace: Op['workspace'];
   for (const clause of clauses) {
-    const scratch = /^workspace (\w+)\((.*)\)$/.exec(clause);
-    if (!scratch) {
+    const found = /^workspace (\w+)\((.*)\)$/.exec(clause);
+    if (!found) {
       if (!relationTokens.test(clause)) refuse(`cannot read "${clause}"`);
       const relation = clause.replace(/[A-Za-z_]\w*/g, (name) => String(constants.get(name) ?? name));
       for (const name of namesIn(relation)) known(name, clause);
       relations.push(relation);
       continue;
     }
-    const args = split(scratch[2]!, ',');
-    const sizes = symbols.get(scratch[1]!)?.parameters.slice(2);
-    if (!sizes) refuse(`there is no ${scratch[1]}`);
-    if (sizes?.length !== args.length)
-      refuse(`${scratch[1]} takes ${sizes?.length} sizes, "${clause}" gives ${args.length}`);
+    const args = split(found[2]!, ',');
+    const scratch = symbols.get(found[1]!) ?? refuse(`there is no ${found[1]}`);
+    const count = scratch.parameters.length - 2;
+    if (count !== args.length) refuse(`${found[1]} takes ${count} sizes, "${clause}" gives ${args.length}`);
     for (const name of args.flatMap(namesIn)) known(name, clause);
-    workspace = { symbol: scratch[1]!, args };
+    workspace = { scratch, args };
   }
-  const dtypes = new Set(tensors.map(({ dtype }) => dtype));
+  const dtypes = new Set(tensors.flatMap(({ dtype }) => (dtype && dtype !== 'gradient' ? [dtype] : [])));
   const hasRange = (name: string) => relations.some((relation) => relation.startsWith(`${name} >= 0`));
   const sizes = parameters.filter(
     (parameter) =>
-      isInteger(parameter) &&
-      parameter.cName !== 'accumulate' &&
-      !dtypes.has(parameter.cName) &&
-      !hasRange(parameter.cName),
+      isInteger(parameter) && !parameter.isFlag && !dtypes.has(parameter.cName) && !hasRange(parameter.cName),
   );
-  return { declaration, tensors, relations, workspace, sizes };
+  return { declaration, tensors, relations, workspace, dtypes, hasRanks, sizes };
 }
 
 function parseTensor(
