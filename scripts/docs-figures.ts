@@ -1,15 +1,6 @@
 // Writes the measured figures of README.md and docs/*.md from benchmarks/: the text between `<!-- figures: KIND: a; b -->` and
 // `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
 // One long file: each kind of table is a function of a few lines, in the table of kinds at the end.
-//   ops, portable     ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones
-//   peers             our kernels and library calls, by name
-//   tried, tried-portable   rows of "Experiments", by how they begin
-//   cpu               functions of the CPU library's step, by name
-//   families          a step by kernel family, with links to the pages
-//   sizes             the step at every size that was measured
-//   headline, speed, cpu-speed   README's figures; prepro   docs/text.md's
-//   options, start-options   the options table (docs-options.ts)
-//   generation-ops    a token's ops, by model; generation   how fast texts are made, by models
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import cpuBench from '../benchmarks/cpu-d12-b4-t64.json' with { type: 'json' };
@@ -117,37 +108,18 @@ function cpu(names: readonly string[]): string {
   return `${table(head, rows)}\n\nd12, batch 4 x 64, fp32, ${cores} cores of an ${name}, ${codePath}, ${link(path)};\nour 2048^3 matmul runs at ${matmul.squareGflops.toFixed(0)} GFLOP/s there.`;
 }
 
-const families: readonly (readonly [page: string, names: readonly string[]])[] = [
-  ['embedding', ['embedding forward', 'embedding backward']],
-  ['layernorm', ['layernorm forward', 'layernorm backward']],
-  [
-    'matmul',
-    [
-      'qkv forward',
-      'qkv backward input',
-      'qkv backward weight',
-      'attproj backward input',
-      'attproj backward weight',
-      'fc backward input',
-      'fc backward weight',
-      'fcproj backward weight',
-    ],
-  ],
-  ['attention', ['attention forward', 'attention backward']],
-  [
-    'gelu-and-residual',
-    ['fc forward + gelu', 'fcproj backward input + gelu', 'attproj forward + residual', 'fcproj forward + residual'],
-  ],
-  ['classifier', ['classifier', 'loss sum']],
-  ['global-norm', ['global norm']],
-  ['adamw', ['adamw']],
-];
+/** The page of each kernel family, in the order of the model. */
+const families = 'embedding layernorm matmul attention gelu-and-residual classifier global-norm adamw'.split(' ');
+
+/** The ops whose table a page has. */
+const opsOf = (page: string): string[] => /figures: ops: (.*) -->/.exec(read(`docs/${page}.md`))![1]!.split('; ');
 
 function stepByFamily(): string {
   const bench = hopperBench;
   const { step } = bench;
   const rest = new Set(bench.ops.map(({ name }) => name));
-  const rows = families.map(([page, names]) => {
+  const rows = families.map((page) => {
+    const names = opsOf(page);
     const ms = names.reduce((sum, name) => {
       rest.delete(name);
       const op = pick(bench.ops, name, (each) => each.name, hopper);
@@ -155,17 +127,13 @@ function stepByFamily(): string {
     }, 0);
     return [`[${page}](${page}.md)`, names.join(', '), ms.toFixed(2), percent(ms / step.ms.median)];
   });
-  if (rest.size > 0) throw new Error(`no family has ${[...rest].join(', ')}`);
+  if (rest.size > 0) throw new Error(`no page of a family has ${[...rest].join(', ')}`);
   const sum = bench.ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
   rows.push(['between ops', '', (step.ms.median - sum).toFixed(2), percent(1 - sum / step.ms.median)]);
   return `${table(['page', 'ops', 'ms per step', 'share'], rows, 2)}\n\n${provenance(hopper, bench)}`;
 }
 
-interface Shape {
-  readonly model: string;
-  readonly batch: number;
-  readonly sequence: number;
-}
+type Shape = Readonly<{ model: string; batch: number; sequence: number }>;
 
 const sameShape = (a: Shape) => (b: Shape) => a.model === b.model && a.batch === b.batch && a.sequence === b.sequence;
 
@@ -204,8 +172,10 @@ function benchesIn(folder: string): { model: string; bench: Bench }[] {
     );
 }
 
-function sizes(): string {
-  const rows = benchesIn('benchmarks/h100/').map(({ model, bench }) => {
+type SizeRow = [model: string, size: string, rate: string, ms: string, tflops: string, memory: string, ...string[]];
+
+const sizeRows = (): SizeRow[] =>
+  benchesIn('benchmarks/h100/').map(({ model, bench }) => {
     const { batch, sequence, step, flopsPerToken, memory } = bench;
     const rate = step.tokensPerSecond.median;
     return [
@@ -219,8 +189,10 @@ function sizes(): string {
       pytorchBeside({ model, batch, sequence }),
     ];
   });
+
+function sizes(): string {
   const head = ['model', 'batch x sequence', 'tokens/s', 'ms per step', 'TFLOP/s', 'device memory', 'llm.c', 'PyTorch'];
-  return table(head, rows, 2);
+  return table(head, sizeRows(), 2);
 }
 
 const sampleBench = (model: string) => {
@@ -270,14 +242,7 @@ function headline(): string {
 
 /** README's table, and the other figures measured on an H100. */
 function speed(): string {
-  const rows = benchesIn('benchmarks/h100/').map(({ model, bench: { batch, sequence, step, memory } }) => [
-    model,
-    `${batch} x ${sequence}`,
-    whole(step.tokensPerSecond.median),
-    llmcBeside({ model, batch, sequence }),
-    pytorchBeside({ model, batch, sequence }),
-    `${(memory.used / 2 ** 30).toFixed(1)} GiB`,
-  ]);
+  const rows = sizeRows().map(([model, size, rate, , , memory, ...others]) => [model, size, rate, ...others, memory]);
   const peers = ['llm.c, cuDNN', 'PyTorch 2.11, compiled, cuDNN'];
   const head = ['model', 'batch x sequence', 'tokens/s', ...peers, 'device memory'];
   const { date, device, firstStepMs } = hopperBench;
@@ -321,11 +286,15 @@ function preproSpeed(): string {
 }
 
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
+  // Ops of a step by name, with their share of the bound: Hopper's kernels, the portable ones.
   ops: (names) => ops(hopper, names),
   portable: (names) => ops(portable, names),
+  // Our kernels and library calls, by name.
   peers,
+  // Rows of "Experiments", by how they begin.
   tried: (names) => tried('benchmarks/h100.md', ['change', 'before', 'after', 'measured in'], names),
   'tried-portable': (names) => tried('benchmarks/h100-portable.md', ['change', 'effect'], names),
+  // Functions of the CPU library's step, by name.
   cpu,
   families: stepByFamily,
   sizes,
@@ -333,6 +302,7 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   speed,
   'cpu-speed': cpuSpeed,
   prepro: preproSpeed,
+  // A token's ops, by model; how fast texts are made, by models.
   'generation-ops': generationOps,
   generation,
   options: recordedOptions,
