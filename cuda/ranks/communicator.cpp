@@ -144,10 +144,7 @@ int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine
 int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
                              int32_t ranks, int32_t timeout_milliseconds) try {
   Check check(context, __func__);
-  check.tensors({{"communicator", communicator}, {"id", id}})
-      .that(ranks >= 2 && rank >= 0 && rank < ranks,
-            "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks))
-      .sizes({{"timeout_milliseconds", timeout_milliseconds}});
+  check.tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds);
   if (check.failed()) return check.status();
   auto own = std::make_unique<gpt2_communicator>();
   cuda(*context);

@@ -1,8 +1,7 @@
 // The CPU library's communicator and collectives, between processes of one machine over TCP on its loopback
 // (loopback.h), so that training on several ranks is tested without a GPU. Every rank sends its numbers to rank 0,
 // which receives them in the order of ranks, whichever is ready first, and sends back the result, one chunk at a time,
-// so that nothing is allocated. Each collective begins with a head that describes it, which detects ranks that issue
-// different ones.
+// so that nothing is allocated.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -21,13 +20,10 @@ using gpt2::Loopback;
 
 struct gpt2_communicator {
   std::unique_ptr<Loopback> loopback;
-  int rank = 0;
-  int ranks = 1;
   // Receives floats; at rank 0, a chunk from each rank.
   std::vector<float> chunk;
   // One value from each rank.
   std::vector<double> parts;
-  uint32_t issued = 0;
   std::string description;
 };
 
@@ -35,53 +31,10 @@ namespace {
 
 static_assert(sizeof(Loopback::Id) <= GPT2_COMMUNICATOR_ID_SIZE, "an id must hold it");
 
-enum Kind : uint32_t { kAllReduce, kReduceScatter, kAllGather };
-const char *const kind_names[] = {"all_reduce", "reduce_scatter", "all_gather"};
-
-// The first message of every collective.
-struct Head {
-  uint32_t kind;
-  uint32_t issued;  // collectives before it
-  int64_t count;
-};
-
 // Floats sent at a time.
 constexpr int64_t chunk_size = 1 << 16;
 
-Loopback::Connection connection(gpt2_context &context, const char *function, gpt2_communicator &own, int rank) {
-  return own.loopback->to(context, rank, function);
-}
-
-std::string described(const Head &head) {
-  return std::string(head.kind <= kAllGather ? kind_names[head.kind] : "something else") + " of " +
-         std::to_string(head.count) + " as number " + std::to_string(head.issued);
-}
-
-int begin(gpt2_context &context, const char *function, gpt2_communicator &own, Kind kind, int64_t count) {
-  const Head head{kind, own.issued++, count};
-  if (own.rank != 0) return connection(context, function, own, 0).send(&head, sizeof head);
-  for (int rank = 1; rank < own.ranks; rank++) {
-    Head other{};
-    if (const int status = connection(context, function, own, rank).receive(&other, sizeof other)) return status;
-    if (other.kind == head.kind && other.issued == head.issued && other.count == head.count) continue;
-    return fail(&context, GPT2_RANK_ERROR, function,
-                "rank " + std::to_string(rank) + " issued " + described(other) + ", rank 0 " + described(head));
-  }
-  return GPT2_OK;
-}
-
-// At rank 0: sum [count] = its own `in` plus rank 1's, rank 2's, ...; the other ranks send `in`.
-int reduce_to_root(gpt2_context &context, const char *function, gpt2_communicator &own, float *sum, const float *in,
-                   int64_t count) {
-  const size_t bytes = static_cast<size_t>(count) * sizeof(float);
-  if (own.rank != 0) return connection(context, function, own, 0).send(in, bytes);
-  if (sum != in) std::memcpy(sum, in, bytes);
-  for (int rank = 1; rank < own.ranks; rank++) {
-    if (const int status = connection(context, function, own, rank).receive(own.chunk.data(), bytes)) return status;
-    for (int64_t i = 0; i < count; i++) sum[i] += own.chunk[i];
-  }
-  return GPT2_OK;
-}
+size_t bytes_of(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 int refuse_bf16(gpt2_context &context, const char *function) {
   return fail(&context, GPT2_UNSUPPORTED, function, "the CPU library has no bf16, only fp32");
@@ -107,16 +60,11 @@ int gpt2_communicator_id(gpt2_context *context, void *id, int32_t is_one_machine
 int gpt2_communicator_create(gpt2_context *context, gpt2_communicator **communicator, const void *id, int32_t rank,
                              int32_t ranks, int32_t timeout_milliseconds) try {
   Check check(context, __func__);
-  check.tensors({{"communicator", communicator}, {"id", id}})
-      .that(ranks >= 2 && rank >= 0 && rank < ranks,
-            "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks))
-      .sizes({{"timeout_milliseconds", timeout_milliseconds}});
+  check.tensors({{"communicator", communicator}, {"id", id}}).rank(rank, ranks, timeout_milliseconds);
   if (check.failed()) return check.status();
   Loopback::Id known{};
   std::memcpy(&known, id, sizeof known);
   auto own = std::make_unique<gpt2_communicator>();
-  own->rank = rank;
-  own->ranks = ranks;
   own->chunk.resize(static_cast<size_t>(rank == 0 ? ranks : 1) * chunk_size);
   own->parts.resize(ranks);
   own->description =
@@ -153,17 +101,24 @@ namespace gpt2::ops {
 int all_reduce(gpt2_context &context, void *data, gpt2_communicator &own, int64_t count, int dtype) {
   const char *function = "gpt2_all_reduce";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
-  if (const int status = begin(context, function, own, kAllReduce, count)) return status;
+  Loopback &loopback = *own.loopback;
+  if (const int status = loopback.begin(context, "all_reduce", bytes_of(count), function)) return status;
   for (int64_t start = 0; start < count; start += chunk_size) {
     float *part = static_cast<float *>(data) + start;
     const int64_t size = std::min(chunk_size, count - start);
-    const size_t bytes = static_cast<size_t>(size) * sizeof(float);
-    if (const int status = reduce_to_root(context, function, own, part, part, size)) return status;
-    if (own.rank != 0) {
-      if (const int status = connection(context, function, own, 0).receive(part, bytes)) return status;
+    const size_t bytes = bytes_of(size);
+    if (loopback.rank() != 0) {
+      Loopback::Connection root = loopback.to(context, 0, function);
+      if (const int status = root.send(part, bytes)) return status;
+      if (const int status = root.receive(part, bytes)) return status;
+      continue;
     }
-    for (int rank = 1; own.rank == 0 && rank < own.ranks; rank++) {
-      if (const int status = connection(context, function, own, rank).send(part, bytes)) return status;
+    for (int rank = 1; rank < loopback.ranks(); rank++) {
+      if (const int status = loopback.to(context, rank, function).receive(own.chunk.data(), bytes)) return status;
+      for (int64_t i = 0; i < size; i++) part[i] += own.chunk[i];
+    }
+    for (int rank = 1; rank < loopback.ranks(); rank++) {
+      if (const int status = loopback.to(context, rank, function).send(part, bytes)) return status;
     }
   }
   return GPT2_OK;
@@ -173,16 +128,18 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
                    int64_t stride, int dtype) {
   const char *function = "gpt2_reduce_scatter";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
-  if (const int status = begin(context, function, own, kReduceScatter, count)) return status;
-  for (int owner = 0; owner < own.ranks; owner++) {
+  Loopback &loopback = *own.loopback;
+  const int ranks = loopback.ranks();
+  if (const int status = loopback.begin(context, "reduce_scatter", bytes_of(count), function)) return status;
+  for (int owner = 0; owner < ranks; owner++) {
     for (int64_t start = 0; start < count; start += chunk_size) {
       const float *part = static_cast<const float *>(in) + owner * count + start;
-      const size_t bytes = static_cast<size_t>(std::min(chunk_size, count - start)) * sizeof(float);
+      const size_t bytes = bytes_of(std::min(chunk_size, count - start));
       const auto row = [&](int rank) { return static_cast<float *>(out) + rank * stride + start; };
-      if (own.rank != 0) {
-        Loopback::Connection root = connection(context, function, own, 0);
+      if (loopback.rank() != 0) {
+        Loopback::Connection root = loopback.to(context, 0, function);
         if (const int status = root.send(part, bytes)) return status;
-        for (int rank = 0; owner == own.rank && rank < own.ranks; rank++) {
+        for (int rank = 0; owner == loopback.rank() && rank < ranks; rank++) {
           if (const int status = root.receive(row(rank), bytes)) return status;
         }
         continue;
@@ -190,13 +147,13 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
       // Rank 0 receives all chunks before it sends any, because the owner receives nothing before it has sent its own.
       const auto chunk = [&](int rank) { return own.chunk.data() + rank * chunk_size; };
       std::memcpy(chunk(0), part, bytes);
-      for (int rank = 1; rank < own.ranks; rank++) {
-        if (const int status = connection(context, function, own, rank).receive(chunk(rank), bytes)) return status;
+      for (int rank = 1; rank < ranks; rank++) {
+        if (const int status = loopback.to(context, rank, function).receive(chunk(rank), bytes)) return status;
       }
-      for (int rank = 0; rank < own.ranks; rank++) {
+      for (int rank = 0; rank < ranks; rank++) {
         if (owner == 0) {
           std::memcpy(row(rank), chunk(rank), bytes);
-        } else if (const int status = connection(context, function, own, owner).send(chunk(rank), bytes)) {
+        } else if (const int status = loopback.to(context, owner, function).send(chunk(rank), bytes)) {
           return status;
         }
       }
@@ -208,8 +165,7 @@ int reduce_scatter(gpt2_context &context, void *out, const void *in, gpt2_commun
 int all_gather(gpt2_context &context, void *out, const void *in, gpt2_communicator &own, int64_t count, int dtype) {
   const char *function = "gpt2_all_gather";
   if (dtype != GPT2_FP32) return refuse_bf16(context, function);
-  if (const int status = begin(context, function, own, kAllGather, count)) return status;
-  return own.loopback->all_gather(context, in, out, static_cast<size_t>(count) * sizeof(float), function);
+  return own.loopback->all_gather(context, in, out, bytes_of(count), function);
 }
 
 int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, const float *vectors,

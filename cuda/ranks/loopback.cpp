@@ -27,6 +27,18 @@ struct Hello {
   int32_t ranks;
 };
 
+// The first message of every exchange, which detects ranks that run different code.
+struct Head {
+  char what[16];
+  uint64_t bytes;
+  uint64_t number;
+};
+
+std::string text_of(const Head &head) {
+  return std::string(head.what, strnlen(head.what, sizeof head.what)) + " of " + std::to_string(head.bytes) +
+         " bytes as number " + std::to_string(head.number);
+}
+
 // Other ranks wait this much longer for rank 0, in milliseconds, so that rank 0 reports first which rank it waits for.
 constexpr int extra_timeout_for_root = 5000;
 
@@ -182,32 +194,31 @@ void Loopback::abandon() const {
   }
 }
 
+int Loopback::begin(gpt2_context &context, const char *what, size_t bytes, const char *function) {
+  Head head{{}, bytes, begun_++};
+  std::strncpy(head.what, what, sizeof head.what - 1);
+  if (rank_ != 0) return to(context, 0, function).send(&head, sizeof head);
+  for (int rank = 1; rank < ranks_; rank++) {
+    Head other;
+    if (const int status = to(context, rank, function).receive(&other, sizeof other)) return status;
+    if (std::memcmp(&head, &other, sizeof head) == 0) continue;
+    return fail(&context, GPT2_RANK_ERROR, function,
+                "rank " + std::to_string(rank) + " issued " + text_of(other) + ", rank 0 " + text_of(head));
+  }
+  return GPT2_OK;
+}
+
 int Loopback::all_gather(gpt2_context &context, const void *own, void *all, size_t bytes, const char *function) {
-  // Detects ranks that run different code.
-  struct Head {
-    uint64_t bytes;
-    uint64_t number;
-  };
-  const Head head{bytes, gathers_++};
+  if (const int status = begin(context, "all_gather", bytes, function)) return status;
   char *rows = static_cast<char *>(all);
   if (rank_ != 0) {
     Connection root = to(context, 0, function);
-    if (const int status = root.send(&head, sizeof head)) return status;
     if (const int status = root.send(own, bytes)) return status;
     return root.receive(rows, bytes * ranks_);
   }
   if (all != own) std::memcpy(rows, own, bytes);
   for (int rank = 1; rank < ranks_; rank++) {
-    Connection connection = to(context, rank, function);
-    Head other{};
-    if (const int status = connection.receive(&other, sizeof other)) return status;
-    if (other.bytes != head.bytes || other.number != head.number) {
-      return fail(&context, GPT2_RANK_ERROR, function,
-                  "rank " + std::to_string(rank) + " is out of step: it sent " + std::to_string(other.bytes) +
-                      " bytes as number " + std::to_string(other.number) + ", rank 0 " + std::to_string(head.bytes) +
-                      " as number " + std::to_string(head.number));
-    }
-    if (const int status = connection.receive(rows + rank * bytes, bytes)) return status;
+    if (const int status = to(context, rank, function).receive(rows + rank * bytes, bytes)) return status;
   }
   for (int rank = 1; rank < ranks_; rank++) {
     if (const int status = to(context, rank, function).send(rows, bytes * ranks_)) return status;

@@ -51,7 +51,9 @@ class Loopback {
 
   // The connection to rank 0; at rank 0, the one to `rank`.
   Connection to(gpt2_context &, int rank, const char *function);
-  // all [ranks,bytes] = every rank's own [bytes].
+  // Every rank calls it before it sends and receives by `to`. Fails at rank 0 if another rank begins something else.
+  int begin(gpt2_context &, const char *what, size_t bytes, const char *function);
+  // all [ranks,bytes] = every rank's own [bytes]. Begins by itself.
   int all_gather(gpt2_context &, const void *own, void *all, size_t bytes, const char *function);
   // Closes the connections, so that ranks that wait for this one get an error.
   void abandon() const;
@@ -65,7 +67,7 @@ class Loopback {
   int timeout_;  // milliseconds
   // At rank 0: one for each rank, -1 for itself. At any other rank: one, to rank 0.
   std::vector<int> sockets_;
-  uint32_t gathers_ = 0;
+  uint64_t begun_ = 0;
 };
 
 }  // namespace gpt2

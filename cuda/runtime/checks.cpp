@@ -54,6 +54,12 @@ Check &Check::handles(std::initializer_list<std::pair<const char *, const void *
   return *this;
 }
 
+Check &Check::rank(int rank, int ranks, int timeout_milliseconds) {
+  that(ranks >= 2 && rank >= 0 && rank < ranks,
+       "one of at least 2 ranks, got rank " + std::to_string(rank) + " of " + std::to_string(ranks));
+  return sizes({{"timeout_milliseconds", timeout_milliseconds}});
+}
+
 Check &Check::that(bool holds, const std::string &expected) {
   if (!holds) refuse("expected " + expected);
   return *this;

@@ -18,6 +18,8 @@ class Check {
   Check &tensors(std::initializer_list<std::pair<const char *, const void *>> tensors);
   // Everything else that must not be NULL: events, graphs, communicators, host values.
   Check &handles(std::initializer_list<std::pair<const char *, const void *>> handles);
+  // One of at least two ranks, and how long it waits for the others.
+  Check &rank(int rank, int ranks, int timeout_milliseconds);
   // A sentence for what must hold.
   Check &that(bool holds, const std::string &expected);
   // Every value in [0, limit). Reads them, so they must lie in host memory.

@@ -65,7 +65,9 @@ describe('collectives on the CPU', () => {
 
   it('ranks that issue different collectives are told so', async () => {
     const [root] = await together(['all_reduce', 'all_gather'], 10);
-    expect(root!.error).toMatch(/rank 1 issued all_gather of 10 as number 0, rank 0 all_reduce of 20 as number 0/);
+    expect(root!.error).toMatch(
+      /rank 1 issued all_gather of 40 bytes as number 0, rank 0 all_reduce of 80 bytes as number 0/,
+    );
   });
 });
 
