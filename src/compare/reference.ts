@@ -1,5 +1,5 @@
 // Reads reference curves and finds them by a run's configuration: recorded runs of other programs, with the limits inside which
-// our runs count as equal. scripts/make-references.ts makes them, one JSON file each, in data/reference of this package.
+// our runs count as equal: one JSON file each, in data/reference of this package, with series by scripts/make-references.ts.
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { z } from 'zod';
