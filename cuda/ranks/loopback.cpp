@@ -60,6 +60,16 @@ int system_failure(gpt2_context &context, const char *function, const char *what
   return fail(&context, GPT2_RANK_ERROR, function, std::string(what) + ": " + std::strerror(errno));
 }
 
+// The result of poll on one socket: positive when it is ready, 0 when the time is over.
+int poll_until(Clock::time_point end, int socket, short direction) {
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd entry{socket, direction, 0};
+    const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
+    if (ready >= 0 || errno != EINTR) return ready;
+  }
+}
+
 }  // namespace
 
 int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
@@ -78,15 +88,10 @@ int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
 }
 
 int Loopback::Connection::wait(short direction) {
-  const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd entry{socket_, direction, 0};
-    const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
-    if (ready > 0) return GPT2_OK;
-    if (ready == 0) return refuse("has not answered for " + std::to_string(timeout_ / 1000) + " s");
-    if (errno != EINTR) return refuse(std::string("cannot be polled: ") + std::strerror(errno));
-  }
+  const int ready = poll_until(Clock::now() + std::chrono::milliseconds(timeout_), socket_, direction);
+  if (ready > 0) return GPT2_OK;
+  if (ready == 0) return refuse("has not answered for " + std::to_string(timeout_ / 1000) + " s");
+  return refuse(std::string("cannot be polled: ") + std::strerror(errno));
 }
 
 int Loopback::Connection::refuse(const std::string &what) {
@@ -144,10 +149,7 @@ int Loopback::accept_ranks(gpt2_context &context, const Id &id, const char *func
   const int listener = context.listener;
   const Clock::time_point end = Clock::now() + std::chrono::milliseconds(timeout_);
   for (int missing = ranks_ - 1; missing > 0;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd entry{listener, POLLIN, 0};
-    const int ready = left > 0 ? poll(&entry, 1, static_cast<int>(left)) : 0;
-    if (ready < 0 && errno == EINTR) continue;
+    const int ready = poll_until(end, listener, POLLIN);
     if (ready < 0) return system_failure(context, function, "cannot poll for ranks");
     if (ready == 0) {
       const auto absent = std::find(sockets_.begin() + 1, sockets_.end(), -1) - sockets_.begin();
