@@ -347,14 +347,7 @@ def draw_init(order, edge):
     drawn = {}
     for name, shape, deviation in order:
         values = torch.empty(shape).normal_(0.0, deviation).flatten()
-        drawn[name] = {
-            "shape": shape,
-            "standardDeviation": deviation,
-            "first": shortest(values[:edge]),
-            "last": shortest(values[-edge:]),
-            "sum": values.double().sum().item(),
-            "sumOfSquares": (values.double() ** 2).sum().item(),
-        }
+        drawn[name] = {"first": shortest(values[:edge]), "last": shortest(values[-edge:])}
     return drawn
 
 

@@ -12,7 +12,6 @@ import { readFixtureJson } from '../support/fixtures.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 interface Drawn {
-  shape: [number, number];
   first: number[];
   last: number[];
 }
