@@ -11,7 +11,7 @@ import { packageRoot } from '../src/package-root.ts';
 import { formatTable } from '../src/report/table.ts';
 import { readFlags } from './flags.ts';
 import { buildRecorder } from './timeline/build.ts';
-import { parseTimelines, type StepTimes, stepsOf, summarize, typicalStep, within } from './timeline/steps.ts';
+import { parseTimelines, stepsOf, summarize, typicalStep, within } from './timeline/steps.ts';
 import { chromeTrace } from './timeline/trace.ts';
 
 const flags = readFlags({
@@ -50,7 +50,7 @@ function record(recorder: string): void {
   }
 }
 
-function describe({ kinds, collectives, idle }: StepTimes): string {
+function describe({ kinds, collectives, idle }: ReturnType<typeof summarize>): string {
   const row = (name: string, times: { count: number; ms: number; besideOurs: number; alone: number }) => [
     ...[name, String(times.count), times.ms.toFixed(3)],
     ...[times.besideOurs.toFixed(3), times.alone.toFixed(3)],

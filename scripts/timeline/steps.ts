@@ -1,10 +1,14 @@
 // Reads a recorded timeline: parses the lines of record.cpp, finds the steps, and measures how long the kinds of kernels ran and
 // overlapped. trace.ts writes it for a viewer.
 
-/** A kernel, copy or fill on a GPU; times in milliseconds since the first one of all ranks. */
-export interface Kernel {
+/** A half-open interval of time. */
+export interface Span {
   readonly start: number;
   readonly end: number;
+}
+
+/** A kernel, copy or fill on a GPU; times in milliseconds since the first one of all ranks. */
+export interface Kernel extends Span {
   readonly stream: number;
   /** Its node in a graph; 0: none. */
   readonly node: string;
@@ -13,15 +17,8 @@ export interface Kernel {
   readonly name: string;
 }
 
-/** A rank's records. */
-export interface Timeline {
-  readonly kernels: readonly Kernel[];
-  /** The recorder's messages. */
-  readonly notes: readonly string[];
-}
-
-/** Parses each rank's file. A last line without a line break is skipped: its process ended while writing it. */
-export function parseTimelines(texts: readonly string[]): Timeline[] {
+/** Parses each rank's file into its records and the recorder's notes. A last line without a line break is skipped: its process ended while writing it. */
+export function parseTimelines(texts: readonly string[]): { kernels: Kernel[]; notes: string[] }[] {
   const files = texts.map((text) => text.split('\n').slice(0, -1));
   const records = files.map((lines) =>
     lines
@@ -57,12 +54,6 @@ export function kindOf({ name, blocks }: Pick<Kernel, 'name' | 'blocks'>): Kind 
   if (/::adamw_kernel\b/.test(name)) return 'AdamW';
   if (name === 'peer copy') return 'peer copies';
   return blocks === 0 ? 'copies' : 'model';
-}
-
-/** A half-open interval of time. */
-export interface Span {
-  readonly start: number;
-  readonly end: number;
 }
 
 const lengthOf = (spans: readonly Span[]): number => spans.reduce((sum, { start, end }) => sum + end - start, 0);
@@ -109,9 +100,8 @@ export const within = (kernels: readonly Kernel[], step: Span): Kernel[] =>
     .map((kernel) => ({ ...kernel, start: Math.max(kernel.start, step.start), end: Math.min(kernel.end, step.end) }))
     .sort((a, b) => a.start - b.start);
 
-/** Times of a kind of kernels, in milliseconds. */
-export interface KindTimes {
-  readonly kind: Kind;
+/** Times of some kinds of kernels, in milliseconds. */
+interface Times {
   readonly count: number;
   /** At least one of them runs. */
   readonly ms: number;
@@ -121,18 +111,9 @@ export interface KindTimes {
   readonly alone: number;
 }
 
-export interface StepTimes {
-  readonly ms: number;
-  readonly kinds: readonly KindTimes[];
-  /** Times of all collectives together. */
-  readonly collectives: Omit<KindTimes, 'kind'>;
-  /** Nothing ran. */
-  readonly idle: number;
-}
-
-/** The times of each kind of kernel in a step, from the kernels within it. */
-export function summarize(kernels: readonly Kernel[], step: Span): StepTimes {
-  const timesOf = (belongs: (kind: Kind) => boolean): Omit<KindTimes, 'kind'> => {
+/** The times of each kind of kernel in a step, of all collectives together, and of nothing, from the kernels within it. */
+export function summarize(kernels: readonly Kernel[], step: Span) {
+  const timesOf = (belongs: (kind: Kind) => boolean): Times => {
     const own = kernels.filter((kernel) => belongs(kindOf(kernel)));
     const spans = union(own);
     const ms = lengthOf(spans);
