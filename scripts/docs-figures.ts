@@ -10,7 +10,7 @@ import peerBench from '../benchmarks/h100/peers.json' with { type: 'json' };
 import pytorchBench from '../benchmarks/h100/pytorch.json' with { type: 'json' };
 import h100Runs from '../benchmarks/h100-runs.json' with { type: 'json' };
 import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' };
-import { recordedOptions, startOptions } from './docs-options.ts';
+import { recordedOptions, startOptions, table } from './docs-options.ts';
 
 const root = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -23,12 +23,6 @@ const portable = 'benchmarks/h100-portable-d12-b64.json';
 const readJson = <T>(path: string): T => JSON.parse(read(path)) as T;
 const link = (path: string): string => `[${path.split('/').at(-1)}](../${path})`;
 const percent = (share: number): string => `${(100 * share).toFixed(1)}%`;
-
-/** Rows of cells as a Markdown table, the first column to the left, the others to the right. */
-function table(head: readonly string[], rows: readonly (readonly string[])[], left = 1): string {
-  const rule = head.map((_, index) => (index < left ? '---' : '---:'));
-  return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
-}
 
 /** Where `bench` was run. */
 function provenance(path: string, { date, device, dtype, batch, sequence, step }: Bench): string {

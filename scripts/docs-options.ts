@@ -11,10 +11,11 @@ function typeOf({ type, optional }: OptionRow): string {
   return optional ? `${name}, optional` : name;
 }
 
-const tableOf = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map(() => '---'), ...rows]
-    .map((cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`)
-    .join('\n');
+/** Rows of cells as a Markdown table, the first columns to the left, the others to the right. */
+export function table(head: readonly string[], rows: readonly (readonly string[])[], left = 1): string {
+  const rule = head.map((_, index) => (index < left ? '---' : '---:'));
+  return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+}
 
 /** The table of a configuration's fields. */
 export function recordedOptions(): string {
@@ -22,25 +23,16 @@ export function recordedOptions(): string {
     const row = optionRows[name];
     return [`\`${name}\``, typeOf(row), `\`${flagOf(row)}\``, row.resume ?? 'yes', helpOf(row)];
   });
-  const derived = Object.entries(derivedFields).map(([name, meaning]) => [
-    `\`${name}\``,
-    'integer',
-    '',
-    'never',
-    meaning,
-  ]);
-  return tableOf(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], [...rows, ...derived]);
+  for (const [name, meaning] of Object.entries(derivedFields))
+    rows.push([`\`${name}\``, 'integer', '', 'never', meaning]);
+  return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
 }
 
 /** The table of the options of one start. */
 export function startOptions(): string {
-  const rows = optionNames
-    .filter((name) => optionRows[name].scope === 'start')
-    .map((name) => [
-      `\`${name}\``,
-      typeOf(optionRows[name]),
-      `\`${flagOf(optionRows[name])}\``,
-      helpOf(optionRows[name]),
-    ]);
-  return tableOf(['option', 'type', 'flag', 'meaning'], rows);
+  const rows = optionNames.flatMap((name) => {
+    const row = optionRows[name];
+    return row.scope === 'start' ? [[`\`${name}\``, typeOf(row), `\`${flagOf(row)}\``, helpOf(row)]] : [];
+  });
+  return table(['option', 'type', 'flag', 'meaning'], rows, 4);
 }
