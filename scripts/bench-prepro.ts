@@ -1,7 +1,7 @@
 // Measures the speed and the memory of `prepro text`: makes a text by repeating and varying Shakespeare (GPT2_DATASETS) and
 // encodes it with our program; with --kills N, again, killed N times; with --python, by Python's tiktoken too, and compares
 // the ids. `node --import tsx scripts/bench-prepro.ts --gigabytes 0.5,2 --kills 2 --python /path/to/python`
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -16,8 +16,7 @@ const values = readFlags({
   ...{ gigabytes: '0.5,2', workers: availableParallelism(), python: '', kills: 0, keep: false },
   folder: join(tmpdir(), 'bench-prepro'),
 });
-const root = packageRoot;
-const datasets = process.env.GPT2_DATASETS ?? join(root, '../shared/datasets');
+const datasets = process.env.GPT2_DATASETS ?? join(packageRoot, '../shared/datasets');
 const play = readFileSync(join(datasets, 'tinyshakespeare', 'input.txt'), 'utf8').split('\n\n');
 
 /** Writes copies of the play: paragraphs shuffled, one word in twelve invented, and now and then a line in another script. */
@@ -58,7 +57,7 @@ function prepro(text: string, out: string, workers: number, killAfter?: number) 
   const args = ['src/cli.ts', 'prepro', 'text', text, '--out', out, '--workers', String(workers)];
   const begun = performance.now();
   const { status, signal, stderr } = spawnSync(process.execPath, [...imports, ...args], {
-    ...{ cwd: root, encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] },
+    ...{ cwd: packageRoot, encoding: 'utf8', stdio: ['ignore', 'ignore', 'pipe'] },
     ...{ timeout: killAfter, killSignal: 'SIGKILL' },
   });
   const seconds = (performance.now() - begun) / 1000;
@@ -166,13 +165,9 @@ for (const gigabytes of values.gigabytes.split(',').map(Number)) {
     rmSync(killed, { recursive: true });
   }
   if (values.python) {
-    const ranks = join(root, 'node_modules/tiktoken/encoders/r50k_base.json');
-    const { stdout, status } = spawnSync(values.python, ['-c', pythonProgram, ranks, text], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    if (status !== 0) throw new Error('Python failed');
-    const found = JSON.parse(stdout) as { tokens: number; seconds: number; cpu: number; sha256: string };
+    const ranks = join(packageRoot, 'node_modules/tiktoken/encoders/r50k_base.json');
+    const printed = execFileSync(values.python, ['-c', pythonProgram, ranks, text], { encoding: 'utf8' });
+    const found = JSON.parse(printed) as { tokens: number; seconds: number; cpu: number; sha256: string };
     console.log(
       `  Python's tiktoken, one core: ${millions(found.tokens)} tokens, ${millions(found.tokens / found.seconds)} tokens/s, ${millions(found.tokens / found.cpu)} a second of CPU time, ${(bytes / found.seconds / 1e6).toFixed(1)} MB/s`,
     );
