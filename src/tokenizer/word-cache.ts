@@ -28,44 +28,21 @@ export class WordCache {
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void {
     const length = end - start;
     const table = this.#table;
-    let first = 0;
-    let line: number;
-    if (length <= 8) {
-      // Most words: their two integers are compared without being stored.
-      let low = 0;
-      let high = 0;
-      const middle = length < 4 ? end : start + 4;
-      for (let at = middle - 1; at >= start; at--) low = (low << 8) | bytes[at]!;
-      for (let at = end - 1; at >= middle; at--) high = (high << 8) | bytes[at]!;
-      first = setOf(Math.imul(low, 0x9e3779b1) ^ Math.imul(high, 0x85ebca6b) ^ length);
-      line = first;
-      if (table[line + keyStart] !== low || table[line + keyStart + 1] !== high || (table[line]! & 255) !== length) {
-        line += lineInts;
-        if (table[line + keyStart] !== low || table[line + keyStart + 1] !== high || (table[line]! & 255) !== length) {
-          this.#learn(first, bytes, start, end, into);
-          return;
-        }
-      }
-    } else {
-      const key = this.#key;
-      let hash = length;
-      const ints = (length + 3) >> 2;
-      for (let int = 0, at = start; int < ints; int++, at += 4) {
-        let value = 0;
-        for (let byte = Math.min(at + 4, end) - 1; byte >= at; byte--) value = (value << 8) | bytes[byte]!;
-        key[int] = value;
-        hash = Math.imul(hash ^ value, 0x9e3779b1);
-        hash ^= hash >>> 15;
-      }
-      first = setOf(hash);
-      line = first;
-      if (!this.#holds(line, length, ints)) {
-        line += lineInts;
-        if (!this.#holds(line, length, ints)) {
-          this.#learn(first, bytes, start, end, into);
-          return;
-        }
-      }
+    const key = this.#key;
+    const ints = (length + 3) >> 2;
+    let hash = length;
+    for (let int = 0, at = start; int < ints; int++, at += 4) {
+      let value = 0;
+      for (let byte = Math.min(at + 4, end) - 1; byte >= at; byte--) value = (value << 8) | bytes[byte]!;
+      key[int] = value;
+      hash = Math.imul(hash ^ value, 0x9e3779b1);
+      hash ^= hash >>> 15;
+    }
+    const set = setOf(hash);
+    const line = this.#holds(set, length, ints) ? set : set + lineInts;
+    if (line !== set && !this.#holds(line, length, ints)) {
+      this.#learn(set, bytes, start, end, into);
+      return;
     }
     const head = table[line]!;
     into.push(head >>> 16);
