@@ -11,7 +11,7 @@ const shift = 2 ** 32;
 
 /** `tokens` has the bytes of every id. Setup takes 0.25 s; merging needs 28 bytes of memory per byte of the word. */
 export function createMerge(tokens: readonly Uint8Array[]): Merge {
-  const pairs = new PairTable(tokens);
+  const pairs = pairsOf(tokens);
   const idOfByte = new Uint16Array(256);
   for (const [id, token] of tokens.entries()) if (token.length === 1) idOfByte[token[0]!] = id;
 
@@ -31,7 +31,7 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
     const heap = new Heap(2 * length);
     const look = (at: number) => {
       const other = next[at]!;
-      const id = other < length ? pairs.get(ids[at]!, ids[other]!) : none;
+      const id = (other < length ? pairs.get(ids[at]! * 65536 + ids[other]!) : undefined) ?? none;
       merged[at] = id;
       if (id !== none) heap.push(id * shift + at);
     };
@@ -55,46 +55,20 @@ export function createMerge(tokens: readonly Uint8Array[]): Merge {
   };
 }
 
-/** Maps two ids to the id of their joined bytes: a hash table with open addressing. */
-class PairTable {
-  readonly #mask: number;
-  readonly #keys: Uint32Array;
-  /** `none` where a place is empty. */
-  readonly #ids: Uint16Array;
-
-  constructor(tokens: readonly Uint8Array[]) {
-    const names = tokens.map((token) => Buffer.from(token).toString('latin1'));
-    const idOf = new Map(names.map((name, id) => [name, id]));
-    const found: [left: number, right: number, id: number][] = [];
-    for (const [id, name] of names.entries()) {
-      // Every division, not only that of the merge list: tiktoken compares bytes only.
-      for (let cut = 1; cut < name.length; cut++) {
-        const left = idOf.get(name.slice(0, cut));
-        const right = left === undefined ? undefined : idOf.get(name.slice(cut));
-        if (right !== undefined) found.push([left!, right, id]);
-      }
-    }
-    const size = 2 ** Math.ceil(Math.log2(found.length * 2));
-    this.#mask = size - 1;
-    this.#keys = new Uint32Array(size);
-    this.#ids = new Uint16Array(size).fill(none);
-    for (const [left, right, id] of found) {
-      const at = this.#place(left, right);
-      this.#keys[at] = ((left << 16) | right) >>> 0;
-      this.#ids[at] = id;
+/** Maps left * 65536 + right to the id of their joined bytes. */
+function pairsOf(tokens: readonly Uint8Array[]): Map<number, number> {
+  const names = tokens.map((token) => Buffer.from(token).toString('latin1'));
+  const idOf = new Map(names.map((name, id) => [name, id]));
+  const pairs = new Map<number, number>();
+  for (const [id, name] of names.entries()) {
+    // Every division, not only that of the merge list: tiktoken compares bytes only.
+    for (let cut = 1; cut < name.length; cut++) {
+      const left = idOf.get(name.slice(0, cut));
+      const right = idOf.get(name.slice(cut));
+      if (left !== undefined && right !== undefined) pairs.set(left * 65536 + right, id);
     }
   }
-
-  get(left: number, right: number): number {
-    return this.#ids[this.#place(left, right)]!;
-  }
-
-  #place(left: number, right: number): number {
-    const key = ((left << 16) | right) >>> 0;
-    let at = (Math.imul(key, 0x9e3779b1) >>> 8) & this.#mask;
-    while (this.#ids[at] !== none && this.#keys[at] !== key) at = (at + 1) & this.#mask;
-    return at;
-  }
+  return pairs;
 }
 
 /** A min-heap of numbers. */
