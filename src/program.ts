@@ -13,7 +13,7 @@ export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { ExitError } from './errors.ts';
-export { checkInferenceMemory, chooseInferenceBatch } from './evaluate/fit.ts';
+export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './evaluate/fit.ts';
 export { exportFormats } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';
 export { openLivePage } from './live/live-page.ts';

@@ -16,13 +16,13 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
-  UsageError,
   type Weights,
   weightsHash,
 } from '../index.ts';
 import {
   agree,
   checkInferenceMemory,
+  checkSequence,
   chooseInferenceBatch,
   ExitError,
   launchRanks,
@@ -40,7 +40,7 @@ import {
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { jsonLine } from './output.ts';
-import { isLive } from './progress.ts';
+import { clearStatus, isLive } from './progress.ts';
 
 const examples = `
 Examples:
@@ -149,11 +149,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
-  if (sequence > config.context) {
-    throw new UsageError(
-      `--seq ${sequence} is over the model's context of ${config.context} positions: take a shorter --seq`,
-    );
-  }
+  checkSequence(sequence, config);
   // Bad files are reported before the device is opened.
   const { vocabularySize } = config;
   const hellaswag =
@@ -184,14 +180,17 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const on = `${ranks ? `${ranks.count} x ` : ''}${device.description.library} ${device.description.codePath} ${dtype}`;
   notice(`${weights.path} on ${on}`);
 
-  const progress = new StatusLine(isHeard);
+  const isShown = isHeard && isLive;
+  const progress = (done: number, all: number) => {
+    if (isShown) process.stderr.write(`\r${Math.floor((100 * done) / all)}%`);
+  };
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
   let loss: Loss | undefined;
   if (data) {
-    const options = { ...sizes, ...data, batches: flags.steps, notice, progress: progress.show, ranks };
+    const options = { ...sizes, ...data, batches: flags.steps, notice, progress, ranks };
     const evaluation = await evaluate(model, options);
-    progress.clear();
+    if (isShown) clearStatus();
     loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
     results.push({ data: data.folder, role: flags.role, ...evaluation });
     if (isHeard && !flags.json)
@@ -203,8 +202,8 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
         `${hellaswag.cut} of ${hellaswag.rows.length} rows are longer than --seq ${sequence}: the beginnings of their contexts are cut off`,
       );
     }
-    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress.show, ranks });
-    progress.clear();
+    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress, ranks });
+    if (isShown) clearStatus();
     results.push({ hellaswag: hellaswag.path, ...score, cut: hellaswag.cut });
     if (isHeard && !flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));
   }
@@ -237,23 +236,6 @@ function lossLines(data: string, role: Role, evaluation: Evaluation, millisecond
 
 function hellaswagLine(path: string, { acc, accNorm, correct, correctNorm, questions }: HellaswagScore): string {
   return `${path}: acc ${acc.toFixed(4)} (${correct} of ${questions})   acc_norm ${accNorm.toFixed(4)} (${correctNorm})\n`;
-}
-
-/** Shows the progress on a terminal. */
-class StatusLine {
-  readonly #live: boolean;
-
-  constructor(isHeard: boolean) {
-    this.#live = isHeard && isLive;
-  }
-
-  readonly show = (done: number, all: number): void => {
-    if (this.#live) process.stderr.write(`\r${Math.floor((100 * done) / all)}%`);
-  };
-
-  clear(): void {
-    if (this.#live) process.stderr.write('\r     \r');
-  }
 }
 
 // A manifest's configuration can hold anything.

@@ -1,10 +1,11 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. Batches and their mean (mean-loss.ts) are those of a run's validation.
 import { openLoader, planValidation } from '../batches/loader.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { Gpt2Error } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
-import { byteLengths } from '../tokenizer/byte-lengths.ts';
+import { byteLengths } from '../tokenizer/tokenizer.ts';
+import { checkSequence } from './fit.ts';
 import { summedLoss } from './mean-loss.ts';
 
 export interface EvaluateOptions {
@@ -51,50 +52,42 @@ export interface Evaluation {
  */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
   const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
-  const { context, vocabularySize } = model.config;
-  if (sequence > context) {
-    throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
-  }
-  const plan = planValidation({ shards, batch: options.batch, sequence });
-  const { batch } = plan;
+  const { vocabularySize } = model.config;
+  checkSequence(sequence, model.config);
+  const { batch, batches: all } = planValidation({ shards, batch: options.batch, sequence });
   if (batch === 0) {
     throw new Gpt2Error(`${shards[0]}: a shard has fewer than ${sequence} + 1 tokens; give a shorter --seq`);
   }
   if (batch < options.batch) notice(`batches of ${batch}: the shortest shard holds no ${options.batch} of ${sequence}`);
-  const loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
-  try {
-    const all = loader.shards.reduce((sum, { tokens }) => sum + Math.floor((tokens - 1) / (batch * sequence)), 0);
-    const batches = Math.min(options.batches ?? all, all);
-    if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
-    const lengths = byteLengths(tokenizer, vocabularySize);
-    if (!lengths) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
-    let bytes = 0;
-    const { rank, count } = ranks ?? { rank: 0, count: 1 };
-    let done = 0;
-    const next = () => {
-      done++;
-      const read = loader.next();
-      if (lengths) for (const token of read.targets) bytes += lengths[token]!;
-      return read;
-    };
-    const own = Math.ceil(Math.max(0, batches - rank) / count);
-    const summed = await summedLoss(model, { batch, sequence, batches: own }, () => {
-      if (done > 0) progress?.(done, batches);
-      while (done % count !== rank) next();
-      return next();
-    });
-    while (done < batches) next();
-    const tokens = batches * batch * sequence;
-    const loss = ((await ranks?.sum(summed)) ?? summed) / tokens;
-    return {
-      loss,
-      perplexity: Math.exp(loss),
-      bitsPerByte: bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined,
-      tokens,
-      bytes: lengths && bytes,
-      ...{ batches, batch, sequence },
-    };
-  } finally {
-    loader.close();
-  }
+  using loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
+  const batches = Math.min(options.batches ?? all, all);
+  if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
+  const lengths = byteLengths(tokenizer, vocabularySize);
+  if (!lengths) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
+  let bytes = 0;
+  const { rank, count } = ranks ?? { rank: 0, count: 1 };
+  let done = 0;
+  const next = () => {
+    done++;
+    const read = loader.next();
+    if (lengths) for (const token of read.targets) bytes += lengths[token]!;
+    return read;
+  };
+  const own = Math.ceil(Math.max(0, batches - rank) / count);
+  const summed = await summedLoss(model, { batch, sequence, batches: own }, () => {
+    if (done > 0) progress?.(done, batches);
+    while (done % count !== rank) next();
+    return next();
+  });
+  while (done < batches) next();
+  const tokens = batches * batch * sequence;
+  const loss = ((await ranks?.sum(summed)) ?? summed) / tokens;
+  return {
+    loss,
+    perplexity: Math.exp(loss),
+    bitsPerByte: bytes > 0 ? (loss * tokens) / Math.LN2 / bytes : undefined,
+    tokens,
+    bytes: lengths && bytes,
+    ...{ batches, batch, sequence },
+  };
 }

@@ -1,5 +1,5 @@
 // Decides before allocation whether a model for inference fits the device, and in which batch.
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
@@ -8,6 +8,12 @@ interface FitOptions {
   readonly T: number;
   /** Most GiB to use; undefined: all free memory. */
   readonly maxMemory?: number;
+}
+
+/** @throws UsageError if a sequence is over the model's context */
+export function checkSequence(sequence: number, { context }: ModelConfig): void {
+  if (sequence <= context) return;
+  throw new UsageError(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
 }
 
 /** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */

@@ -4,10 +4,11 @@
 // Scores do not depend on the number of rows in a batch: a row's width depends on its own length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
-import { Gpt2Error, InterruptedError, UsageError } from '../errors.ts';
+import { Gpt2Error, InterruptedError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
+import { checkSequence } from './fit.ts';
 import { runBatch } from './mean-loss.ts';
 
 /** Rows are padded to a multiple of this, or to the sequence. */
@@ -126,11 +127,7 @@ export async function completionLosses(
   { questions, rows }: Hellaswag,
   { batch, sequence, progress, ranks, signal }: ScoreOptions,
 ): Promise<Float64Array[]> {
-  if (sequence > model.config.context) {
-    throw new UsageError(
-      `--seq ${sequence} is over the model's context of ${model.config.context} positions; take a shorter --seq`,
-    );
-  }
+  checkSequence(sequence, model.config);
   const sums = questions.map(({ completions }) => new Float64Array(completions.length));
   const losses = new Float32Array(batch * sequence);
   for (let done = 0, turn = 0; done < rows.length && !signal?.aborted; turn++) {

@@ -57,6 +57,14 @@ export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: numbe
   return tokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 }
 
+/** The bytes of each id's text; 0 for an id without text, such as end of text. Undefined for an unknown tokenizer. */
+export function byteLengths(name: string, vocabularySize: number): Uint8Array | undefined {
+  const tokenizer = tokenizerNamed(name);
+  if (!tokenizer) return undefined;
+  const bytesOf = (_: unknown, id: number) => (id < tokenizer.endOfText ? tokenizer.bytesOf(id).length : 0);
+  return Uint8Array.from({ length: vocabularySize }, bytesOf);
+}
+
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
