@@ -21,7 +21,8 @@ export type { ElementType, Tensor } from './native/buffer.ts';
 
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './batches/loader.ts';
 export type { OrderName, Position } from './batches/order.ts';
-export { type Prepared, type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
+export { type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
+export type { Prepared } from './datasets/standing.ts';
 export type { Format, Input } from './datasets/text/format.ts';
 export { findInputs } from './datasets/text/inputs.ts';
 export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';

@@ -3,7 +3,7 @@
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findInputs, prepareText, UsageError } from '../index.ts';
-import { asTyped, formatDuration, type PreparedText, shardPrefix, tokenizerNames } from '../program.ts';
+import { asTyped, formatDuration, type Prepared, shardPrefix, tokenizerNames } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { clearStatus, formatBytes, inOneLine, isLive } from './progress.ts';
 
@@ -135,7 +135,7 @@ export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promis
 }
 
 /** Prints the shards. */
-export function tell({ folder, present, dataset }: PreparedText, { json }: Pick<TextFlags, 'json'>): void {
+export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>): void {
   if (json) {
     process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
     return;

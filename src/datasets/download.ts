@@ -5,7 +5,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
-import { fileHash } from '../shards/find.ts';
+import { hashFile } from '../files/read.ts';
 
 const attempts = 6;
 const silentMilliseconds = 60_000;
@@ -45,7 +45,7 @@ export async function download(url: string, path: string, options: DownloadOptio
   for (let attempt = 1; ; attempt++) {
     try {
       const { size, sha256 } = await fetchRest(url, path, options);
-      await finish(url, path, { size, sha256: options.sha256 ?? sha256 }, notice);
+      finish(url, path, { size, sha256: options.sha256 ?? sha256 }, notice);
       return;
     } catch (cause) {
       if (cause instanceof Gpt2Error) throw cause;
@@ -163,16 +163,11 @@ function makeFolderOf(path: string): void {
 }
 
 /** Checks the received file and renames it. */
-async function finish(
-  url: string,
-  path: string,
-  { size, sha256 }: Pick<Facts, 'size' | 'sha256'>,
-  notice: (text: string) => void,
-): Promise<void> {
+function finish(url: string, path: string, { size, sha256 }: Omit<Facts, 'tag'>, notice: (text: string) => void): void {
   const part = `${path}.part`;
   const have = bytesOf(part);
   if (size !== undefined && have < size) throw new Error(`the download ended after ${have} of ${size} bytes`);
-  const found = await fileHash(part);
+  const found = hashFile(part);
   const isLonger = size !== undefined && have > size;
   if (isLonger || (sha256 !== undefined && found !== sha256)) {
     rmSync(part, { force: true });
@@ -186,7 +181,7 @@ async function finish(
 }
 
 /** Reads size and sha256 of a large file from Hugging Face's redirect to its storage. */
-async function linkedFacts(url: string): Promise<Pick<Facts, 'size' | 'sha256'>> {
+async function linkedFacts(url: string): Promise<Omit<Facts, 'tag'>> {
   const signal = AbortSignal.timeout(silentMilliseconds);
   const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
   const size = headers.get('x-linked-size');

@@ -8,9 +8,9 @@ import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
 import { gpt2 } from '../tokenizer/tokenizer.ts';
 import { download, huggingFace } from './download.ts';
-import { standingIn, standsInTheWay } from './standing.ts';
+import { type Prepared, standingIn, standsInTheWay } from './standing.ts';
 import { findInputs } from './text/inputs.ts';
-import { type PreparedText, prepareText } from './text/prepare-text.ts';
+import { prepareText } from './text/prepare-text.ts';
 import { WorkFolder } from './text/work-folder.ts';
 import type { CorpusOptions } from './tinystories.ts';
 
@@ -58,7 +58,7 @@ export interface FinewebOptions extends CorpusOptions {
 }
 
 /** @throws as prepareText and download */
-export async function prepareFineweb(options: FinewebOptions): Promise<PreparedText> {
+export async function prepareFineweb(options: FinewebOptions): Promise<Prepared> {
   const { from, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
   const version = finewebVersion(options.version);
   if (!from) return downloadShards(version, options);
@@ -72,7 +72,7 @@ export async function prepareFineweb(options: FinewebOptions): Promise<PreparedT
 
 const sourceOf = ({ repository, description }: Version): string => `${repository} on Hugging Face: ${description}`;
 
-async function downloadShards(version: Version, options: FinewebOptions): Promise<PreparedText> {
+async function downloadShards(version: Version, options: FinewebOptions): Promise<Prepared> {
   const { out, shards: count = version.shards, tokenizer = gpt2.name, overwrite } = options;
   if (tokenizer !== gpt2.name)
     throw new UsageError(
@@ -103,7 +103,7 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
 async function fetchShards(
   wanted: readonly { file: string; role: Role }[],
   { version, known, options }: { version: Version; known: Dataset | undefined; options: FinewebOptions },
-): Promise<PreparedText> {
+): Promise<Prepared> {
   const { out } = options;
   let present = known !== undefined;
   const shards: Dataset['shards'] = [];

@@ -17,18 +17,12 @@ const lineSchema = z.object({
   label: z.union([z.int().nonnegative(), z.string().regex(/^\d+$/).transform(Number)]),
 });
 
-export interface PreparedQuestions {
-  /** The written file. */
-  readonly path: string;
-  readonly questions: number;
-}
-
 /**
  * Makes the file of questions, named as its source is, in `out` (default data/hellaswag).
  * @param from the published file; default: hellaswag/hellaswag_val.jsonl in the folder GPT2_DATASETS
  * @throws Gpt2Error if it does not exist, a line is not a question, or the file cannot be written
  */
-export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}): PreparedQuestions {
+export function prepareHellaswag({ from, out }: { from?: string; out?: string } = {}) {
   const source = from ?? findSource();
   const questions = readLines(source).map((line, index) => toQuestion(line, `line ${index + 1} of ${source}`));
   if (questions.length === 0)

@@ -6,29 +6,11 @@ import { readDataset } from '../shards/find.ts';
 import { openShard } from '../shards/shard.ts';
 import { StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerNames } from '../tokenizer/tokenizer.ts';
 
-export interface Inspection {
-  readonly path: string;
-  readonly tokens: number;
-  readonly bytes: number;
-  readonly sha256: string;
-  readonly tokenizer: string;
-  readonly vocabularySize: number;
-  /** One before each document, and one before each part of a long document whose previous part has the other role. */
-  readonly endsOfText: number;
-  /** The largest id. */
-  readonly largest: number;
-  /** The first token of the text below, and its ids. */
-  readonly at: number;
-  readonly ids: readonly number[];
-  /** Contains "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
-  readonly text: string;
-}
-
 /**
  * Reads a whole shard.
  * @throws Gpt2Error if the file is not a shard, has ids beyond its vocabulary, or ends before `at`
  */
-export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}): Inspection {
+export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}) {
   using shard = openShard(path);
   const { tokenizer: name = 'gpt2' } = readDataset(dirname(path)) ?? {};
   const tokenizer = tokenizerNamed(name);
@@ -55,10 +37,12 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     sha256: shard.sha256!,
     tokenizer: name,
     vocabularySize: tokenizer.vocabularySize,
+    /** One before each document, and one before each part of a long document whose previous part has the other role. */
     endsOfText,
     largest,
     at,
     ids,
+    /** Contains "<|endoftext|>" for ends of text, and U+FFFD for a character that is cut off. */
     text: textOf(ids, tokenizer),
   };
 }

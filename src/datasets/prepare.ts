@@ -8,9 +8,10 @@ import { gpt2VocabularySize } from '../model/config.ts';
 import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
 import { encode, endOfText } from '../tokenizer/tokenizer.ts';
+import { TokenList } from '../tokenizer/tokens.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
-import { cannotWrite, isWhole, standingIn, standsInTheWay } from './standing.ts';
+import { cannotWrite, isWhole, type Prepared, standingIn, standsInTheWay } from './standing.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
@@ -24,13 +25,6 @@ export interface PrepareOptions {
   /** Replaces a data set of another text in the folder. */
   readonly overwrite?: boolean;
   readonly notice?: (text: string) => void;
-}
-
-export interface Prepared {
-  readonly folder: string;
-  /** Whether it existed before and is intact. */
-  readonly present: boolean;
-  readonly dataset: Dataset;
 }
 
 /**
@@ -55,10 +49,10 @@ export async function prepareDataset(
   if (isOther && !overwrite) throw standsInTheWay(folder, `a data set of ${before.source}`);
   // A given text may have changed, and own-source follows the package's files: both are always made again.
   const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
-  if (mayStay && (await isWhole(folder, before))) return { folder, present: true, dataset: before };
+  if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
   const { source, documents } = await set.documents({ from, notice, folder });
-  const { train, val } = split(set, documents.map(tokensOf));
+  const { train, val } = split(set, documents);
   if (train.length === 0)
     throw new Gpt2Error(
       `${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
@@ -80,34 +74,21 @@ export async function prepareDataset(
   return { folder, present: false, dataset };
 }
 
-/** <|endoftext|> and the document. */
-function tokensOf(document: string): Uint16Array {
-  const ids = encode(document);
-  const tokens = new Uint16Array(ids.length + 1);
-  tokens[0] = endOfText;
-  tokens.set(ids, 1);
-  return tokens;
-}
-
-function split(
-  { validation }: DatasetSource,
-  documents: readonly Uint16Array[],
-): { train: Uint16Array; val: Uint16Array } {
+function split({ validation }: DatasetSource, documents: readonly string[]): { train: Uint16Array; val: Uint16Array } {
   if ('firstTokens' in validation) {
-    const all = concatenate(documents);
-    const first = Math.min(validation.firstTokens, all.length);
-    return { val: all.subarray(0, first), train: all.subarray(first) };
+    const all = tokensOf(documents);
+    return { val: all.subarray(0, validation.firstTokens), train: all.subarray(validation.firstTokens) };
   }
   const last = Math.max(1, Math.round(documents.length * validation.lastDocumentsShare));
-  return { train: concatenate(documents.slice(0, -last)), val: concatenate(documents.slice(-last)) };
+  return { train: tokensOf(documents.slice(0, -last)), val: tokensOf(documents.slice(-last)) };
 }
 
-function concatenate(parts: readonly Uint16Array[]): Uint16Array {
-  const all = new Uint16Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let filled = 0;
-  for (const part of parts) {
-    all.set(part, filled);
-    filled += part.length;
+/** <|endoftext|> and each document. */
+function tokensOf(documents: readonly string[]): Uint16Array {
+  const tokens = new TokenList();
+  for (const document of documents) {
+    tokens.push(endOfText);
+    tokens.append(encode(document));
   }
-  return all;
+  return tokens.view();
 }

@@ -2,7 +2,15 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { type Dataset, datasetFile, fileHash, readDataset, roleOfName, unfinishedFolder } from '../shards/find.ts';
+import { hashFile } from '../files/read.ts';
+import { type Dataset, datasetFile, readDataset, roleOfName, unfinishedFolder } from '../shards/find.ts';
+
+export interface Prepared {
+  readonly folder: string;
+  /** Whether it existed before and is intact. */
+  readonly present: boolean;
+  readonly dataset: Dataset;
+}
 
 export interface Standing {
   /** The content of dataset.json; undefined if it is missing or damaged. */
@@ -38,13 +46,8 @@ export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
   new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, { cause });
 
 /** Whether a folder's shards exist and have their recorded hashes. */
-export async function isWhole(folder: string, { shards }: Dataset): Promise<boolean> {
-  for (const { file, sha256 } of shards) {
-    const path = join(folder, file);
-    if (!existsSync(path) || (await fileHash(path)) !== sha256) return false;
-  }
-  return true;
-}
+export const isWhole = (folder: string, { shards }: Dataset): boolean =>
+  shards.every(({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256);
 
 function datasetOf(folder: string): Dataset | undefined {
   try {

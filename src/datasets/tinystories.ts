@@ -3,9 +3,10 @@
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { download, huggingFace } from './download.ts';
+import type { Prepared } from './standing.ts';
 import type { FileRole, Input } from './text/format.ts';
 import { findInputs } from './text/inputs.ts';
-import { type PreparedText, prepareText, type TextOptions } from './text/prepare-text.ts';
+import { prepareText, type TextOptions } from './text/prepare-text.ts';
 
 const files = ['TinyStoriesV2-GPT4-train.txt', 'TinyStoriesV2-GPT4-valid.txt'];
 
@@ -28,7 +29,7 @@ export async function prepareTinystories({
   shardTokens,
   validation,
   ...options
-}: CorpusOptions): Promise<PreparedText> {
+}: CorpusOptions): Promise<Prepared> {
   const inputs = await findStories(from, options);
   return prepareText(inputs, {
     ...options,

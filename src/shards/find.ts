@@ -1,6 +1,5 @@
 // Reads a data-set folder: its shards by role, and dataset.json, which describes them.
-import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
@@ -117,10 +116,3 @@ export function checkListed(path: string, sha256: string, dataset: Dataset | und
 
 /** The first digits of a hash. */
 export const beginning = (hash: string): string => `${hash.slice(0, 12)}…`;
-
-/** sha256 of a file, in hex. */
-export async function fileHash(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
-  return hash.digest('hex');
-}

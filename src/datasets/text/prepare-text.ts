@@ -4,12 +4,13 @@ import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { UsageError } from '../../errors.ts';
 import { checkedJson } from '../../files/checked-json.ts';
 import { type Dataset, datasetFile, type Role, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
-import { cannotWrite, isWhole, type Standing, standingIn, standsInTheWay } from '../standing.ts';
+import { cannotWrite, isWhole, type Prepared, type Standing, standingIn, standsInTheWay } from '../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
@@ -38,13 +39,6 @@ export interface TextOptions {
   readonly notice?: (text: string) => void;
 }
 
-export interface PreparedText {
-  readonly folder: string;
-  /** Whether it existed before and is intact. */
-  readonly present: boolean;
-  readonly dataset: Dataset;
-}
-
 /**
  * Makes the shards of a text, unless they exist and are intact.
  * @throws UsageError for an invalid option; Gpt2Error for a file that cannot be read or has another format, and for a folder
@@ -53,7 +47,7 @@ export interface PreparedText {
  * const division = { prefix: 'books', shardTokens: 100_000_000, validation: 0.1 } as const;
  * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
  */
-export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<PreparedText> {
+export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
   const { out, format, division, tokenizer: name = 'gpt2', workers, overwrite, onProgress } = options;
   const { notice = () => {} } = options;
   const tokenizer = tokenizerNamed(name);
@@ -73,7 +67,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const standing = standingIn(out, division.prefix);
   const difference = await differenceOf(standing, inputs, encoding, made);
   const { dataset: before } = standing;
-  if (before && !difference && (await isWhole(out, before))) return { folder: out, present: true, dataset: before };
+  if (before && !difference && isWhole(out, before)) return { folder: out, present: true, dataset: before };
   if (difference && standing.isFinished && !overwrite) throw standsInTheWay(out, difference);
 
   const work = new WorkFolder(out);
@@ -168,7 +162,8 @@ async function differenceOf(
 ): Promise<string | undefined> {
   if (!dataset?.made) return 'another data set';
   const { input, ...settings } = dataset.made;
-  if (canonical(settings) !== canonical(made)) return 'a data set made with other options';
+  // Through JSON, which drops undefined values.
+  if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
   const spare: ArrayBuffer[] = [];
   for await (const chunk of chunksOf(inputs, encoding.format, { spare })) {
@@ -177,14 +172,6 @@ async function differenceOf(
   }
   return fingerprint.digest('hex') === input ? undefined : 'a data set made of another text';
 }
-
-/** JSON with sorted names and without undefined values. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_, inner: unknown) =>
-    inner !== null && typeof inner === 'object' && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
 
 /** Warns if the share of validation is far from the requested one. */
 function tellShare(shards: Dataset['shards'], { validation }: Division, notice: (text: string) => void): void {
