@@ -3,7 +3,7 @@
 import { Gpt2Error } from '../../errors.ts';
 import type { Role } from '../../shards/find.ts';
 import { type Part, readPart } from './parts.ts';
-import { type NamedSize, ShardSeries, type WrittenShard } from './shard-series.ts';
+import { ShardSeries } from './shard-series.ts';
 
 /** GPT-2's context and one target: validation needs at least these tokens. */
 const leastValidation = 1025;
@@ -21,18 +21,13 @@ export interface Division {
   readonly validation: number | 'first shard';
 }
 
-export interface Assembled {
-  readonly documents: number;
-  readonly shards: WrittenShard[];
-}
-
 type Tokens = Record<Role, number>;
 
 /**
  * Writes the shards of the parts at `paths` into a folder.
  * @throws Gpt2Error if a part is damaged, one role would have no tokens, or the folder cannot be written
  */
-export function assemble(paths: readonly string[], folder: string, division: Division, endOfText: number): Assembled {
+export function assemble(paths: readonly string[], folder: string, division: Division, endOfText: number) {
   const counts = decide(paths, division);
   check(counts, division);
   const writers = {
@@ -51,7 +46,7 @@ export function assemble(paths: readonly string[], folder: string, division: Div
         );
       });
     }
-    return { documents: counts.documents, shards: [...writers.train.finish('train'), ...writers.val.finish('val')] };
+    return { documents: counts.documents, shards: [...writers.train.written, ...writers.val.written] };
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     throw new Gpt2Error(
@@ -204,7 +199,7 @@ function eachBlock(
 }
 
 /** llm.c's names. Shards have equal sizes, so the last is never too short for a batch; those of FineWeb are as llm.c's. */
-function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number): NamedSize[] {
+function namesOf({ prefix, shardTokens, validation }: Division, role: Role, total: number) {
   const shards = Math.ceil(total / shardTokens);
   const isFirst = validation === 'first shard';
   return Array.from({ length: shards }, (_, index) => {
@@ -213,6 +208,6 @@ function namesOf({ prefix, shardTokens, validation }: Division, role: Role, tota
     const [from, to] = isFirst
       ? [index * shardTokens, Math.min(total, (index + 1) * shardTokens)]
       : [Math.floor((index * total) / shards), Math.floor(((index + 1) * total) / shards)];
-    return { file: `${prefix}_${role}${tail}.bin`, tokens: to - from };
+    return { file: `${prefix}_${role}${tail}.bin`, role, tokens: to - from };
   });
 }

@@ -1,21 +1,138 @@
-// Runs on a thread: takes chunks from thread-pool.ts, one at a time, and writes the part of each.
+// Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each. It finds the documents in the
+// bytes, cuts long ones into blocks, encodes each block, and records the hash that decides its role.
+import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error } from '../../errors.ts';
 import { tokenizerNamed } from '../../tokenizer/tokenizer.ts';
-import { ChunkEncoder } from './encode-chunk.ts';
-import { partPath, writePart } from './parts.ts';
+import { TokenList } from '../../tokenizer/tokens.ts';
+import { blockEnd } from './blocks.ts';
+import type { Chunk, Piece } from './format.ts';
+import { type Block, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 
-const { encoding, folder } = (workerData as { task: Task }).task;
-const encoder = new ChunkEncoder(tokenizerNamed(encoding.tokenizer)!, encoding.format);
+const { encoding, folder } = workerData as Task;
+const { format } = encoding;
+const tokenizer = tokenizerNamed(encoding.tokenizer)!;
+/** Their memory is reused for the next chunk. */
+const tokens = new TokenList(1 << 20);
+let blocks: Block[] = [];
 
 parentPort!.on('message', ({ chunk, key }: Order) => {
   const answer: Answer = { memory: chunk.bytes.buffer };
   try {
-    writePart(partPath(folder, chunk.index), key, encoder.encode(chunk));
+    writePart(partPath(folder, chunk.index), key, encode(chunk));
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     Object.assign(answer, { refusal: error.message });
   }
   parentPort!.postMessage(answer, [answer.memory]);
 });
+
+/** @throws Gpt2Error naming file and byte of invalid text */
+function encode({ bytes, pieces }: Chunk): Part {
+  tokens.clear();
+  blocks = [];
+  for (const piece of pieces) {
+    const text = Buffer.from(bytes.buffer, bytes.byteOffset + piece.start, piece.end - piece.start);
+    if (!isUtf8(text)) throw notUtf8(text, piece);
+    if (format.kind === 'jsonl') addLines(text, piece, format.field);
+    else addDocuments(text, piece, format);
+  }
+  return { blocks, tokens: tokens.view() };
+}
+
+function addDocuments(
+  text: Buffer,
+  piece: Piece,
+  { separator, strip = false }: { readonly separator?: string; readonly strip?: boolean },
+): void {
+  const mark = separator === undefined ? undefined : Buffer.from(separator);
+  let start = 0;
+  let opens = piece.opens;
+  for (let end = mark ? text.indexOf(mark) : -1; end >= 0; end = text.indexOf(mark!, start)) {
+    addDocument(text, { start, end, opens, closes: true, strip }, piece);
+    start = end + mark!.length;
+    opens = true;
+  }
+  addDocument(text, { start, end: text.length, opens, closes: piece.closes, strip }, piece);
+}
+
+function addLines(text: Buffer, piece: Piece, field: string): void {
+  for (let start = 0; start < text.length; ) {
+    const lineBreak = text.indexOf(0x0a, start);
+    const end = lineBreak < 0 ? text.length : lineBreak;
+    const line = text.toString('utf8', start, end);
+    if (line.trim() !== '') {
+      const document = Buffer.from(documentOf(line, field, `${piece.path}: the line at byte ${piece.offset + start}`));
+      addDocument(document, { start: 0, end: document.length, opens: true, closes: true, strip: false }, piece);
+    }
+    start = end + 1;
+  }
+}
+
+/** Adds a document, or the chunk's part of it. A document of white space only is skipped. */
+function addDocument(
+  text: Buffer,
+  found: { start: number; end: number; opens: boolean; closes: boolean; strip: boolean },
+  { role }: Piece,
+): void {
+  let { start, end, opens } = found;
+  if (opens && found.closes && isBlank(text, start, end)) return;
+  if (found.strip) {
+    if (opens) while (start < end && isSpace(text[start]!)) start++;
+    if (found.closes) while (end > start && isSpace(text[end - 1]!)) end--;
+  }
+  while (start < end) {
+    const next = blockEnd(text, start, end);
+    const before = tokens.length;
+    tokenizer.append(text, start, next, tokens);
+    const fraction = fractionOf(text.subarray(start, next));
+    blocks.push({ tokens: tokens.length - before, opens, role, fraction });
+    opens = false;
+    start = next;
+  }
+}
+const isSpace = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d);
+
+function isBlank(text: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if (!isSpace(text[at]!)) return false;
+  return true;
+}
+
+const fractionOf = (text: Buffer): number => createHash('sha256').update(text).digest().readUIntBE(0, 6) / 2 ** 48;
+
+function documentOf(line: string, field: string, where: string): string {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch (cause) {
+    throw new Gpt2Error(
+      `${where} is not JSON: ${(cause as Error).message}; --field takes files with one JSON object per line`,
+      { cause },
+    );
+  }
+  const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
+  if (typeof text === 'string') return text;
+  throw new Gpt2Error(`${where} has no text in the field "${field}": name the right field with --field`);
+}
+
+function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {
+  const at = firstInvalid(text);
+  const isUtf16 = offset + at < 2 && (text[at] === 0xff || text[at] === 0xfe);
+  const from = isUtf16 ? 'UTF-16' : 'LATIN1';
+  return new Gpt2Error(
+    `${path} is not UTF-8 at byte ${offset + at} (0x${text[at]!.toString(16)}): leave the file out, or convert it, as with \`iconv -f ${from} -t UTF-8\``,
+  );
+}
+
+/** The length of the longest prefix that is UTF-8. */
+function firstInvalid(text: Buffer): number {
+  let at = 0;
+  for (const character of text.toString('utf8')) {
+    const bytes = Buffer.from(character);
+    if (!text.subarray(at, at + bytes.length).equals(bytes)) break;
+    at += bytes.length;
+  }
+  return at;
+}

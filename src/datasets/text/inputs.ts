@@ -1,6 +1,6 @@
 // Finds the files of a text (given files, and those of given folders, sorted by the bytes of their paths) and reads their bytes.
 import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { Gpt2Error } from '../../errors.ts';
@@ -82,17 +82,12 @@ export async function* bytesOf(
 
 async function* plain(path: string, onRead: (bytes: number) => void): AsyncGenerator<Uint8Array> {
   const buffer = new Uint8Array(readBytes);
-  let file: FileHandle | undefined;
-  try {
-    file = await open(path);
-    for (;;) {
-      const { bytesRead } = await file.read(buffer, 0, buffer.length);
-      if (bytesRead === 0) return;
-      onRead(bytesRead);
-      yield buffer.subarray(0, bytesRead);
-    }
-  } finally {
-    await file?.close();
+  await using file = await open(path);
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, buffer.length);
+    if (bytesRead === 0) return;
+    onRead(bytesRead);
+    yield buffer.subarray(0, bytesRead);
   }
 }
 

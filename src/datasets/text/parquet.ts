@@ -23,26 +23,22 @@ export async function* documentsOf(
   }: { onRead?: (bytes: number) => void; onGroup?: (index: number) => void } = {},
 ): AsyncGenerator<Uint8Array> {
   const { column, write } = layoutFor(path, format);
-  const file = await open(path);
-  try {
-    const source = await randomAccess(file);
-    const metadata = await openTable(path, source, column);
-    let [rowStart, told] = [0, 0];
-    for (const [index, group] of metadata.row_groups.entries()) {
-      onGroup(index);
-      const rowEnd = rowStart + Number(group.num_rows);
-      const texts = await readGroup({ file: source, metadata, columns: [column], rowStart, rowEnd }, group, {
-        place: `row group ${index} of ${path}`,
-        column,
-      });
-      yield* inParts(texts, write);
-      // The bytes of other columns count too.
-      const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
-      onRead(done - told);
-      [rowStart, told] = [rowEnd, done];
-    }
-  } finally {
-    await file.close();
+  await using file = await open(path);
+  const source = await randomAccess(file);
+  const metadata = await openTable(path, source, column);
+  let [rowStart, told] = [0, 0];
+  for (const [index, group] of metadata.row_groups.entries()) {
+    onGroup(index);
+    const rowEnd = rowStart + Number(group.num_rows);
+    const texts = await readGroup({ file: source, metadata, columns: [column], rowStart, rowEnd }, group, {
+      place: `row group ${index} of ${path}`,
+      column,
+    });
+    yield* inParts(texts, write);
+    // The bytes of other columns count too.
+    const done = Math.floor((source.byteLength * rowEnd) / Number(metadata.num_rows));
+    onRead(done - told);
+    [rowStart, told] = [rowEnd, done];
   }
 }
 

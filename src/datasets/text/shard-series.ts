@@ -2,28 +2,24 @@
 import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Role } from '../../shards/find.ts';
+import type { Dataset } from '../../shards/find.ts';
 import { shardHeader } from '../../shards/shard.ts';
+import { TokenList } from '../../tokenizer/tokens.ts';
 
-export interface NamedSize {
-  readonly file: string;
-  readonly tokens: number;
-}
+type WrittenShard = Dataset['shards'][number];
+type PlannedShard = Omit<WrittenShard, 'sha256'>;
 
-export interface WrittenShard extends NamedSize {
-  readonly role: Role;
-  readonly sha256: string;
-}
+/** Tokens that are collected before they are written. */
+const mostPending = 1 << 18;
 
 export class ShardSeries {
   readonly #folder: string;
-  readonly #sizes: readonly NamedSize[];
-  readonly #hashes: string[] = [];
-  readonly #buffer = new Uint16Array(1 << 19);
-  #buffered = 0;
+  readonly #sizes: readonly PlannedShard[];
+  readonly #pending = new TokenList(2 * mostPending);
+  readonly written: WrittenShard[] = [];
   #open: { file: number; hash: Hash; left: number } | undefined;
 
-  constructor(folder: string, sizes: readonly NamedSize[]) {
+  constructor(folder: string, sizes: readonly PlannedShard[]) {
     this.#folder = folder;
     this.#sizes = sizes;
   }
@@ -31,18 +27,13 @@ export class ShardSeries {
   write(tokens: Uint16Array): void {
     for (let done = 0; done < tokens.length; ) {
       this.#open ??= this.#start();
-      const room = Math.min(this.#buffer.length - this.#buffered, this.#open.left, tokens.length - done);
-      this.#buffer.set(tokens.subarray(done, done + room), this.#buffered);
-      this.#buffered += room;
-      this.#open.left -= room;
-      done += room;
-      if (this.#buffered === this.#buffer.length || this.#open.left === 0) this.#flush();
+      const taken = tokens.subarray(done, done + Math.min(this.#open.left, mostPending));
+      this.#pending.append(taken);
+      this.#open.left -= taken.length;
+      done += taken.length;
+      if (this.#pending.length >= mostPending || this.#open.left === 0) this.#flush();
       if (this.#open.left === 0) this.#end();
     }
-  }
-
-  finish(role: Role): WrittenShard[] {
-    return this.#sizes.map(({ file, tokens }, index) => ({ file, role, tokens, sha256: this.#hashes[index]! }));
   }
 
   close(): void {
@@ -51,16 +42,16 @@ export class ShardSeries {
   }
 
   #start() {
-    const { file: name, tokens } = this.#sizes[this.#hashes.length]!;
-    const header = shardHeader(tokens);
-    const opened = { file: openSync(join(this.#folder, name), 'w'), hash: createHash('sha256'), left: tokens };
-    this.#put(opened, header);
+    const { file, tokens } = this.#sizes[this.written.length]!;
+    const opened = { file: openSync(join(this.#folder, file), 'w'), hash: createHash('sha256'), left: tokens };
+    this.#put(opened, shardHeader(tokens));
     return opened;
   }
 
   #flush(): void {
-    this.#put(this.#open!, new Uint8Array(this.#buffer.buffer, 0, this.#buffered * 2));
-    this.#buffered = 0;
+    const tokens = this.#pending.view();
+    this.#put(this.#open!, new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength));
+    this.#pending.clear();
   }
 
   #put({ file, hash }: { file: number; hash: Hash }, bytes: Uint8Array): void {
@@ -69,9 +60,9 @@ export class ShardSeries {
   }
 
   #end(): void {
-    fsyncSync(this.#open!.file);
-    closeSync(this.#open!.file);
-    this.#hashes.push(this.#open!.hash.digest('hex'));
-    this.#open = undefined;
+    const { file, hash } = this.#open!;
+    fsyncSync(file);
+    this.close();
+    this.written.push({ ...this.#sizes[this.written.length]!, sha256: hash.digest('hex') });
   }
 }

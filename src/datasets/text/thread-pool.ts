@@ -86,7 +86,7 @@ export class ThreadPool {
 
   #start() {
     const worker = startThread('./encode-thread', import.meta.url, {
-      workerData: { task: this.#task },
+      workerData: this.#task,
       resourceLimits: { maxYoungGenerationSizeMb: youngGeneration },
     });
     const thread: Thread = { worker, waiting: [] };
