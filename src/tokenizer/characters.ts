@@ -16,33 +16,31 @@ const kindOf = (codePoint: number): number => {
   return /\p{N}/u.test(character) ? digit : other;
 };
 
-/** Latin, Greek and Cyrillic; general punctuation is from U+2000 on. */
-const latinEnd = 0x530;
-const punctuationStart = 0x2000;
-const punctuationEnd = 0x2060;
-const latin = Uint8Array.from({ length: latinEnd }, (_, codePoint) => kindOf(codePoint));
-const punctuation = Uint8Array.from({ length: punctuationEnd - punctuationStart }, (_, at) =>
-  kindOf(punctuationStart + at),
+/** Kinds by code point: Latin, Greek and Cyrillic up to U+052F, and general punctuation from U+2000 on. */
+const kinds = Uint8Array.from({ length: 0x2060 }, (_, codePoint) =>
+  codePoint < 0x530 || codePoint >= 0x2000 ? kindOf(codePoint) : unknown,
 );
 
 /** Kind of the character that begins with a byte; `unknown` if it is longer than one byte: see `wideKind`. */
 export const kindOfByte: Uint8Array = Uint8Array.from({ length: 256 }, (_, byte) =>
-  byte < 0x80 ? latin[byte]! : unknown,
+  byte < 0x80 ? kinds[byte]! : unknown,
 );
+
+/** The code point of the character of two or more bytes at `at`. */
+export function codePointAt(bytes: Uint8Array, at: number): number {
+  const lead = bytes[at]!;
+  const second = bytes[at + 1]! & 0x3f;
+  if (lead < 0xe0) return ((lead & 0x1f) << 6) | second;
+  const third = bytes[at + 2]! & 0x3f;
+  if (lead < 0xf0) return ((lead & 0x0f) << 12) | (second << 6) | third;
+  return ((lead & 0x07) << 18) | (second << 12) | (third << 6) | (bytes[at + 3]! & 0x3f);
+}
 
 /** Kind and length of the character of two or more bytes at `at`: kind + 8 * bytes. The text is valid UTF-8. */
 export function wideKind(bytes: Uint8Array, at: number): number {
-  const lead = bytes[at]!;
-  if (lead < 0xe0) {
-    const codePoint = ((lead & 0x1f) << 6) | (bytes[at + 1]! & 0x3f);
-    return (codePoint < latinEnd ? latin[codePoint]! : unknown) + 16;
-  }
-  if (lead < 0xf0) {
-    const codePoint = ((lead & 0x0f) << 12) | ((bytes[at + 1]! & 0x3f) << 6) | (bytes[at + 2]! & 0x3f);
-    const inside = codePoint >= punctuationStart && codePoint < punctuationEnd;
-    return (inside ? punctuation[codePoint - punctuationStart]! : unknown) + 24;
-  }
-  return unknown + 32;
+  const codePoint = codePointAt(bytes, at);
+  const width = codePoint < 0x800 ? 2 : codePoint < 0x10000 ? 3 : 4;
+  return (codePoint < kinds.length ? kinds[codePoint]! : unknown) + 8 * width;
 }
 
 /** The type of `wideKind`. */
@@ -54,7 +52,7 @@ export type WideKind = (bytes: Uint8Array, at: number) => number;
  * joins such a new character to another.
  */
 export function createWideKind(isOther: (character: string) => boolean): WideKind {
-  const kinds = new Uint8Array(0x110000);
+  const learned = new Uint8Array(0x110000);
   const learn = (codePoint: number): number => {
     if (isOther(String.fromCodePoint(codePoint))) return other;
     const kind = kindOf(codePoint);
@@ -63,10 +61,8 @@ export function createWideKind(isOther: (character: string) => boolean): WideKin
   return (bytes, at) => {
     const kind = wideKind(bytes, at);
     if ((kind & 7) !== unknown) return kind;
-    const lead = bytes[at]!;
-    let codePoint = lead & (lead < 0xe0 ? 0x1f : lead < 0xf0 ? 0x0f : 0x07);
-    for (let more = 1; more < kind >> 3; more++) codePoint = (codePoint << 6) | (bytes[at + more]! & 0x3f);
-    kinds[codePoint] ||= learn(codePoint);
-    return kind + kinds[codePoint]!;
+    const codePoint = codePointAt(bytes, at);
+    learned[codePoint] ||= learn(codePoint);
+    return kind + learned[codePoint]!;
   };
 }
