@@ -2,6 +2,7 @@
 import { ShapeError } from '../errors.ts';
 import type { ActivationSet } from '../model/activations.ts';
 import type { Model } from '../model/model.ts';
+import { firstOutside } from '../shards/shard.ts';
 import type { Batch } from './loader.ts';
 
 /** @throws ShapeError unless inputs and targets are B x T tokens each, all in the model's vocabulary */
@@ -27,15 +28,6 @@ export function writeBatch(model: Model, activations: ActivationSet, batch: Batc
   checkBatch(model, activations, batch);
   activations.model.tokens.write(batch.inputs);
   activations.model.targets.write(batch.targets);
-}
-
-/** A plain loop: 0.08 ms for a batch of 65,536 tokens, where for...of took 0.9. */
-function firstOutside(tokens: Int32Array, vocabularySize: number): number {
-  for (let index = 0; index < tokens.length; index++) {
-    // Read as unsigned, a negative token exceeds every vocabulary.
-    if (tokens[index]! >>> 0 >= vocabularySize) return index;
-  }
-  return -1;
 }
 
 const kindOf = (value: unknown): string =>

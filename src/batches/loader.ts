@@ -140,12 +140,7 @@ export function planValidation({
   batch,
   sequence,
   ranks = 1,
-}: {
-  shards: readonly string[];
-  batch: number;
-  sequence: number;
-  ranks?: number;
-}): ValidationPlan {
+}: Pick<LoaderOptions, 'shards' | 'batch' | 'sequence' | 'ranks'>): ValidationPlan {
   const sizes = shards.map((path) => {
     using shard = openShard(path);
     return shard.tokens;

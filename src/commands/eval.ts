@@ -39,7 +39,7 @@ import {
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
-import { jsonLine } from './output.ts';
+import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive } from './progress.ts';
 
 const examples = `
@@ -124,8 +124,6 @@ async function evaluateOnAll(flags: Flags): Promise<void> {
   const code = await launchRanks(count);
   if (code !== 0) throw new ExitError(code);
 }
-
-const tell = (text: string): void => void process.stderr.write(`${text}\n`);
 
 interface Loss {
   readonly loss: number;

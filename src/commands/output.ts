@@ -1,10 +1,19 @@
 // Writes a command's results: JSON, and files named by a flag.
 import { writeFileSync } from 'node:fs';
 import { Gpt2Error } from '../index.ts';
+import { asTyped } from '../program.ts';
 
 /** A line of JSON; numbers that JSON lacks are words ("NaN", "Infinity"), as in the run log. */
 export const jsonLine = (value: object): string =>
   `${JSON.stringify(value, (_, one: unknown) => (typeof one === 'number' && !Number.isFinite(one) ? String(one) : one))}\n`;
+
+/** Prints a result as a line of JSON, or as lines of text. */
+export function printResult(value: object, lines: readonly string[], json: boolean | undefined): void {
+  process.stdout.write(json ? jsonLine(value) : asTyped(`${lines.join('\n')}\n`));
+}
+
+/** Writes a line to stderr. */
+export const notice = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** @throws Gpt2Error naming the file and the flag that chooses another */
 export function writeResult(what: string, path: string, content: string | Buffer, flag: string): void {

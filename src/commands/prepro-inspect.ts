@@ -2,6 +2,7 @@
 import { Command } from 'commander';
 import { inspectShard } from '../program.ts';
 import { numberOption } from './number-option.ts';
+import { jsonLine } from './output.ts';
 
 const help = `
 Examples:
@@ -26,10 +27,6 @@ export function preproInspectCommand(): Command {
     .addHelpText('after', help)
     .action((path: string, { at, count, json }: Flags) => {
       const found = inspectShard(path, { at, count });
-      if (json) {
-        process.stdout.write(`${JSON.stringify(found)}\n`);
-        return;
-      }
       const number = (value: number) => value.toLocaleString('en-US');
       const lines = [
         `${found.path}: ${number(found.bytes)} bytes, sha256 ${found.sha256}`,
@@ -39,6 +36,6 @@ export function preproInspectCommand(): Command {
         `tokens ${number(at)} to ${number(at + found.ids.length - 1)}:`,
         found.text,
       ];
-      process.stdout.write(`${lines.join('\n')}\n`);
+      process.stdout.write(json ? jsonLine(found) : `${lines.join('\n')}\n`);
     });
 }

@@ -3,8 +3,9 @@
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findInputs, prepareText, UsageError } from '../index.ts';
-import { asTyped, formatDuration, type Prepared, shardPrefix, tokenizerNames } from '../program.ts';
+import { formatDuration, type Prepared, shardPrefix, tokenizerNames } from '../program.ts';
 import { numberOption } from './number-option.ts';
+import { notice, printResult } from './output.ts';
 import { clearStatus, formatBytes, inOneLine, isLive } from './progress.ts';
 
 export const defaultShardTokens = 100_000_000;
@@ -123,29 +124,27 @@ export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promis
     const line = `${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`;
     process.stderr.write(inOneLine(line));
   };
-  const notice = (text: string) => {
+  const noticeAbove = (text: string) => {
     clearStatus();
-    process.stderr.write(`${text}\n`);
+    notice(text);
   };
   try {
-    return await run({ onProgress, notice });
+    return await run({ onProgress, notice: noticeAbove });
   } finally {
     clearStatus();
   }
 }
 
-/** Prints the shards. */
+/** Prints the shards, and the command that trains on them. */
 export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>): void {
-  if (json) {
-    process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
-    return;
-  }
   const count = (value: number) => value.toLocaleString('en-US');
-  const lines = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${count(tokens)} tokens`);
+  const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${count(tokens)} tokens`);
   const documents =
     dataset.documents === undefined
       ? ''
       : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
-  lines.unshift(`${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}`);
-  process.stdout.write(asTyped(`${lines.join('\n')}\nnext: npm run train -- --data ${folder} --steps 100\n`));
+  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}`;
+  const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
+  const lines = [head, ...shards, `next: npm run train --${data} --steps 100`];
+  printResult({ folder, present, ...dataset }, lines, json);
 }

@@ -1,10 +1,11 @@
 // The command `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
 import { prepareDataset, UsageError } from '../index.ts';
-import { asTyped, datasetNames, datasets, prepareHellaswag } from '../program.ts';
+import { datasetNames, datasets, prepareHellaswag } from '../program.ts';
+import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
-import { preproTextCommand } from './prepro-text.ts';
+import { preproTextCommand, tell } from './prepro-text.ts';
 
 interface Flags {
   readonly from?: string;
@@ -51,18 +52,7 @@ export function preproCommand(): Command {
         const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
         throw new UsageError(`${what}: name one of ${known.join(', ')}`);
       }
-      const notice = (text: string) => process.stderr.write(`${text}\n`);
-      const { folder, present, dataset } = await prepareDataset(name, { ...flags, notice });
-      if (flags.json) {
-        process.stdout.write(`${JSON.stringify({ folder, present, ...dataset })}\n`);
-        return;
-      }
-      const lines = dataset.shards.map(
-        ({ file, tokens }) => `${folder}/${file}: ${tokens.toLocaleString('en-US')} tokens`,
-      );
-      if (present) lines.unshift(`${name} is unchanged`);
-      const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
-      process.stdout.write(asTyped(`${lines.join('\n')}\nnext: npm run train --${data} --steps 100\n`));
+      tell(await prepareDataset(name, { ...flags, notice }), flags);
     });
 }
 
@@ -72,5 +62,5 @@ function makeQuestions(flags: Flags): void {
     `${made.path}: ${made.questions.toLocaleString('en-US')} questions`,
     `next: npm run eval -- --model runs/... --hellaswag ${made.path}`,
   ];
-  process.stdout.write(flags.json ? `${JSON.stringify(made)}\n` : asTyped(`${lines.join('\n')}\n`));
+  printResult(made, lines, flags.json);
 }

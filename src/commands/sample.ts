@@ -1,6 +1,6 @@
 // The command `sample`: generates texts with a trained model and streams them to stdout; notices go to stderr.
 import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Command, Option } from 'commander';
 import {
   createModel,
@@ -21,6 +21,7 @@ import {
 import { fittingTexts, generationRows, modelPaths } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
+import { notice } from './output.ts';
 
 const examples = `
 Examples:
@@ -94,7 +95,6 @@ export function sampleCommand(): Command {
 }
 
 async function sample(flags: Flags): Promise<void> {
-  const notice = (text: string) => process.stderr.write(`${text}\n`);
   const target = selectDevice(flags.device ?? 'auto');
   const weights = resolveWeights(flags.model ?? newestRun());
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
@@ -230,25 +230,17 @@ async function linesOfInput(): Promise<string[]> {
 
 /** The run in runs/ that saved last. @throws Gpt2Error if none has a checkpoint */
 function newestRun(): string {
-  let newest: { run: string; saved: number } | undefined;
-  for (const name of namesOf('runs')) {
-    const run = join('runs', name);
-    const checkpoints = join(run, 'checkpoints');
-    if (listCheckpoints(checkpoints).length === 0) continue;
-    const saved = statSync(checkpoints).mtimeMs;
-    if (!newest || saved > newest.saved) newest = { run, saved };
-  }
-  if (newest) return newest.run;
-  throw new Gpt2Error('runs/ has no trained model: run `npm run train -- --steps 100`, or name one with --model');
-}
-
-function namesOf(folder: string): string[] {
+  let names: string[] = [];
   try {
-    return readdirSync(folder);
+    names = readdirSync('runs');
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new Gpt2Error(`${folder}/ cannot be listed: ${(cause as Error).message}; name a model with --model`, {
-      cause,
-    });
+    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') {
+      throw new Gpt2Error(`runs/ cannot be listed: ${(cause as Error).message}; name a model with --model`, { cause });
+    }
   }
+  const checkpoints = names.map((name) => join('runs', name, 'checkpoints'));
+  const saved = checkpoints.filter((folder) => listCheckpoints(folder).length > 0);
+  const [newest] = saved.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);
+  if (newest) return dirname(newest);
+  throw new Gpt2Error('runs/ has no trained model: run `npm run train -- --steps 100`, or name one with --model');
 }

@@ -14,16 +14,8 @@ import { prepareText } from './text/prepare-text.ts';
 import { WorkFolder } from './text/work-folder.ts';
 import type { CorpusOptions } from './tinystories.ts';
 
-interface Version {
-  readonly prefix: string;
-  readonly out: string;
-  readonly description: string;
-  /** The repository of its shards, and the number of training shards with ten billion tokens. */
-  readonly repository: string;
-  readonly shards: number;
-}
-
-export const finewebVersions: Readonly<Record<string, Version>> = {
+/** By version; `repository` has its shards, `shards` of them for training with ten billion tokens. */
+export const finewebVersions = {
   '10B': {
     prefix: 'fineweb',
     out: join('data', 'fineweb10B'),
@@ -40,10 +32,11 @@ export const finewebVersions: Readonly<Record<string, Version>> = {
   },
 };
 
+type Version = (typeof finewebVersions)['10B'];
+
 /** @throws UsageError for an unknown version */
 export function finewebVersion(name: string): Version {
-  const version = Object.hasOwn(finewebVersions, name) ? finewebVersions[name] : undefined;
-  if (version) return version;
+  if (Object.hasOwn(finewebVersions, name)) return finewebVersions[name as keyof typeof finewebVersions];
   throw new UsageError(
     `--version takes one of ${Object.keys(finewebVersions).join(', ')}, not ${JSON.stringify(name)}`,
   );

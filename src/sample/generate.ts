@@ -23,9 +23,7 @@ export interface GenerateOptions extends Partial<Choice> {
   readonly whenFull?: 'slide' | 'stop';
 }
 
-/**
- * Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN.
- */
+/** Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
 export type GenerationEnd = 'length' | 'stop token' | 'window full' | 'diverged';
 
 /** A token of one of the texts, or its end. */

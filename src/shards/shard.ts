@@ -83,7 +83,7 @@ export function openShard(path: string): Shard {
         for (let start = 0; start < tokens; start += chunk) {
           const values = shard.read(start, Math.min(chunk, tokens - start));
           hash.update(values);
-          const at = firstFrom(values, vocabularySize);
+          const at = firstOutside(values, vocabularySize);
           if (at < 0) continue;
           throw new Gpt2Error(
             `${path} holds the token ${values[at]} at position ${start + at}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
@@ -101,9 +101,12 @@ export function openShard(path: string): Shard {
   }
 }
 
-/** Index of the first value of at least `bound`, or -1. A loop: `findIndex` takes six times as long. */
-function firstFrom(values: Uint16Array, bound: number): number {
-  for (let index = 0; index < values.length; index++) if (values[index]! >= bound) return index;
+/** Index of the first token outside the vocabulary, or -1. A loop: `findIndex` takes six times as long. */
+export function firstOutside(tokens: Uint16Array | Int32Array, vocabularySize: number): number {
+  for (let index = 0; index < tokens.length; index++) {
+    // Read as unsigned, a negative token exceeds every vocabulary.
+    if (tokens[index]! >>> 0 >= vocabularySize) return index;
+  }
   return -1;
 }
 

@@ -15,7 +15,7 @@ import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
 import { hasPart, keyOf, partPath } from './parts.ts';
-import { ThreadPool } from './thread-pool.ts';
+import { type Task, ThreadPool } from './thread-pool.ts';
 import { WorkFolder } from './work-folder.ts';
 
 /** A thread takes 70 MB: six keep the total under 640 MB for any text. */
@@ -48,8 +48,8 @@ export interface TextOptions {
  * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
  */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
-  const { out, format, division, tokenizer: name = 'gpt2', workers, overwrite, onProgress } = options;
-  const { notice = () => {} } = options;
+  const { out, format, division, tokenizer: name = 'gpt2', overwrite, onProgress } = options;
+  const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const tokenizer = tokenizerNamed(name);
   if (!tokenizer)
     throw new UsageError(`--tokenizer takes one of ${tokenizerNames.join(', ')}, not ${JSON.stringify(name)}`);
@@ -73,7 +73,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const work = new WorkFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
-    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path, workers, onEncoded });
+    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path }, workers, onEncoded);
     const { shards, documents } = assemble(parts, work.path, division, tokenizer.endOfText);
     const dataset: Dataset = {
       source: sourceOf(inputs),
@@ -95,14 +95,11 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
 /** Encodes all files. Returns the parts' paths, in order, and a hash of everything that their tokens depend on. */
 async function encodeAll(
   inputs: readonly Input[],
-  {
-    encoding,
-    folder,
-    workers,
-    onEncoded,
-  }: { encoding: Encoding; folder: string; workers: number | undefined; onEncoded: (bytes: number) => void },
+  { encoding, folder }: Task,
+  workers: number,
+  onEncoded: (bytes: number) => void,
 ): Promise<{ parts: string[]; input: string }> {
-  const pool = new ThreadPool({ encoding, folder }, workers ?? Math.min(mostDefaultThreads, availableParallelism()));
+  const pool = new ThreadPool({ encoding, folder }, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
