@@ -189,9 +189,7 @@ export class SequenceOrder implements Order {
     if (known) return known;
     const permutation = identityPermutation(this.#firsts.at(-1)!);
     // Any two (seed, pass) pairs give different generators: an odd multiplier spreads passes over all 32 bits.
-    if (this.#sizes.shuffle) {
-      new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0).shuffle(permutation);
-    }
+    new MersenneTwister((this.#sizes.seed + Math.imul(epoch, 0x9e3779b1)) >>> 0).shuffle(permutation);
     this.#permutations.set(epoch, permutation);
     return permutation;
   }

@@ -122,7 +122,7 @@ async function sample(flags: Flags): Promise<void> {
   let made = 0;
   for (let first = 0; first < prompts.length; first += texts) {
     const together = prompts.slice(first, first + texts);
-    const page = new Page(together, tokenizer, { ...flags, isFirst: first === 0 });
+    const page = new Page(together, tokenizer, { ...flags, isLast: first + texts >= prompts.length });
     const generation = generate(cache, {
       ...flags,
       // In the training data every document begins after an end of text.
@@ -159,21 +159,20 @@ class Page {
   }[];
   readonly #stream: boolean;
   readonly #json: boolean;
-  #isFirst: boolean;
+  readonly #isLast: boolean;
   /** The text that is being printed, and its printed length. */
   #current = 0;
   #printed = 0;
-  #isBegun = false;
 
   constructor(
     prompts: readonly string[],
     tokenizer: Tokenizer,
-    { stream, json = false, isFirst }: { stream: boolean; json?: boolean; isFirst: boolean },
+    { stream, json = false, isLast }: { stream: boolean; json?: boolean; isLast: boolean },
   ) {
     this.#texts = prompts.map((prompt) => ({ prompt, decoder: new StreamDecoder(tokenizer), text: prompt, tokens: 0 }));
     this.#stream = stream && !json;
     this.#json = json;
-    this.#isFirst = isFirst;
+    this.#isLast = isLast;
   }
 
   add(index: number, token: number): void {
@@ -191,22 +190,18 @@ class Page {
   }
 
   #print(): void {
-    for (; this.#current < this.#texts.length; this.#current++, this.#printed = 0, this.#isBegun = false) {
+    for (; this.#current < this.#texts.length; this.#current++, this.#printed = 0) {
       const { prompt, text, tokens, end } = this.#texts[this.#current]!;
       if (!this.#stream && !end) return;
       if (this.#json) {
         process.stdout.write(`${JSON.stringify({ prompt, text, tokens, end })}\n`);
         continue;
       }
-      if (!this.#isBegun && (text.length > 0 || end)) {
-        if (!this.#isFirst) process.stdout.write('---\n');
-        this.#isFirst = false;
-        this.#isBegun = true;
-      }
       process.stdout.write(text.slice(this.#printed));
       this.#printed = text.length;
       if (!end) return;
-      process.stdout.write('\n');
+      const isLast = this.#isLast && this.#current === this.#texts.length - 1;
+      process.stdout.write(isLast ? '\n' : '\n---\n');
     }
   }
 }

@@ -6,6 +6,7 @@ import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
 import { hashFile } from '../files/read.ts';
+import { cannotWrite } from './standing.ts';
 
 const attempts = 6;
 const silentMilliseconds = 60_000;
@@ -139,7 +140,11 @@ function tagOf(headers: Headers): string | undefined {
 function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
-    makeFolderOf(path);
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+    } catch (cause) {
+      throw cannotWrite(dirname(path), cause);
+    }
     rmSync(`${part}.json`, { force: true });
     writeFileSync(part, '');
     writeFileSync(`${part}.json`, JSON.stringify(facts));
@@ -150,15 +155,6 @@ function openPart(path: string, facts?: Facts): Promise<FileHandle> {
 async function writeFully(file: FileHandle, data: Uint8Array, position: number): Promise<void> {
   for (let done = 0; done < data.length; ) {
     done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
-  }
-}
-
-/** Creates the folder once data arrives, so that a failed download leaves nothing. */
-function makeFolderOf(path: string): void {
-  try {
-    mkdirSync(dirname(path), { recursive: true });
-  } catch (cause) {
-    throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another folder with --out`, { cause });
   }
 }
 

@@ -27,26 +27,25 @@ export const tinyshakespeare: DatasetSource = {
 
 /** --from, then the folder GPT2_DATASETS, then the network. */
 async function findText({ from, folder, notice }: SourceOptions): Promise<{ text: string; source: string }> {
-  if (from) {
-    const bytes = readText(from);
-    if (hashOf(bytes) !== sha256) notice(`${from} is not the published text, so no recorded curve applies`);
-    return { text: bytes.toString('utf8'), source: from };
-  }
-  const datasets = process.env.GPT2_DATASETS;
-  const local = datasets && join(datasets, 'tinyshakespeare', 'input.txt');
-  if (local && existsSync(local)) {
-    const bytes = readText(local);
-    const found = hashOf(bytes);
-    if (found !== sha256)
-      throw new Gpt2Error(
-        `${local} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`,
-      );
-    return { text: bytes.toString('utf8'), source: localSource };
-  }
-  const path = join(folder, 'download', 'input.txt');
+  const local = process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, 'tinyshakespeare', 'input.txt');
+  const isLocal = local && existsSync(local);
+  const [path, source] = from
+    ? [from, from]
+    : isLocal
+      ? [local, localSource]
+      : [join(folder, 'download', 'input.txt'), url];
   // A person waits for one megabyte: it fails within seconds.
-  await download(url, path, { notice, sha256, pauseMilliseconds: 50, advice });
-  return { text: readText(path).toString('utf8'), source: url };
+  if (source === url) await download(url, path, { notice, sha256, pauseMilliseconds: 50, advice });
+  const bytes = readText(path);
+  const found = createHash('sha256').update(bytes).digest('hex');
+  if (found !== sha256) {
+    if (!from)
+      throw new Gpt2Error(
+        `${path} has sha256 ${found}, not ${sha256}: remove the file, or name the published one with --from`,
+      );
+    notice(`${from} is not the published text, so no recorded curve applies`);
+  }
+  return { text: bytes.toString('utf8'), source };
 }
 
 function readText(path: string): Buffer {
@@ -61,5 +60,3 @@ function readText(path: string): Buffer {
   if (bytes.toString('utf8').trim() === '') throw new Gpt2Error(`the text ${path} is empty: name another with --from`);
   return bytes;
 }
-
-const hashOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');

@@ -35,9 +35,7 @@ export function checkInferenceMemory(
   if (needed <= limit.bytes) return;
   const fitting = largestFitting(device, config, { T, limit, most: B - 1 });
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${
-      fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`
-    }`,
+    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
   );
 }
 

@@ -41,16 +41,16 @@ export function findShards(folder: string, role: Role): string[] {
   }
   let names: string[];
   try {
-    names = readdirSync(folder).filter((name) => name.endsWith('.bin'));
+    names = readdirSync(folder);
   } catch (cause) {
     throw new Gpt2Error(
       `${folder} cannot be read as a folder of token shards: ${(cause as Error).message}; name another with --data`,
       { cause },
     );
   }
-  const both = names.find((name) => roleWord.train.test(name) && roleWord.val.test(name));
+  const both = names.find((name) => roleOfName(name).length === 2);
   if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
-  const found = names.filter((name) => roleWord[role].test(name));
+  const found = names.filter((name) => roleOfName(name).includes(role));
   if (found.length === 0) {
     throw new Gpt2Error(
       `${folder} has no ${role} shard (a .bin file with "${role}" in its name): run prepro to make one`,

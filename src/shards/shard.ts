@@ -143,12 +143,6 @@ const changed = (path: string): ChangedShardError =>
     `${path} changed while it was being read; restore it and continue with --resume, or start a new run with the new file`,
   );
 
-/** A written shard, for dataset.json. */
-interface WrittenShard {
-  readonly tokens: number;
-  readonly sha256: string;
-}
-
 /** The header of a shard with this many tokens. */
 export function shardHeader(tokens: number): Uint8Array {
   const header = new Int32Array(headerBytes / 4);
@@ -156,8 +150,8 @@ export function shardHeader(tokens: number): Uint8Array {
   return new Uint8Array(header.buffer);
 }
 
-/** Writes a shard under a temporary name, then renames it. */
-export function writeShard(path: string, tokens: Uint16Array): WrittenShard {
+/** Writes a shard under a temporary name, then renames it. Returns its description in dataset.json. */
+export function writeShard(path: string, tokens: Uint16Array): { tokens: number; sha256: string } {
   const parts = [shardHeader(tokens.length), new Uint8Array(tokens.buffer, tokens.byteOffset, tokens.byteLength)];
   const hash = createHash('sha256');
   writeDurably(path, parts);

@@ -35,16 +35,9 @@ export function assemble(paths: readonly string[], folder: string, division: Div
     val: new ShardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
   };
   try {
-    const roles = new RoleOf(division, counts);
-    const boundary = Uint16Array.of(endOfText);
+    const divider = new Divider(division, counts, endOfText);
     for (const path of paths) {
-      const part = readPart(path);
-      eachBlock(part, roles, (role, needsBoundary, start, end) => {
-        if (needsBoundary) roles.spread(role, 1, (role) => writers[role].write(boundary));
-        roles.spread(role, end - start, (role, from, to) =>
-          writers[role].write(part.tokens.subarray(start + from, start + to)),
-        );
-      });
+      for (const { role, tokens } of divider.divide(readPart(path))) writers[role].write(tokens);
     }
     return { documents: counts.documents, shards: [...writers.train.written, ...writers.val.written] };
   } catch (cause) {
@@ -111,19 +104,17 @@ function count(paths: readonly string[], division: Division, decision: Decision)
   const content = { train: 0, val: 0 };
   let documents = 0;
   let isSplit = true;
-  const roles = new RoleOf(division, decision);
+  const divider = new Divider(division, decision, 0);
   for (const path of paths) {
     const part = readPart(path);
     for (const { opens, role } of part.blocks) {
       if (opens) documents++;
       isSplit &&= role === 'split';
     }
-    eachBlock(part, roles, (role, needsBoundary, start, end) => {
-      content[role] += end - start;
-      roles.spread(role, Number(needsBoundary) + end - start, (role, from, to) => {
-        tokens[role] += to - from;
-      });
-    });
+    for (const found of divider.divide(part)) {
+      tokens[found.role] += found.tokens.length;
+      if (found.isContent) content[found.role] += found.tokens.length;
+    }
   }
   return { tokens, content, documents, isSplit };
 }
@@ -147,54 +138,54 @@ function check({ tokens, isSplit }: Counts, { validation }: Division): void {
   );
 }
 
-/** Assigns roles to blocks in order, and to tokens if the first shard is validation. */
-class RoleOf {
+/** Divides the tokens of parts, in order, between the roles. */
+class Divider {
   readonly #decision: Decision;
+  readonly #boundary: Uint16Array;
+  /** Tokens that the first shard, which is validation, still lacks. */
   #firstLeft: number;
-  previous: Role | undefined;
+  #previous: Role | undefined;
 
-  constructor({ validation, shardTokens }: Division, decision: Decision) {
+  constructor({ validation, shardTokens }: Division, decision: Decision, endOfText: number) {
     this.#decision = decision;
+    this.#boundary = Uint16Array.of(endOfText);
     this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
   }
 
+  /**
+   * The part's tokens with ends of text: where a document begins, and where the tokens before went to the other role, so that
+   * these do not continue them.
+   */
+  *divide(part: Part): Generator<{ role: Role; tokens: Uint16Array; isContent: boolean }> {
+    let start = 0;
+    for (const block of part.blocks) {
+      const end = start + block.tokens;
+      const cut = start + this.#validationOf(block);
+      for (const [role, from, to] of [
+        ['val', start, cut],
+        ['train', cut, end],
+      ] as const) {
+        if (from === to) continue;
+        if ((block.opens && from === start) || role !== this.#previous)
+          yield* this.#spread(role, this.#boundary, false);
+        yield* this.#spread(role, part.tokens.subarray(from, to), true);
+        this.#previous = role;
+      }
+      start = end;
+    }
+  }
+
   /** The number of a block's tokens, from its start, that are for validation. */
-  validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
+  #validationOf({ role, fraction, tokens }: Part['blocks'][number]): number {
     if (role !== 'split') return role === 'val' ? tokens : 0;
     return fraction < this.#decision.below ? Math.floor(tokens * this.#decision.kept) : 0;
   }
 
-  /** Calls `give` with the roles of the next `count` tokens; those of the first shard are for validation. */
-  spread(role: Role, count: number, give: (role: Role, from: number, to: number) => void): void {
-    const first = Math.min(this.#firstLeft, count);
+  *#spread(role: Role, tokens: Uint16Array, isContent: boolean) {
+    const first = Math.min(this.#firstLeft, tokens.length);
     this.#firstLeft -= first;
-    if (first > 0) give('val', 0, first);
-    if (count > first) give(role, first, count);
-  }
-}
-
-/**
- * Visits the blocks of a part, their tokens as [start, end). An end of text is needed where a document begins, and where the
- * tokens before went to the other role, so that these do not continue them.
- */
-function eachBlock(
-  part: Part,
-  roles: RoleOf,
-  give: (role: Role, needsBoundary: boolean, start: number, end: number) => void,
-): void {
-  let start = 0;
-  for (const block of part.blocks) {
-    const end = start + block.tokens;
-    const cut = start + roles.validationOf(block);
-    for (const [role, from, to] of [
-      ['val', start, cut],
-      ['train', cut, end],
-    ] as const) {
-      if (from === to) continue;
-      give(role, (block.opens && from === start) || role !== roles.previous, from, to);
-      roles.previous = role;
-    }
-    start = end;
+    if (first > 0) yield { role: 'val' as const, tokens: tokens.subarray(0, first), isContent };
+    if (tokens.length > first) yield { role, tokens: tokens.subarray(first), isContent };
   }
 }
 
