@@ -29,16 +29,7 @@ export interface OrderSizes {
   readonly shuffle: boolean;
 }
 
-export interface Order {
-  /** The extents of the micro-batch at a position. */
-  extents(position: Position): readonly Extent[];
-  /** The position of the next micro-batch. */
-  next(position: Position): Position;
-  /** Whether the data has this position. */
-  holds(position: Position): boolean;
-  /** This rank's position when rank 0 is at `position`. */
-  whenRootIsAt(position: Position): Position;
-}
+export type Order = SampleOrder | SequenceOrder;
 
 /** The order with this name. Only llmc and sequence shuffle. */
 export const orderOf = (name: OrderName, sizes: Omit<OrderSizes, 'shuffle'>): Order => {
@@ -56,7 +47,7 @@ export const startPosition: Position = { epoch: 0, shard: 0, sample: 0 };
  * that it depends on earlier passes, and each opened shard draws a permutation of its samples; all draws come from one generator
  * seeded with seed + rank. Otherwise it is the order of the files.
  */
-export class SampleOrder implements Order {
+export class SampleOrder {
   readonly #sizes: OrderSizes;
   readonly #samples: readonly number[];
   #generator!: MersenneTwister;
@@ -71,6 +62,7 @@ export class SampleOrder implements Order {
     this.#samples = sizes.shardTokens.map((tokens) => Math.floor((tokens - 1) / width));
   }
 
+  /** The extents of the micro-batch at a position. */
   extents({ epoch, shard, sample }: Position): Extent[] {
     this.#moveTo(epoch, shard);
     const { batch, sequence, rank, ranks } = this.#sizes;
@@ -78,6 +70,7 @@ export class SampleOrder implements Order {
     return [{ shard: this.#shards[shard]!, start: (this.#samplesOfShard[sample]! * ranks + rank) * count, count }];
   }
 
+  /** The position of the next micro-batch. */
   next({ epoch, shard, sample }: Position): Position {
     this.#moveTo(epoch, shard);
     if (sample + 1 < this.#samplesOfShard.length) return { epoch, shard, sample: sample + 1 };
@@ -85,13 +78,14 @@ export class SampleOrder implements Order {
     return { epoch: epoch + 1, shard: 0, sample: 0 };
   }
 
+  /** Whether the data has this position. */
   holds({ epoch, shard, sample }: Position): boolean {
     if (epoch > mostEpochs || shard >= this.#samples.length) return false;
     this.#moveTo(epoch, shard);
     return sample < this.#samplesOfShard.length;
   }
 
-  /** Each rank shuffles the shards differently, so equal numbers of samples end at different positions. */
+  /** This rank's position when rank 0 is at `position`: each rank shuffles the shards differently. */
   whenRootIsAt(position: Position): Position {
     if (this.#sizes.rank === 0) return position;
     const { epoch, shard, sample } = position;
@@ -138,7 +132,7 @@ export class SampleOrder implements Order {
  * batch is sequence k·rows + r of the permutation, so every split of the same total batch sees the same tokens. `sample` counts
  * sequences over all ranks; a batch may continue in the next pass.
  */
-export class SequenceOrder implements Order {
+export class SequenceOrder {
   readonly #sizes: OrderSizes;
   /** Index of each shard's first sequence among all sequences; at the end their count. */
   readonly #firsts: readonly number[];

@@ -120,13 +120,15 @@ async function askForRest(url: string, known: Facts, have: number, signal: Abort
   await response.body?.cancel();
 }
 
+/** A file's facts by the headers of its answer, and by Hugging Face's redirect to its storage for a large file. */
 async function factsOf(url: string, headers: Headers): Promise<Facts> {
-  const linked = await linkedFacts(url);
-  const length = headers.get('content-length');
+  const signal = AbortSignal.timeout(silentMilliseconds);
+  const { headers: linked } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
+  const size = linked.get('x-linked-size') ?? headers.get('content-length');
   return {
-    size: linked.size ?? (length === null ? undefined : Number(length)),
+    size: size === null ? undefined : Number(size),
     tag: tagOf(headers),
-    sha256: linked.sha256 ?? sha256In(headers.get('etag')),
+    sha256: sha256In(linked.get('x-linked-etag')) ?? sha256In(headers.get('etag')),
   };
 }
 
@@ -174,14 +176,6 @@ function finish(url: string, path: string, { size, sha256 }: Omit<Facts, 'tag'>,
   if (sha256 === undefined) notice(`${url}: the server gives no checksum; the sha256 of the download is ${found}`);
   renameSync(part, path);
   rmSync(`${part}.json`, { force: true });
-}
-
-/** Reads size and sha256 of a large file from Hugging Face's redirect to its storage. */
-async function linkedFacts(url: string): Promise<Omit<Facts, 'tag'>> {
-  const signal = AbortSignal.timeout(silentMilliseconds);
-  const { headers } = await fetch(url, { method: 'HEAD', redirect: 'manual', signal });
-  const size = headers.get('x-linked-size');
-  return { size: size === null ? undefined : Number(size), sha256: sha256In(headers.get('x-linked-etag')) };
 }
 
 const sha256In = (tag: string | null): string | undefined => /^"?([0-9a-f]{64})"?$/.exec(tag ?? '')?.[1];

@@ -48,14 +48,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
 }
 
 function textOf(ids: readonly number[], tokenizer: Tokenizer): string {
-  let decoder = new StreamDecoder(tokenizer);
-  let text = '';
-  for (const id of ids) {
-    if (id !== tokenizer.endOfText) text += decoder.push(id);
-    else {
-      text += `${decoder.end()}<|endoftext|>`;
-      decoder = new StreamDecoder(tokenizer);
-    }
-  }
-  return text + decoder.end();
+  const decoder = new StreamDecoder(tokenizer);
+  const texts = ids.map((id) => (id === tokenizer.endOfText ? `${decoder.end()}<|endoftext|>` : decoder.push(id)));
+  return texts.join('') + decoder.end();
 }

@@ -2,7 +2,7 @@
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 // so that known words are looked up, and very long ones merged in n log n. Words with characters that characters.ts does not know
 // go to tiktoken. The ids are always tiktoken's.
-import { get_encoding, type Tiktoken } from 'tiktoken';
+import { get_encoding } from 'tiktoken';
 import { createWideKind, kindOfByte, space, unknown, type WideKind, wideKind } from './characters.ts';
 import { createMerge, type Merge } from './merge.ts';
 import { endsWithSpace } from './safe-cuts.ts';
@@ -22,20 +22,17 @@ const longestStretch = 4096;
 const apostrophe = 0x27;
 const blank = 0x20;
 
-interface Loaded {
-  readonly tiktoken: Tiktoken;
-  readonly words: WordCache;
-  readonly everyWideKind: WideKind;
-}
-let loaded: Loaded | undefined;
-const load = (): Loaded => {
-  if (loaded) return loaded;
+function openTiktoken() {
   const tiktoken = get_encoding('gpt2');
   const words = new WordCache((bytes, start, end) => tiktoken.encode_ordinary(text(bytes, start, end)));
   // After a letter, a digit or a space, 's is a token; after another character, the apostrophe belongs to that character.
   const [contracted] = tiktoken.encode_ordinary("'s");
   const isOther = (character: string) => tiktoken.encode_ordinary(`${character}'s`).at(-1) !== contracted;
-  loaded = { tiktoken, words, everyWideKind: createWideKind(isOther) };
+  return { tiktoken, words, everyWideKind: createWideKind(isOther) };
+}
+let loaded: ReturnType<typeof openTiktoken> | undefined;
+const load = () => {
+  loaded ??= openTiktoken();
   return loaded;
 };
 

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { Gpt2Error } from '../../errors.ts';
 import type { FileRole, Format, Input } from './format.ts';
-import { isParquet } from './parquet.ts';
 import { parquetDocuments } from './parquet-reader.ts';
 
 const readBytes = 1 << 20;
@@ -72,7 +71,7 @@ export async function* bytesOf(
   onRead: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {
   try {
-    if (isParquet(path)) yield* parquetDocuments({ path, format }, onRead);
+    if (path.endsWith('.parquet')) yield* parquetDocuments({ path, format }, onRead);
     else yield* path.endsWith('.gz') ? unpacked(path, onRead) : plain(path, onRead);
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;

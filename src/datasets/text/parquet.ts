@@ -2,7 +2,17 @@
 // the other formats: JSON lines, or a separator after each. hyparquet parses the file.
 import { isUtf8 } from 'node:buffer';
 import { type FileHandle, open } from 'node:fs/promises';
-import type { AsyncBuffer, FileMetaData, ParquetReadOptions, RowGroup, SchemaTree } from 'hyparquet';
+import {
+  type AsyncBuffer,
+  type FileMetaData,
+  type ParquetReadOptions,
+  parquetMetadataAsync,
+  parquetReadObjects,
+  parquetSchema,
+  type RowGroup,
+  type SchemaTree,
+} from 'hyparquet';
+import { compressors } from 'hyparquet-compressors';
 import { Gpt2Error } from '../../errors.ts';
 import type { Format } from './format.ts';
 
@@ -10,8 +20,6 @@ import type { Format } from './format.ts';
 const mostBytes = 64 * 2 ** 20;
 /** Documents are returned in parts of this many bytes, or as a single longer document. */
 const partBytes = 1 << 20;
-
-export const isParquet = (path: string): boolean => path.endsWith('.parquet');
 
 /** The documents of a file. @throws Gpt2Error naming the file, and the row group that cannot be read */
 export async function* documentsOf(
@@ -79,7 +87,6 @@ async function randomAccess(file: FileHandle): Promise<AsyncBuffer> {
 
 /** The file's metadata. @throws Gpt2Error if it is damaged, or has no such column of text */
 async function openTable(path: string, source: AsyncBuffer, column: string): Promise<FileMetaData> {
-  const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
   let metadata: FileMetaData;
   let columns: SchemaTree[];
   try {
@@ -116,10 +123,6 @@ async function readGroup(
       `${place} has ${Math.round(bytes / 2 ** 20)} MiB of "${column}", over the limit of ${mostBytes / 2 ** 20}: write the file in smaller row groups, as pyarrow does with row_group_size=1000`,
     );
   }
-  const [{ parquetReadObjects }, { compressors }] = await Promise.all([
-    import('hyparquet'),
-    import('hyparquet-compressors'),
-  ]);
   let found: Record<string, unknown>[];
   try {
     // As bytes: making strings would take longer than everything else.

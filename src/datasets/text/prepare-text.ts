@@ -7,7 +7,7 @@ import { basename, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { UsageError } from '../../errors.ts';
 import { checkedJson } from '../../files/checked-json.ts';
-import { type Dataset, datasetFile, type Role, roleOfName } from '../../shards/find.ts';
+import { type Dataset, datasetFile, roleOfName } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
 import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
 import { cannotWrite, isWhole, type Prepared, type Standing, standingIn, standsInTheWay } from '../standing.ts';
@@ -173,9 +173,8 @@ async function differenceOf(
 /** Warns if the share of validation is far from the requested one. */
 function tellShare(shards: Dataset['shards'], { validation }: Division, notice: (text: string) => void): void {
   if (validation === 'first shard') return;
-  const sum = (role?: Role) =>
-    shards.reduce((sum, shard) => sum + (role === undefined || shard.role === role ? shard.tokens : 0), 0);
-  const share = sum('val') / sum();
+  const sumOf = (some: Dataset['shards']) => some.reduce((sum, { tokens }) => sum + tokens, 0);
+  const share = sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards);
   if (share <= 2 * validation && share >= validation / 2) return;
   const percent = (value: number) => `${Number((100 * value).toPrecision(2))}%`;
   notice(
