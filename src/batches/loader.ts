@@ -146,20 +146,15 @@ export function planValidation({
     return shard.tokens;
   });
   const least = Math.min(...sizes);
-  const batchesOf = (rows: number) =>
-    sizes.reduce((sum, tokens) => sum + Math.floor((tokens - 1) / (rows * sequence)), 0);
   const fits = Math.max(0, Math.floor((least - 1) / sequence));
-  if (fits >= batch * ranks) return { batch, ranks, batches: batchesOf(batch * ranks) };
-  if (fits === 0) {
+  const together = fits < ranks ? 1 : ranks;
+  const each = Math.min(batch, Math.floor(fits / together));
+  if (each === 0) {
     const notice = `validation is off: its ${least} tokens hold no sequence of ${sequence}`;
     return { batch: 0, ranks, batches: 0, notice };
   }
-  const together = fits < ranks ? 1 : ranks;
-  const each = Math.min(batch, Math.floor(fits / together));
-  return {
-    batch: each,
-    ranks: together,
-    batches: batchesOf(each * together),
-    notice: `validation uses batches of ${each * together}: its ${least} tokens hold no ${batch * ranks} sequences of ${sequence}`,
-  };
+  const rows = each * together;
+  const batches = sizes.reduce((sum, tokens) => sum + Math.floor((tokens - 1) / (rows * sequence)), 0);
+  const notice = `validation uses batches of ${rows}: its ${least} tokens hold no ${batch * ranks} sequences of ${sequence}`;
+  return { batch: each, ranks: together, batches, notice: rows < batch * ranks ? notice : undefined };
 }

@@ -2,7 +2,7 @@
 // progress line, and the printed result.
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, prepareText, UsageError } from '../index.ts';
+import { findInputs, prepareText, type TextOptions, UsageError } from '../index.ts';
 import { formatDuration, type Prepared, shardPrefix, tokenizerNames } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { notice, printResult } from './output.ts';
@@ -11,13 +11,10 @@ import { clearStatus, formatBytes, inOneLine, isLive } from './progress.ts';
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
 
-export interface TextFlags {
+export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite'> {
   readonly out?: string;
-  readonly tokenizer: string;
   readonly shardTokens: number;
   readonly valFraction?: number;
-  readonly workers?: number;
-  readonly overwrite?: boolean;
   readonly json?: boolean;
 }
 

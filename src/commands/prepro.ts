@@ -1,18 +1,13 @@
 // The command `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
-import { prepareDataset, UsageError } from '../index.ts';
+import { type PrepareOptions, prepareDataset, UsageError } from '../index.ts';
 import { datasetNames, datasets, prepareHellaswag } from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
 import { preproTextCommand, tell } from './prepro-text.ts';
 
-interface Flags {
-  readonly from?: string;
-  readonly out?: string;
-  readonly overwrite?: boolean;
-  readonly json?: boolean;
-}
+type Flags = PrepareOptions & { readonly json?: boolean };
 
 const help = `
 Data sets:

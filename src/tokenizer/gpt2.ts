@@ -19,6 +19,7 @@ const mostBytes = 1 << 24;
 /** Most bytes of words in one call of tiktoken. */
 const longestStretch = 4096;
 
+const contractions = ["'s", "'t", "'m", "'d", "'re", "'ve", "'ll"].map((text) => Buffer.from(text));
 const apostrophe = 0x27;
 const blank = 0x20;
 
@@ -121,15 +122,10 @@ function spaceEnd(bytes: Uint8Array, from: number, end: number, limit: number, w
   return at >= end || at >= limit || last === from ? at : last;
 }
 
-/** The length of 's, 't, 'm, 'd, 're, 've, 'll at `at`, or 0. */
+/** The length of the contraction at `at`, or 0. */
 function contraction(bytes: Uint8Array, at: number, end: number): number {
-  if (at + 1 >= end) return 0;
-  const first = bytes[at + 1];
-  if (first === 0x73 || first === 0x74 || first === 0x6d || first === 0x64) return 2;
-  if (at + 2 >= end) return 0;
-  const second = bytes[at + 2];
-  if ((first === 0x72 || first === 0x76) && second === 0x65) return 3;
-  return first === 0x6c && second === 0x6c ? 3 : 0;
+  const found = contractions.find((one) => one.every((byte, index) => byte === bytes[at + index]));
+  return found && at + found.length <= end ? found.length : 0;
 }
 
 /** Encodes words from `from` to `least` or the next very long word; returns the end. */

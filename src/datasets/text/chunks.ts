@@ -1,9 +1,9 @@
-// Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (blocks.ts) ends, so the
+// Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (parts.ts) ends, so the
 // result does not depend on the cuts. Small files share a chunk.
 import { Gpt2Error } from '../../errors.ts';
-import { blockEnd, mostBytes } from './blocks.ts';
 import type { Chunk, Format, Input, Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
+import { blockEnd, largestBlock } from './parts.ts';
 
 /** Keeps a thread busy for 0.1 s, and is small enough to hold several chunks per thread. */
 const chunkBytes = 4 << 20;
@@ -114,6 +114,6 @@ const afterLastDocument =
     // The last bytes may be the start of a separator: only the bytes before them surely belong to the document.
     const known = bytes.length - (mark ? mark.length - 1 : 0);
     let end = document;
-    while (known - end >= mostBytes) end = blockEnd(bytes, end, known);
+    while (known - end >= largestBlock) end = blockEnd(bytes, end, known);
     return { end, closes: end === document && document > 0 };
   };

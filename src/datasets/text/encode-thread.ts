@@ -6,9 +6,8 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error } from '../../errors.ts';
 import { tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
-import { blockEnd } from './blocks.ts';
 import type { Chunk, Piece } from './format.ts';
-import { type Block, type Part, partPath, writePart } from './parts.ts';
+import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 
 const { encoding, folder } = workerData as Task;

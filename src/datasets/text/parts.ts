@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../../errors.ts';
+import { chooseCut } from '../../tokenizer/safe-cuts.ts';
 import type { Chunk, Encoding, FileRole } from './format.ts';
 
 const version = 2;
@@ -13,7 +14,15 @@ const blockBytes = 16;
 
 const roles: readonly FileRole[] = ['split', 'train', 'val'];
 
-/** Consecutive tokens of one document. */
+const leastBlock = 16 << 10;
+/** A document with more bytes from a block's start has a further block. */
+export const largestBlock = 32 << 10;
+
+/** The end of the block that begins at `start`, in a document that ends at `end`, where a cut changes no id. */
+export const blockEnd = (bytes: Uint8Array, start: number, end: number): number =>
+  end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock);
+
+/** Consecutive tokens of one document. A long one has many, so one book has blocks for training and for validation. */
 export interface Block {
   readonly tokens: number;
   /** Whether a document begins with it. */
