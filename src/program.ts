@@ -8,7 +8,6 @@ export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fine
 export { prepareHellaswag } from './datasets/hellaswag.ts';
 export { inspectShard } from './datasets/inspect.ts';
 export { datasetNames, datasets } from './datasets/prepare.ts';
-export type { Prepared } from './datasets/standing.ts';
 export { shardPrefix } from './datasets/text/prepare-text.ts';
 export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';

@@ -37,7 +37,7 @@ import {
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { count, numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive } from './progress.ts';
@@ -84,12 +84,7 @@ export function evalCommand(): Command {
         default: { text: asRun('4') },
       }),
     )
-    .addOption(
-      numberOption('--seq <T>', `tokens in a sequence (default: ${asRun("the model's context")})`, {
-        least: 1,
-        most: 65536,
-      }),
-    )
+    .addOption(numberOption('--seq <T>', `tokens in a sequence (default: ${asRun("the model's context")})`, count))
     .addOption(
       numberOption('--steps <N>', 'batches (default: all full ones)', { least: 1, most: Number.MAX_SAFE_INTEGER }),
     )
@@ -97,9 +92,7 @@ export function evalCommand(): Command {
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype'))
     .addOption(tableOption('threads'))
-    .addOption(
-      numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', { least: 1, most: 65536 }),
-    )
+    .addOption(numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', count))
     .option('--json', 'print the figures as JSON')
     .addHelpText('after', examples)
     .action((flags) => evaluateOnAll(flags as unknown as Flags));
@@ -109,19 +102,19 @@ export function evalCommand(): Command {
 async function evaluateOnAll(flags: Flags): Promise<void> {
   const place = placeFromEnvironment();
   const { device, batch } = flags;
-  const count = place?.ranks ?? flags.gpus ?? 1;
-  refuseAccidentalCpu({ ranks: count, device }, selectKind(device ?? 'auto'));
-  refuseAutoBatch(batch, count);
+  const ranks = place?.ranks ?? flags.gpus ?? 1;
+  refuseAccidentalCpu({ ranks, device }, selectKind(device ?? 'auto'));
+  refuseAutoBatch(batch, ranks);
   if (place) {
     stopWithLauncher();
     refuseNoNumber(await Ranks.together(place, tell, (ranks) => evaluateModel(flags, ranks)));
     return;
   }
-  if (count === 1) {
+  if (ranks === 1) {
     refuseNoNumber(await evaluateModel(flags));
     return;
   }
-  const code = await launchRanks(count);
+  const code = await launchRanks(ranks);
   if (code !== 0) throw new ExitError(code);
 }
 

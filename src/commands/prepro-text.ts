@@ -2,9 +2,9 @@
 // progress line, and the printed result.
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, prepareText, type TextOptions, UsageError } from '../index.ts';
-import { formatDuration, type Prepared, shardPrefix, tokenizerNames } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
+import { formatDuration, shardPrefix, tokenizerNames } from '../program.ts';
+import { numberOption, share } from './number-option.ts';
 import { notice, printResult } from './output.ts';
 import { clearStatus, formatBytes, inOneLine, isLive } from './progress.ts';
 
@@ -85,9 +85,7 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
     .option('--tokenizer <NAME>', tokenizerNames.join(', '), 'gpt2')
     .addOption(
       numberOption('--val-fraction <X>', 'share of the text for validation (default: 0.01)', {
-        kind: 'any',
-        least: 0,
-        most: 1,
+        ...share,
         isOpen: true,
       }),
     )

@@ -7,6 +7,7 @@ import {
   Device,
   type Dtype,
   encode,
+  type GenerateOptions,
   type GenerationEnd,
   Gpt2Error,
   generate,
@@ -19,7 +20,7 @@ import {
   tokenizerOf,
 } from '../index.ts';
 import { fittingTexts, generationRows, modelPaths } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import { numberOption, share } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
 
@@ -33,16 +34,10 @@ Examples:
 Several texts are generated together and printed one after the other, with a line of --- between them.
 `;
 
-interface Flags {
+interface Flags extends Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'> {
   readonly model?: string;
   readonly prompt: string;
   readonly count: number;
-  readonly tokens: number;
-  readonly temperature: number;
-  readonly topK: number;
-  readonly topP: number;
-  readonly seed: number;
-  readonly whenFull: 'slide' | 'stop';
   readonly stream: boolean;
   readonly json?: boolean;
   readonly device?: string;
@@ -64,14 +59,7 @@ export function sampleCommand(): Command {
       numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
     )
     .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', { least: 0, most: 65536 }, 0))
-    .addOption(
-      numberOption(
-        '--top-p <X>',
-        'total probability of the likeliest tokens to choose from',
-        { kind: 'any', least: 0, most: 1 },
-        1,
-      ),
-    )
+    .addOption(numberOption('--top-p <X>', 'total probability of the likeliest tokens to choose from', share, 1))
     .addOption(
       numberOption(
         '--seed <N>',
