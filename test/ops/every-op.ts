@@ -47,7 +47,7 @@ const isPlain = ({ accumulate, without, inPlace }: ReturnType<typeof variantsOf>
 
 it('every op has cases', () => {
   const covered = Object.values(opCases).flatMap((list) => list.map(({ op }) => op.name));
-  // Collectives take several ranks: test/ops/collectives.test.ts.
+  // Collectives take several ranks: test/ops/collectives.slow.test.ts.
   const collectives = ['allReduce', 'reduceScatter', 'allGather', 'globalNormOfRanks'];
   expect([...covered, ...collectives].sort()).toEqual(Object.keys(contracts).sort());
 });
