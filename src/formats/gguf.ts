@@ -2,7 +2,7 @@
 // Matrices have the requested type, everything else is fp32; the head is token_embd.
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { gpt2VocabularySize, presetName } from '../model/config.ts';
-import { type Parameter, parameterCount, realCount } from '../model/parameters.ts';
+import { type Parameter, parameterCount, parameterTable, realCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
 import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
@@ -35,7 +35,8 @@ const names: Readonly<Record<string, string>> = {
 /** Writes a checkpoint's weights and GPT-2's tokenizer. @throws Gpt2Error if it cannot be read or the file cannot be written */
 export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
   using weights = openWeights(checkpoint);
-  const { config, parameters } = weights;
+  const { model: config } = weights;
+  const parameters = parameterTable(config);
   // Position embeddings are added, not multiplied: llama.cpp's own files have them in fp32.
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
   const bytesIn = (parameter: Parameter) => realCount(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
@@ -116,23 +117,13 @@ interface Scalar {
 }
 type Pair = readonly [key: string, value: string | string[] | Int32Array | Scalar];
 
-function uint32(value: number): Scalar {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32LE(value);
-  return { type: 'uint32', bytes };
-}
-
-function uint64(value: number): Scalar {
-  const bytes = Buffer.alloc(8);
-  bytes.writeBigUInt64LE(BigInt(value));
-  return { type: 'uint64', bytes };
-}
-
-function float32(value: number): Scalar {
-  const bytes = Buffer.alloc(4);
-  bytes.writeFloatLE(value);
-  return { type: 'float32', bytes };
-}
+const scalar = (type: Scalar['type'], values: ArrayBufferView<ArrayBuffer>): Scalar => ({
+  type,
+  bytes: Buffer.from(values.buffer),
+});
+const uint32 = (value: number): Scalar => scalar('uint32', Uint32Array.of(value));
+const uint64 = (value: number): Scalar => scalar('uint64', BigUint64Array.of(BigInt(value)));
+const float32 = (value: number): Scalar => scalar('float32', Float32Array.of(value));
 
 function text(value: string): Buffer {
   const bytes = Buffer.from(value, 'utf8');

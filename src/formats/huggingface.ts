@@ -16,6 +16,7 @@ import { endOfText } from '../tokenizer/tokenizer.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
+import { readerOf } from './stored-file.ts';
 import type { StoredModel } from './stored-model.ts';
 
 const configFile = 'config.json';
@@ -60,22 +61,15 @@ export function openHuggingFaceModel(path: string): StoredModel {
   }
   const model = readConfig(path, refuse);
   checkVocabulary(path, refuse);
-  const file = openSafetensors(join(path, weightsFile));
-  try {
+  return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);
     return {
-      path,
       model,
       read: (parameter) =>
         fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!).subarray(0, realCount(parameter))),
-      close: () => file.close(),
-      [Symbol.dispose]: () => file.close(),
     };
-  } catch (error) {
-    file.close();
-    throw error;
-  }
+  });
 }
 
 function readJson(path: string, name: string, most: number, refuse: (what: string) => never): unknown {

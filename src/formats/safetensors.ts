@@ -1,7 +1,7 @@
 // Reads and writes the safetensors format: u64 header length, a JSON header padded to 8 bytes (safetensors-header.ts), then the
 // tensors.
 import { createHash } from 'node:crypto';
-import { closeSync, fstatSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { fromBf16, fromFp16 } from '../files/half-floats.ts';
 import { largestTransfer } from '../files/read.ts';
@@ -14,7 +14,7 @@ import {
   quote,
   type TensorEntry,
 } from './safetensors-header.ts';
-import { openStoredFile, readStored } from './stored-file.ts';
+import { readerOf, StoredFile } from './stored-file.ts';
 
 /** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
@@ -85,30 +85,24 @@ export interface SafetensorsFile extends Disposable {
   shape(name: string): readonly number[];
   /** The values of a tensor, of fp32, fp16 or bf16. @throws Gpt2Error if it is not there or of another type */
   read(name: string): Float32Array;
-  close(): void;
 }
 
 /** Opens a file and checks its header against its size. @throws Gpt2Error naming the file, the tensor and what is wrong */
-export const openSafetensors = (path: string): SafetensorsFile => openStoredFile(path, (file) => reader(path, file));
+export const openSafetensors = (path: string): SafetensorsFile => readerOf(new StoredFile(path), reader);
 
-function reader(path: string, file: number): SafetensorsFile {
-  const { entries, dataStart } = readHeader(path, file);
-  let open = true;
+function reader(file: StoredFile): Omit<SafetensorsFile, typeof Symbol.dispose> {
+  const { path } = file;
+  const { entries, dataStart } = readHeader(file);
   const entry = (name: string): TensorEntry => {
     const found = entries.get(name);
     if (!found) throw new Gpt2Error(`${path} has no tensor ${quote(name)}`);
     return found;
-  };
-  const close = () => {
-    if (open) closeSync(file);
-    open = false;
   };
   return {
     path,
     names: [...entries.keys()],
     shape: (name) => entry(name).shape,
     read(name) {
-      if (!open) throw new Gpt2Error(`${path} is closed`);
       const { dtype, shape, from } = entry(name);
       if (!Object.hasOwn(elementBytes, dtype)) {
         const known = Object.keys(elementBytes).join(', ');
@@ -118,31 +112,26 @@ function reader(path: string, file: number): SafetensorsFile {
       }
       const count = elementCount(shape);
       const values = dtype === 'F32' ? new Float32Array(count) : new Uint16Array(count);
-      readStored(file, new Uint8Array(values.buffer), dataStart + from, path);
+      file.read(new Uint8Array(values.buffer), dataStart + from);
       if (values instanceof Float32Array) return values;
       return dtype === 'BF16' ? fromBf16(values) : fromFp16(values);
     },
-    close,
-    [Symbol.dispose]: close,
   };
 }
 
-function readHeader(path: string, file: number): { entries: Map<string, TensorEntry>; dataStart: number } {
+function readHeader(file: StoredFile): { entries: Map<string, TensorEntry>; dataStart: number } {
   const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a complete safetensors file: ${what}`);
+    throw new Gpt2Error(`${file.path} is not a complete safetensors file: ${what}`);
   };
-  const stats = fstatSync(file);
-  if (stats.size < 8) return refuse(`it has ${stats.size} bytes`);
-  const length = Buffer.alloc(8);
-  readStored(file, length, 0, path);
-  const headerBytes = Number(length.readBigUInt64LE());
-  if (headerBytes > Math.min(stats.size - 8, largestHeaderBytes)) {
+  const { bytes } = file;
+  if (bytes < 8) return refuse(`it has ${bytes} bytes`);
+  const headerBytes = Number(file.read(Buffer.alloc(8), 0).readBigUInt64LE());
+  if (headerBytes > Math.min(bytes - 8, largestHeaderBytes)) {
     return refuse(
-      `its header claims ${headerBytes} bytes; the file has ${stats.size}, and the limit is ${largestHeaderBytes}`,
+      `its header claims ${headerBytes} bytes; the file has ${bytes}, and the limit is ${largestHeaderBytes}`,
     );
   }
-  const text = Buffer.alloc(headerBytes);
-  readStored(file, text, 8, path);
+  const text = file.read(Buffer.alloc(headerBytes), 8);
   const dataStart = 8 + headerBytes;
-  return { entries: parseHeader(text, stats.size - dataStart, refuse), dataStart };
+  return { entries: parseHeader(text, bytes - dataStart, refuse), dataStart };
 }

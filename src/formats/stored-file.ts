@@ -1,21 +1,45 @@
 // Opens a file of weights of any format and reads exact parts of it.
-import { closeSync } from 'node:fs';
+import { closeSync, fstatSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { readFully } from '../files/read.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 
-/** Opens a file for `read` and returns its result. The file stays open unless `read` throws. @throws Gpt2Error */
-export function openStoredFile<R>(path: string, read: (file: number) => R): R {
-  let file: number;
-  try {
-    file = openRegularFile(path);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
+/** An open file of weights. */
+export class StoredFile {
+  readonly path: string;
+  readonly bytes: number;
+  #file: number | undefined;
+
+  /** @throws Gpt2Error if it cannot be opened */
+  constructor(path: string) {
+    this.path = path;
+    try {
+      this.#file = openRegularFile(path);
+      this.bytes = fstatSync(this.#file).size;
+    } catch (cause) {
+      throw new Gpt2Error(`${path} cannot be opened: ${(cause as Error).message}`, { cause });
+    }
   }
+
+  /** Fills `into` from byte `position` on. @throws Gpt2Error with `what` as subject */
+  read<A extends Uint8Array>(into: A, position: number, what = this.path): A {
+    if (this.#file === undefined) throw new Gpt2Error(`${this.path} is closed`);
+    readStored(this.#file, into, position, what);
+    return into;
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#file !== undefined) closeSync(this.#file);
+    this.#file = undefined;
+  }
+}
+
+/** Makes a reader of an open file, which is closed with the reader, or if `make` throws. */
+export function readerOf<F extends Disposable, R>(file: F, make: (file: F) => R): R & Disposable {
   try {
-    return read(file);
+    return { ...make(file), [Symbol.dispose]: () => file[Symbol.dispose]() };
   } catch (error) {
-    closeSync(file);
+    file[Symbol.dispose]();
     throw error;
   }
 }

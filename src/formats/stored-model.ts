@@ -4,11 +4,9 @@ import type { Parameter } from '../model/parameters.ts';
 
 /** An open model file; only its header is in memory. */
 export interface StoredModel extends Disposable {
-  readonly path: string;
   readonly model: ModelConfig;
   /** A parameter's real rows in fp32, [out, in]; of wpe the rows of its shape. @throws Gpt2Error if the file cannot be read */
   read(parameter: Parameter): Float32Array;
-  close(): void;
 }
 
 /** The kinds of paths that name a model (checkpoint/weights.ts), for --help and messages. */

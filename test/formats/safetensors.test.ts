@@ -25,7 +25,7 @@ function fileOf(header: unknown, dataBytes: number, claimedBytes?: bigint): stri
 const f32 = (shape: number[], from: number, to: number) => ({ dtype: 'F32', shape, data_offsets: [from, to] });
 
 /** Opens a file that must be refused and gives the message, which is one line that names the file. */
-function refusal(path: string, use: (path: string) => void = (p) => openSafetensors(p).close()): string {
+function refusal(path: string, use: (path: string) => void = (p) => openSafetensors(p)[Symbol.dispose]()): string {
   try {
     use(path);
   } catch (error) {
