@@ -5,27 +5,16 @@ import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 // Importing koffi makes it necessary.
 replaceFailedStreamsAtExit();
 
-let isStackSet = false;
-
-/**
- * koffi runs native code on its own stack, 2 MiB by default, which a deep OpenMP or driver call could overflow. The size can
- * be set only before the process loads its first library.
- */
-function setStackSize(): void {
-  if (isStackSet) return;
-  isStackSet = true;
-  try {
-    koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
-  } catch {
-    // Another user of koffi in this process was first; its setting holds.
-  }
+// koffi runs native code on its own stack, 2 MiB by default, which a deep OpenMP or driver call could overflow. The size can be
+// set only before the process loads its first library.
+try {
+  koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });
+} catch {
+  // Another user of koffi in this process was first; its setting holds.
 }
 
 /** @throws Error if the file is no library, or one of its dependencies is missing */
-export function loadShared(path: string): LibraryHandle {
-  setStackSize();
-  return koffi.load(path);
-}
+export const loadShared = (path: string): LibraryHandle => koffi.load(path);
 
 /** errno of the last call. */
 export const lastErrno = (): number => koffi.errno();

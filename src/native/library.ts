@@ -26,10 +26,6 @@ export function libraryPath(kind: LibraryKind): string {
   return join(packageRoot, 'build', `libgpt2-${kind}.so`);
 }
 
-/** How to fix a library that cannot be used. */
-const fixOf = (kind: LibraryKind): string =>
-  process.env.GPT2_LIBRARY ? 'GPT2_LIBRARY names it: correct or unset it' : `run \`npm run build:${kind}\``;
-
 /**
  * Loads a library, once per process.
  * @throws Gpt2Error if it is not built, cannot be loaded, has another ABI version, or lacks functions
@@ -38,45 +34,31 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const path = libraryPath(kind);
   const known = loaded.get(path);
   if (known) return known;
-  const fix = fixOf(kind);
+  const isNamed = Boolean(process.env.GPT2_LIBRARY);
+  const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : `run \`npm run build:${kind}\``;
   if (!existsSync(path)) {
-    const what = process.env.GPT2_LIBRARY ? '' : `the ${kind} library is not built: `;
-    throw new Gpt2Error(`${what}there is no ${path}; ${fix}`);
+    throw new Gpt2Error(`${isNamed ? '' : `the ${kind} library is not built: `}there is no ${path}; ${fix}`);
   }
-  const library = open(path, fix);
-  checkVersion(library, path, fix);
-  let bindings: Bindings;
-  try {
-    bindings = bind(library);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} lacks functions of gpt2.ts: ${(cause as Error).message}; ${fix}`, { cause });
-  }
-  loaded.set(path, bindings);
-  return bindings;
-}
-
-function open(path: string, fix: string): LibraryHandle {
+  const orRefuse = <R>(fault: string, work: () => R): R => {
+    try {
+      return work();
+    } catch (cause) {
+      throw new Gpt2Error(`${path} ${fault}: ${(cause as Error).message}; ${fix}`, { cause });
+    }
+  };
   // GNU OpenMP's threads spin for about a millisecond before they sleep, which slows other work on the cores: the tiny model's
   // steps took 7 times as long while a test suite ran. It reads this variable when it is loaded.
   if (!process.env.OMP_WAIT_POLICY) process.env.GOMP_SPINCOUNT ??= '2000';
-  try {
-    return loadShared(path);
-  } catch (cause) {
-    throw new Gpt2Error(`${path} cannot be loaded: ${(cause as Error).message}; ${fix}`, { cause });
-  }
-}
-
-/** Runs before anything else is bound: another version may lack functions or take other arguments. */
-function checkVersion(library: LibraryHandle, path: string, fix: string): void {
-  let version: number;
-  try {
-    version = library.func(signatures.abiVersion.symbol, 'int', [])() as number;
-  } catch (cause) {
-    throw new Gpt2Error(`${path} is not a library of gpt2.ts: ${(cause as Error).message}; ${fix}`, { cause });
-  }
+  const library = orRefuse('cannot be loaded', () => loadShared(path));
+  // Before anything else is bound: another version may lack functions or take other arguments.
+  const readVersion = () => library.func(signatures.abiVersion.symbol, 'int', [])() as number;
+  const version = orRefuse('is not a library of gpt2.ts', readVersion);
   if (version !== abiVersion) {
     throw new Gpt2Error(`${path} has ABI version ${version}, this program needs ${abiVersion}; ${fix}`);
   }
+  const bindings = orRefuse('lacks functions of gpt2.ts', () => bind(library));
+  loaded.set(path, bindings);
+  return bindings;
 }
 
 function bind(library: LibraryHandle): Bindings {
