@@ -15,6 +15,3 @@ export interface Check {
 export const ok = (name: string, found: string): Check => ({ name, state: 'ok', found });
 export const warning = (name: string, found: string, fix: string): Check => ({ name, state: 'warning', found, fix });
 export const failed = (name: string, found: string, fix: string): Check => ({ name, state: 'failed', found, fix });
-
-/** "12.3 GiB" */
-export const gib = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`;

@@ -2,10 +2,11 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
+import { gib } from '../model/memory.ts';
 import { Device, type Dtype } from '../native/device.ts';
-import { type LibraryKind, libraryPath, loadLibrary } from '../native/library.ts';
+import { type LibraryKind, libraryPath } from '../native/library.ts';
 import { selectDevice } from '../native/select-device.ts';
-import { type Check, failed, gib, ok, warning } from './check.ts';
+import { type Check, failed, ok, warning } from './check.ts';
 
 export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(kind));
 
@@ -44,28 +45,25 @@ export function checkGpus(): { check: Check; hasGpu: boolean } {
   return { check: ok('gpu', found), hasGpu: true };
 }
 
-/** Whether a library exists, loads and opens, and on what. */
-export function checkLibrary(kind: LibraryKind, { hasGpu }: { hasGpu: boolean }): Check {
+/** Whether a library exists, loads and opens, and on what; and the dtypes in which its kernels can be checked. */
+export function checkLibrary(kind: LibraryKind, hasGpu: boolean): { check: Check; dtypes: readonly Dtype[] } {
   const [name, path] = [`${kind} library`, libraryPath(kind)];
-  const isNeeded = kind === 'cpu' || hasGpu;
-  if (!isBuilt(kind)) {
-    const found = `${path} does not exist`;
-    if (isNeeded) return failed(name, found, fixOf(kind, found));
-    return ok(name, 'not built, and no GPU to run it');
-  }
+  const refused = (found: string, unneeded: string) => {
+    const isNeeded = kind === 'cpu' || hasGpu;
+    return { check: isNeeded ? failed(name, found, fixOf(kind, found)) : ok(name, unneeded), dtypes: [] };
+  };
+  if (!isBuilt(kind)) return refused(`${path} does not exist`, 'not built, and no GPU to run it');
   try {
-    loadLibrary(kind);
     using device = Device.open({ kind });
     const { library, codePath, device: what, dtypes } = device.description;
     const { available, total } = device.memory();
-    return ok(
-      name,
-      `${path}: ${library} ${codePath} on ${what}, ${dtypes.join(' ')}, ${gib(available)} of ${gib(total)} free`,
-    );
+    const free = `${gib(available)} of ${gib(total)} free`;
+    const check = ok(name, `${path}: ${library} ${codePath} on ${what}, ${dtypes.join(' ')}, ${free}`);
+    // GPT2_LIBRARY may name either library.
+    return { check, dtypes: library === kind ? dtypes : [] };
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
-    if (!isNeeded) return ok(name, `${path}; not usable here: ${error.message}`);
-    return failed(name, error.message, fixOf(kind, error.message));
+    return refused(error.message, `${path}; not usable here: ${error.message}`);
   }
 }
 
@@ -85,17 +83,5 @@ export function checkChoice(): Check {
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     return failed(name, error.message, fixOf('cpu', error.message));
-  }
-}
-
-/** The dtypes of a library here; none if it does not open. */
-export function openableDtypes(kind: LibraryKind): readonly Dtype[] {
-  if (!isBuilt(kind)) return [];
-  try {
-    using device = Device.open({ kind });
-    return device.description.library === kind ? device.description.dtypes : [];
-  } catch (error) {
-    if (!(error instanceof Gpt2Error)) throw error;
-    return [];
   }
 }

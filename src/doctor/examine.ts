@@ -1,6 +1,6 @@
 // Checks everything that training needs, each check after those it depends on. It writes nothing.
 import { type Check, failed } from './check.ts';
-import { checkChoice, checkGpus, checkLibrary, isBuilt, openableDtypes } from './devices.ts';
+import { checkChoice, checkGpus, checkLibrary, isBuilt } from './devices.ts';
 import { checkKernels } from './kernels.ts';
 import { checkFolder, checkNode, checkSystem, checkTools } from './system.ts';
 
@@ -15,19 +15,15 @@ export async function examine(tell: (check: Check) => void = () => {}): Promise<
   add(checkSystem());
   const { check, hasGpu } = checkGpus();
   add(check);
-  for (const kind of ['cpu', 'cuda'] as const) add(checkLibrary(kind, { hasGpu }));
+  const libraries = (['cpu', 'cuda'] as const).map((kind) => ({ kind, ...checkLibrary(kind, hasGpu) }));
+  for (const { check } of libraries) add(check);
   add(checkChoice());
   for (const check of checkTools({ cpuIsBuilt: isBuilt('cpu'), cudaIsBuilt: isBuilt('cuda') || !hasGpu })) add(check);
   for (const folder of ['runs', 'data']) add(checkFolder(folder));
-  let launched = 0;
-  for (const kind of ['cpu', 'cuda'] as const) {
-    for (const dtype of openableDtypes(kind)) {
-      add(await checkKernels(kind, dtype));
-      launched++;
-    }
-  }
-  if (launched === 0) {
-    const { fix = 'npm run build:cpu' } = checks.find(({ name }) => name === 'cpu library')!;
+  const kernels = libraries.flatMap(({ kind, dtypes }) => dtypes.map((dtype) => ({ kind, dtype })));
+  for (const { kind, dtype } of kernels) add(await checkKernels(kind, dtype));
+  if (kernels.length === 0) {
+    const { fix = 'npm run build:cpu' } = libraries[0]!.check;
     add(failed('kernels', 'no library opens here', fix));
   }
   return checks;

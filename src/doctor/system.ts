@@ -3,13 +3,14 @@ import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, freemem, totalmem } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { gib } from '../model/memory.ts';
 import { packageRoot } from '../package-root.ts';
-import { type Check, failed, gib, ok, warning } from './check.ts';
+import { type Check, failed, ok, warning } from './check.ts';
 
-/** The first line of a program's --version, or undefined if it is not installed. */
-export function versionOf(program: string, args: readonly string[] = ['--version']): string | undefined {
-  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8', timeout: 10_000 });
-  return status === 0 ? stdout.trim().split('\n')[0] : undefined;
+/** What a program's --version prints, or undefined if it is not installed. */
+function versionOf(program: string): string | undefined {
+  const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 });
+  return status === 0 ? stdout.trim() : undefined;
 }
 
 export function checkNode(version = process.versions.node): Check {
@@ -35,28 +36,27 @@ export function checkSystem(): Check {
 /** The tools that building the libraries needs; none if they are built. */
 export function checkTools({ cpuIsBuilt, cudaIsBuilt }: { cpuIsBuilt: boolean; cudaIsBuilt: boolean }): Check[] {
   const tool = (name: string, program: string, isNeeded: boolean, fix: string): Check => {
-    const found = versionOf(program);
+    const found = versionOf(program)?.split('\n')[0];
     if (found !== undefined) return ok(name, found);
     if (isNeeded) return failed(name, `no ${program}`, fix);
     return ok(name, `no ${program}, and nothing left to build`);
   };
   const compiler = process.env.CXX ?? 'c++';
   const install = (what: string) => `apt install ${what} (or what your system calls it)`;
-  const nvcc = versionOf('nvcc') ? 'nvcc' : '/usr/local/cuda/bin/nvcc';
   return [
     tool('compiler', compiler, !cpuIsBuilt, install('g++')),
     tool('cmake', 'cmake', !cpuIsBuilt, install('cmake')),
-    cudaIsBuilt || versionOf(nvcc) === undefined
-      ? ok(
-          'nvcc',
-          versionOf(nvcc) === undefined ? 'not installed; only building the CUDA library needs it' : nvccRelease(nvcc),
-        )
-      : warning('nvcc', `${nvccRelease(nvcc)}, and no CUDA library yet`, 'npm run build:cuda'),
+    checkNvcc(cudaIsBuilt),
   ];
 }
 
-const nvccRelease = (nvcc: string): string =>
-  /release [\d.]+/.exec(spawnSync(nvcc, ['--version'], { encoding: 'utf8' }).stdout)?.[0] ?? nvcc;
+function checkNvcc(cudaIsBuilt: boolean): Check {
+  const version = versionOf('nvcc') ?? versionOf('/usr/local/cuda/bin/nvcc');
+  if (version === undefined) return ok('nvcc', 'not installed; only building the CUDA library needs it');
+  const release = /release [\d.]+/.exec(version)?.[0] ?? 'nvcc';
+  if (cudaIsBuilt) return ok('nvcc', release);
+  return warning('nvcc', `${release}, and no CUDA library yet`, 'npm run build:cuda');
+}
 
 /** The folders of runs and data, under the current one. */
 export function checkFolder(folder: string): Check {
