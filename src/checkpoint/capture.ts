@@ -176,8 +176,6 @@ export function gradientsHash({ matrices, vectors }: ParameterArena): string {
 function* partsOf(tensor: Tensor): Generator<Uint8Array> {
   const most = 1 << 24;
   for (let start = 0; start < tensor.count; start += most) {
-    const length = Math.min(most, tensor.count - start);
-    const values = tensor.readInto(tensor.type === 'bf16' ? new Uint16Array(length) : new Float32Array(length), start);
-    yield new Uint8Array(values.buffer);
+    yield new Uint8Array(tensor.readPart(start, Math.min(most, tensor.count - start)).buffer);
   }
 }

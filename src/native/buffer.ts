@@ -5,9 +5,14 @@ import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
 import { viewMemory } from './koffi.ts';
 
-export type ElementType = 'fp32' | 'bf16' | 'int32';
+/** A tensor's elements on the host; bf16 as raw 16 bits. */
+const hostArrays = { fp32: Float32Array, bf16: Uint16Array, int32: Int32Array };
+type HostArray = Float32Array | Uint16Array | Int32Array;
 
-const elementBytes: Record<ElementType, number> = { fp32: 4, bf16: 2, int32: 4 };
+export type ElementType = keyof typeof hostArrays;
+
+/** Bytes that one element of a type takes. */
+export const bytesOf = (type: ElementType): number => hostArrays[type].BYTES_PER_ELEMENT;
 
 /** Device memory. Any use after `close()` throws. */
 export class DeviceBuffer {
@@ -97,9 +102,6 @@ export const elementCount = (shape: readonly number[]): number => shape.reduce((
 
 const isSize = (size: number): boolean => Number.isSafeInteger(size) && size >= 0;
 
-/** A tensor's elements on the host; bf16 as raw 16 bits. */
-type HostArray = Float32Array | Int32Array | Uint16Array;
-
 /** A shaped, typed view of device memory. */
 export class Tensor {
   readonly buffer: DeviceBuffer;
@@ -134,7 +136,7 @@ export class Tensor {
   }
 
   get bytes(): number {
-    return this.count * elementBytes[this.type];
+    return this.count * bytesOf(this.type);
   }
 
   /** Address of the first element. @throws Gpt2Error if the memory is closed */
@@ -148,39 +150,38 @@ export class Tensor {
     if (!isSize(start) || start + count > this.count) {
       throw new ShapeError(`${name} has ${this.count} elements, not ${count} ([${shape}]) from ${start}`);
     }
-    return new Tensor(this.buffer, name, this.type, shape, this.offset + start * elementBytes[this.type]);
+    return new Tensor(this.buffer, name, this.type, shape, this.offset + start * bytesOf(this.type));
   }
 
   /** Copies host elements in, from element `start` on. @throws ShapeError if they do not fit */
   write(values: HostArray, start = 0): void {
     this.#check(values, start);
-    const bytes = values.length * elementBytes[this.type];
-    const destination = this.pointer + BigInt(start * elementBytes[this.type]);
-    this.device.call('copyToDevice', { destination, source: values, bytes });
+    const destination = this.pointer + BigInt(start * bytesOf(this.type));
+    this.device.call('copyToDevice', { destination, source: values, bytes: values.byteLength });
   }
 
   /** Copies elements out into `values`, from element `start` on. @throws ShapeError if there are too few */
   readInto<A extends HostArray>(values: A, start = 0): A {
     this.#check(values, start);
-    const bytes = values.length * elementBytes[this.type];
-    const source = this.pointer + BigInt(start * elementBytes[this.type]);
-    this.device.call('copyToHost', { destination: values, source, bytes });
+    const source = this.pointer + BigInt(start * bytesOf(this.type));
+    this.device.call('copyToHost', { destination: values, source, bytes: values.byteLength });
     return values;
   }
 
   /** Copies all elements to the host. */
   read(): HostArray {
-    if (this.type === 'int32') return this.readInto(new Int32Array(this.count));
-    return this.readInto(this.type === 'bf16' ? new Uint16Array(this.count) : new Float32Array(this.count));
+    return this.readPart(0, this.count);
+  }
+
+  /** Copies `count` elements to the host, from element `start` on. */
+  readPart(start: number, count: number): HostArray {
+    return this.readInto<HostArray>(new hostArrays[this.type](count), start);
   }
 
   #check(values: HostArray, start: number): void {
-    const fits = {
-      fp32: values instanceof Float32Array,
-      int32: values instanceof Int32Array,
-      bf16: values instanceof Uint16Array,
-    };
-    if (!fits[this.type]) throw new ShapeError(`${this.name} holds ${this.type}, not ${values?.constructor.name}`);
+    if (!(values instanceof hostArrays[this.type])) {
+      throw new ShapeError(`${this.name} holds ${this.type}, not ${(values as HostArray)?.constructor.name}`);
+    }
     if (!isSize(start) || start + values.length > this.count) {
       throw new ShapeError(`${this.name} has ${this.count} elements, not ${values.length} from ${start}`);
     }
@@ -190,8 +191,5 @@ export class Tensor {
 /** Allocates a tensor. */
 export function allocateTensor(device: Device, name: string, type: ElementType, shape: readonly number[]): Tensor {
   const count = elementCount(shape);
-  return new Tensor(device.allocate(count * elementBytes[type], name), name, type, shape);
+  return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);
 }
-
-/** Bytes that one element of a type takes. */
-export const bytesOf = (type: ElementType): number => elementBytes[type];

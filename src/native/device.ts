@@ -5,7 +5,6 @@ import { Gpt2Error, NativeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
-import { failure } from './failure.ts';
 import { type LibraryKind, loadLibrary } from './library.ts';
 import { type Program, RecordedProgram } from './programs.ts';
 
@@ -61,12 +60,13 @@ export class Device {
   readonly gradientType: ElementType;
   /** Whether programs are recorded once and replayed, and run while the host continues. */
   readonly captures: boolean;
+  /** Whether a call of the driver has failed; later calls may never return. */
+  hasFailed = false;
   readonly #bindings: Bindings;
   readonly #owned = new Set<{ close(): void }>();
   #context: Pointer | undefined;
   #event: Pointer | undefined;
   #workspace: DeviceBuffer | undefined;
-  #failed = false;
   #observer: ((name: string, args: object) => void) | undefined;
 
   /**
@@ -120,7 +120,7 @@ export class Device {
       this.#observer = observer;
       return;
     }
-    if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.#failed = true;
+    if (status === GPT2_STATUS.GPT2_DEVICE_ERROR) this.hasFailed = true;
     const detail = this.#bindings.lastError({ context: this.#context });
     const symbol = `gpt2_${name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)}`;
     throw failure(symbol, status, detail);
@@ -134,13 +134,6 @@ export class Device {
     } finally {
       this.#observer = undefined;
     }
-  }
-
-  /** Bytes of workspace that an op needs, by its `*_scratch` function. */
-  scratch<K extends ContextFunction>(name: K, sizes: Omit<ContextArguments<K>, 'bytes'>): number {
-    const bytes = new BigInt64Array(1);
-    this.call(name, { ...sizes, bytes } as unknown as ContextArguments<K>);
-    return Number(bytes[0]);
   }
 
   /** Allocates zeroed device memory; it lives until it or the device is closed. */
@@ -223,11 +216,6 @@ export class Device {
     }
   }
 
-  /** Whether a call of the driver has failed; later calls may never return. */
-  get hasFailed(): boolean {
-    return this.#failed;
-  }
-
   /** Waits until everything issued so far has finished, without blocking the event loop. */
   async finished(): Promise<void> {
     this.#event ??= this.createEvent();
@@ -284,7 +272,7 @@ export class Device {
       try {
         owned.close();
       } catch (error) {
-        if (!this.#failed) throw error;
+        if (!this.hasFailed) throw error;
       }
     }
     this.#owned.clear();
@@ -296,4 +284,10 @@ export class Device {
   [Symbol.dispose](): void {
     this.close();
   }
+}
+
+/** @param text from `gpt2_last_error`; NativeError repeats the function name that it begins with */
+function failure(symbol: string, status: number, text: string): NativeError {
+  const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
+  return new NativeError(symbol, name, text.replace(`${symbol}: `, ''));
 }

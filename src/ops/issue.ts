@@ -2,8 +2,7 @@
 // the tensor, the dimension and both sizes.
 import { ShapeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE } from '../native/bindings.generated.ts';
-import type { Tensor } from '../native/buffer.ts';
-import { elementCount } from '../native/buffer.ts';
+import { elementCount, type Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
   type Dimension,
@@ -65,7 +64,9 @@ export function scratch(
   sizes: Readonly<Record<string, number | boolean>>,
 ): number {
   const numbers = Object.fromEntries(Object.entries(sizes).map(([key, value]) => [key, Number(value)]));
-  return device.scratch(name as 'layernormScratch', numbers as { N: number; C: number });
+  const bytes = new BigInt64Array(1);
+  device.call(name as 'layernormScratch', { ...numbers, bytes } as never);
+  return Number(bytes[0]);
 }
 
 interface Given {

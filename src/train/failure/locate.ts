@@ -131,17 +131,13 @@ class TensorsByAddress {
 const chunk = 1 << 24;
 
 /** The first element of an fp32 or bf16 tensor that is not finite. */
-export function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
+function firstNonFinite(tensor: Tensor): Finding['value'] | undefined {
   const isBf16 = tensor.type === 'bf16';
   const exponent = isBf16 ? 0x7f80 : 0x7f800000;
   const fraction = isBf16 ? 0x7f : 0x7fffff;
-  const buffer = new ArrayBuffer(Math.min(chunk, tensor.count) * (isBf16 ? 2 : 4));
   for (let start = 0; start < tensor.count; start += chunk) {
-    const count = Math.min(chunk, tensor.count - start);
-    tensor.readInto(isBf16 ? new Uint16Array(buffer, 0, count) : new Float32Array(buffer, 0, count), start);
-    const bits = isBf16 ? new Uint16Array(buffer, 0, count) : new Int32Array(buffer, 0, count);
-    for (let i = 0; i < count; i++) {
-      const value = bits[i]!;
+    const values = tensor.readPart(start, Math.min(chunk, tensor.count - start));
+    for (const value of isBf16 ? values : new Int32Array(values.buffer)) {
       if ((value & exponent) !== exponent) continue;
       if ((value & fraction) !== 0) return 'NaN';
       return (isBf16 ? value & 0x8000 : value < 0) ? '-Infinity' : 'Infinity';
