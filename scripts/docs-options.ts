@@ -1,7 +1,8 @@
 // Makes the tables of options in docs/formats.md from the options table.
-import { derivedFields, recordedNames } from '../src/options/configuration.ts';
+import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';
-import { optionNames, optionRows } from '../src/options/table.ts';
+import { startRows } from '../src/options/start-rows.ts';
+import { optionRows, recordedNames } from '../src/options/table.ts';
 
 function typeOf({ type, optional }: OptionRow): string {
   const words = Array.isArray(type) ? type.map((word) => `\`${word}\``).join(', ') : '';
@@ -30,9 +31,11 @@ export function recordedOptions(): string {
 
 /** The table of the options of one start. */
 export function startOptions(): string {
-  const rows = optionNames.flatMap((name) => {
-    const row = optionRows[name];
-    return row.scope === 'start' ? [[`\`${name}\``, typeOf(row), `\`${flagOf(row)}\``, helpOf(row)]] : [];
-  });
+  const rows = Object.entries(startRows).map(([name, row]) => [
+    `\`${name}\``,
+    typeOf(row),
+    `\`${flagOf(row)}\``,
+    helpOf(row),
+  ]);
   return table(['option', 'type', 'flag', 'meaning'], rows, 4);
 }

@@ -5,19 +5,12 @@ import { UsageError } from '../errors.ts';
 import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { selectDevice } from '../native/select-device.ts';
-import { completeOptions } from '../options/check.ts';
-import { freezeOptions } from '../options/defaults.ts';
+import { completeOptions, freezeOptions } from '../options/check.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
-import { type BenchReport, bench } from './bench.ts';
+import { type BenchOptions, type BenchReport, bench } from './bench.ts';
 
-export interface BenchSettings {
-  /** Number of measured steps. */
-  readonly steps: number;
-  /** Seconds of steps before them. */
-  readonly warmup: number;
-  /** Whether each op is timed by itself. */
-  readonly ops: boolean;
+interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
   /** Called when the measured steps begin, with the GPU's name for the driver's tool; undefined on a CPU. */
   readonly onMeasuring?: (gpu: string | undefined) => void;
 }

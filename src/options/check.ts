@@ -1,10 +1,16 @@
-// Completes options with defaults and checks rules about several options.
+// Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
 import { UsageError } from '../errors.ts';
-import { customModel, type ModelConfig } from '../model/config.ts';
+import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/library.ts';
-import { factsOf, roundTokens, withDefaults } from './defaults.ts';
-import { type Facts, flagOf } from './row.ts';
-import { type DefaultedOptions, type OptionName, optionNames, optionRows, type TrainOptions } from './table.ts';
+import { defaultOf, type Facts, flagOf } from './row.ts';
+import {
+  type DefaultedOptions,
+  type OptionName,
+  optionNames,
+  optionRows,
+  type SettledOptions,
+  type TrainOptions,
+} from './table.ts';
 
 /**
  * @param given with the options of a config file or of the resumed run
@@ -52,4 +58,28 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   if (steps !== undefined && warmup > steps) {
     refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
   }
+}
+
+/** @param weights sizes of the weights that --model names, if they are known yet */
+function factsOf({ model, context }: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
+  const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
+  const unshortened = weights?.context ?? (startsFromWeights ? Number.POSITIVE_INFINITY : defaultContext);
+  return { kind, context: context ?? unshortened, startsFromWeights };
+}
+
+/** Options in the table's order, with every default that does not depend on data. */
+function withDefaults(given: TrainOptions, facts: Facts): DefaultedOptions {
+  const values = optionNames.map((name) => [name, given[name] ?? defaultOf(optionRows[name], facts)] as const);
+  return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as DefaultedOptions;
+}
+
+/** Tokens in one round of micro-batches over all ranks; `auto` counts as one sequence, which every choice is a multiple of. */
+const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>
+  (batch === 'auto' ? 1 : batch) * sequence * ranks;
+
+/** Freezes options whose batch is chosen. */
+export function freezeOptions(options: DefaultedOptions & { readonly batch: number }): SettledOptions {
+  const together = roundTokens(options);
+  const totalBatch = options.totalBatch ?? together;
+  return Object.freeze({ ...options, totalBatch, accumulation: totalBatch / together });
 }

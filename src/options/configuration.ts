@@ -6,14 +6,11 @@ import type { OptionRow } from './row.ts';
 import {
   type Configuration,
   type OptionName,
-  optionNames,
   optionRows,
+  recordedNames,
   rowNamed,
   type SettledOptions,
 } from './table.ts';
-
-/** Options that a configuration has. */
-export const recordedNames: readonly OptionName[] = optionNames.filter((name) => optionRows[name].scope !== 'start');
 
 /** Fields of a configuration that are not options, with their meaning. */
 export const derivedFields = {

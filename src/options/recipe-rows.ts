@@ -30,7 +30,6 @@ export const recipeRows = {
     type: whole(1, 1000),
     help: 'transformer layers',
     default: { text: "the model's" },
-    scope: 'model',
     resume: 'never',
   },
   channels: {
@@ -38,7 +37,6 @@ export const recipeRows = {
     type: whole(1, 65536),
     help: 'channels, the width of the model',
     default: { text: "the model's" },
-    scope: 'model',
     resume: 'never',
   },
   heads: {
@@ -46,7 +44,6 @@ export const recipeRows = {
     type: whole(1, 1024),
     help: 'attention heads',
     default: { text: "the model's" },
-    scope: 'model',
     resume: 'never',
   },
   context: {
@@ -54,7 +51,6 @@ export const recipeRows = {
     type: whole(1, 65536),
     help: "longest sequence, in tokens; may be shorter than the starting weights'",
     default: { text: "1024, or the weights'" },
-    scope: 'model',
     resume: 'never',
   },
   data: {

@@ -3,7 +3,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { recordedValue } from './configuration.ts';
 import { flagOf } from './row.ts';
-import { type OptionName, optionNames, optionRows, type TrainOptions } from './table.ts';
+import { type OptionName, optionRows, recordedNames, type TrainOptions } from './table.ts';
 
 /** The run to resume; undefined: the run starts at step 0. @throws UsageError for contradicting flags */
 export function runToResume({ resume, overwrite, out }: TrainOptions): string | undefined {
@@ -29,9 +29,9 @@ export function resumedOptions(
   given: TrainOptions,
   notice: (text: string) => void,
 ): TrainOptions {
-  for (const name of optionNames) {
+  for (const name of recordedNames) {
     const [value, was] = [given[name], recordedValue(before, name)];
-    if (optionRows[name].scope === 'start' || value === undefined || value === was) continue;
+    if (value === undefined || value === was) continue;
     const flag = flagOf(optionRows[name]);
     const refusal = refusalOf(name, before, given);
     if (refusal !== undefined) {

@@ -12,7 +12,7 @@ export interface Facts {
 }
 
 /** A default that is not a constant. */
-export interface DerivedDefault {
+interface DerivedDefault {
   /** For --help. */
   readonly text: string;
   /** Absent: the option stays unset, or what uses it fills it in. */
@@ -20,7 +20,7 @@ export interface DerivedDefault {
 }
 
 /** A text, a switch, a number in a range (with the word allowed instead), or one of several words. */
-export type OptionType =
+type OptionType =
   | 'text'
   | 'switch'
   | { readonly integer: readonly [least: number, most: number]; readonly or?: string }
@@ -37,11 +37,6 @@ export interface OptionRow {
   /** Imperative or noun phrase of fewer than 80 characters; the default follows from its own column. */
   readonly help: string;
   readonly default?: OptionValue | DerivedDefault;
-  /**
-   * Where it is recorded. 'model': a size, saved with the weights. 'run', the default: recorded in config.json. 'start': only
-   * of this start of the program, recorded nowhere.
-   */
-  readonly scope?: 'model' | 'run' | 'start';
   /**
    * May be missing from config.json: the option has no default, or was added after version 0.1.0. Older runs then have the
    * default. Every new option of a model or run needs it.

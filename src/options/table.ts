@@ -6,8 +6,11 @@ import type { HasDefault, OptionRow, SettledValueOf, ValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 
+/** Options that config.json records; those of one start of the program are recorded nowhere. */
+const recordedRows = { ...recipeRows, ...runningRows };
+
 /** Keyed by the option's name in config.json. */
-export const optionTable = { ...recipeRows, ...runningRows, ...startRows };
+export const optionTable = { ...recordedRows, ...startRows };
 
 type Table = typeof optionTable;
 export type OptionName = keyof Table;
@@ -15,6 +18,7 @@ export type OptionName = keyof Table;
 /** The table without the literal types of its values. */
 export const optionRows: Readonly<Record<OptionName, OptionRow>> = optionTable;
 export const optionNames = Object.keys(optionTable) as readonly OptionName[];
+export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[];
 
 /** The row of a name from a file; undefined: there is no such option. */
 export const rowNamed = (name: string): OptionRow | undefined =>
@@ -40,7 +44,7 @@ export type SettledOptions = Readonly<
   }
 >;
 
-type RecordedName = { [K in OptionName]: Table[K] extends { readonly scope: 'start' } ? never : K }[OptionName];
+type RecordedName = keyof typeof recordedRows;
 type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
 
 /** The options of a model or run with all defaults, as config.json and logs record them. */

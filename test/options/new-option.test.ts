@@ -51,8 +51,7 @@ it('config files are read with it, defaults filled in', async () => {
 
 it('a configuration records it, and is checked; older ones lack it', async () => {
   const { configurationOf, configurationSchema } = await import('../../src/options/configuration.ts');
-  const { completeOptions } = await import('../../src/options/check.ts');
-  const { freezeOptions } = await import('../../src/options/defaults.ts');
+  const { completeOptions, freezeOptions } = await import('../../src/options/check.ts');
   const { presetConfig } = await import('../../src/model/config.ts');
   const options: SettledOptions = freezeOptions({ ...completeOptions(noted, 'cpu'), batch: 4 });
   const recorded = configurationOf(options, presetConfig('d6')!, 10);

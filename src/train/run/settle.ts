@@ -17,8 +17,7 @@ import {
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { completeOptions } from '../../options/check.ts';
-import { freezeOptions } from '../../options/defaults.ts';
+import { completeOptions, freezeOptions } from '../../options/check.ts';
 import { withOptionsFile } from '../../options/read.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
