@@ -3,14 +3,15 @@ import type { Batch } from '../batches/loader.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { flopsPerToken } from '../model/flops.ts';
 import { initializeWeights } from '../model/initialize.ts';
+import { totalOf } from '../model/memory.ts';
 import { createModel } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
-import { Device, type DeviceDescription, type DeviceOptions, type Dtype } from '../native/device.ts';
+import { Device, type DeviceOptions } from '../native/device.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import { checkMemory } from '../train/plan/memory.ts';
 import { type BegunStep, Trainer } from '../train/step/trainer.ts';
-import { type OpTime, timeOps } from './op-times.ts';
-import { measurePeaks, type Peaks } from './peaks.ts';
+import { timeOps } from './op-times.ts';
+import { measurePeaks } from './peaks.ts';
 import { median, quantile } from './timing.ts';
 
 export interface BenchOptions {
@@ -31,50 +32,17 @@ export interface BenchOptions {
   readonly onMeasuring?: () => void;
 }
 
-export interface StepTimes {
-  readonly tokensPerStep: number;
-  readonly tokensPerSecond: { readonly median: number; readonly p95: number };
-  readonly ms: { readonly median: number; readonly p95: number; readonly least: number; readonly most: number };
-  /** Median milliseconds of a step in which the host issues work; on the CPU the whole step. */
-  readonly hostMs: number;
-  readonly loss: number;
-}
-
-export interface MemoryUse {
-  /** Bytes planned, by kind. */
-  readonly planned: Readonly<Record<string, number>>;
-  readonly plannedTotal: number;
-  /** The driver's count of memory used since the context was opened, after all steps. */
-  readonly used: number;
-  /** Memory in use right after the context was opened: by it and by other programs. */
-  readonly before: number;
-}
-
-export interface BenchReport {
-  readonly device: DeviceDescription;
-  readonly dtype: Dtype;
-  readonly config: ModelConfig;
-  readonly parameters: number;
-  readonly batch: number;
-  readonly sequence: number;
-  readonly accumulation: number;
-  readonly step: StepTimes;
-  /** Operations per token, forward and backward; see model/flops.ts. */
-  readonly flopsPerToken: number;
-  readonly peaks: Peaks;
-  readonly ops: readonly OpTime[];
-  readonly memory: MemoryUse;
-}
+export type BenchReport = Awaited<ReturnType<typeof bench>>;
 
 /** Runs the whole benchmark. @throws Gpt2Error if the device cannot be opened or has too little memory */
-export async function bench(options: BenchOptions): Promise<BenchReport> {
+export async function bench(options: BenchOptions) {
   const training = await measureTraining(options);
   // The model's memory is free again for the large arrays of these measurements.
   using device = Device.open(options.device);
   return { ...training, peaks: await measurePeaks(device) };
 }
 
-async function measureTraining(options: BenchOptions): Promise<Omit<BenchReport, 'peaks'>> {
+async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
@@ -86,27 +54,26 @@ async function measureTraining(options: BenchOptions): Promise<Omit<BenchReport,
   const step = await timeSteps(trainer, options);
   const planned = Object.fromEntries(device.allocated);
   const memory = {
+    /** Bytes planned, by kind. */
     planned,
-    plannedTotal: Object.values(planned).reduce((sum, bytes) => sum + bytes, 0),
+    plannedTotal: totalOf(device.allocated),
+    /** The driver's count of memory used since the context was opened, after all steps. */
     used: opened.available - device.memory().available,
+    /** Memory in use right after the context was opened: by it and by other programs. */
     before: opened.total - opened.available,
   };
   return {
     device: device.description,
     dtype: device.dtype,
-    config,
-    parameters: parameterCount(config),
-    batch,
-    sequence,
-    accumulation,
-    step,
+    ...{ config, parameters: parameterCount(config), batch, sequence, accumulation, step },
+    /** Operations per token, forward and backward; see model/flops.ts. */
     flopsPerToken: flopsPerToken(config, sequence),
     memory,
     ops: options.ops ? await timeOps(trainer, options.nextBatch) : [],
   };
 }
 
-async function timeSteps(trainer: Trainer, options: BenchOptions): Promise<StepTimes> {
+async function timeSteps(trainer: Trainer, options: BenchOptions) {
   const { steps, warmup, nextBatch, batch, sequence, accumulation } = options;
   const ms: number[] = [];
   const host: number[] = [];
@@ -139,6 +106,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions): Promise<StepT
     tokensPerStep: tokens,
     tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
+    /** Median milliseconds of a step in which the host issues work; on the CPU the whole step. */
     hostMs: median(host),
     loss,
   };

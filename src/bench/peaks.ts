@@ -4,16 +4,7 @@ import type { Device } from '../native/device.ts';
 import { matmulForward, matmulScratch } from '../ops/ops.generated.ts';
 import { timeOnDevice } from './timing.ts';
 
-export interface Peaks {
-  /** Bytes read and written per second by a copy on the device. */
-  readonly copyBytesPerSecond: number;
-  /** Operations per second of the library's own matmul of square matrices of random numbers. */
-  readonly matmulFlopsPerSecond: number;
-  /** Size of those matrices. */
-  readonly matmulSize: number;
-}
-
-export async function measurePeaks(device: Device): Promise<Peaks> {
+export async function measurePeaks(device: Device) {
   const isGpu = device.description.library === 'cuda';
   const least = isGpu ? 20 : 5;
 
@@ -25,21 +16,18 @@ export async function measurePeaks(device: Device): Promise<Peaks> {
   for (const buffer of [a, b]) buffer.close();
 
   const size = isGpu ? 8192 : 1024;
-  const matrices = ['out', 'in', 'weight'].map((name) =>
-    allocateTensor(device, name, device.elementType, [size, size]),
-  );
-  const [out, input, weight] = matrices as [Tensor, Tensor, Tensor];
+  const matrix = (name: string) => allocateTensor(device, name, device.elementType, [size, size]);
+  const [out, input, weight] = [matrix('out'), matrix('in'), matrix('weight')];
   fillRandom(input);
   fillRandom(weight);
   device.reserveWorkspace(matmulScratch(device, { N: size, C: size, O: size, gradients: true }));
-  const matmulTime = await timeOnDevice(
-    device,
-    () => matmulForward(device, { out, in: input, weight, bias: null }),
-    least,
-  );
-  for (const { buffer } of matrices) buffer.close();
+  const matmul = () => matmulForward(device, { out, in: input, weight, bias: null });
+  const matmulTime = await timeOnDevice(device, matmul, least);
+  for (const { buffer } of [out, input, weight]) buffer.close();
   return {
+    /** Bytes read and written per second by a copy on the device. */
     copyBytesPerSecond: (2 * bytes * 1000) / copyTime,
+    /** Operations per second of the library's own matmul of square matrices of random numbers. */
     matmulFlopsPerSecond: (2 * size ** 3 * 1000) / matmulTime,
     matmulSize: size,
   };

@@ -5,6 +5,7 @@ import { checkpointHash } from '../../checkpoint/directory.ts';
 import { UsageError } from '../../errors.ts';
 import { openLivePage } from '../../live/live-page.ts';
 import { modelLabel } from '../../model/config.ts';
+import { totalOf } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device, type DeviceDescription } from '../../native/device.ts';
 import { agreedOptions, configurationOf } from '../../options/configuration.ts';
@@ -88,7 +89,7 @@ async function open(opening: Opening): Promise<Run> {
     },
     description: {
       ...{ model: modelLabel(config), parameters, tokensPerStep: options.totalBatch, steps, startStep, out },
-      memoryBytes: [...device.allocated.values()].reduce((sum, bytes) => sum + bytes, 0),
+      memoryBytes: totalOf(device.allocated),
       device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
     },
     close: () => resources.close(),
