@@ -12,7 +12,16 @@ import type { Model } from '../model/model.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { openShard, writeDurably, writeShard } from '../shards/shard.ts';
 import { checkModelSize, checkpointName, verifyContents } from './directory.ts';
-import { filesSchema, modelSchema, positionSchema, readDescription, weightsFile } from './manifest.ts';
+import {
+  count,
+  filesSchema,
+  modelSchema,
+  positionSchema,
+  readDescription,
+  sha256,
+  size,
+  weightsFile,
+} from './manifest.ts';
 import { syncFolder, unfinishedPath } from './replace.ts';
 import { stateInDevice, writeTensors } from './write.ts';
 
@@ -21,8 +30,6 @@ export const tokensFile = 'tokens.bin';
 /** Version 1 has no checksum. */
 export const captureVersion = 2;
 
-const count = z.int().nonnegative();
-const size = z.int().positive();
 /** A number, or the text of one that is not finite. */
 const result = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])]);
 
@@ -44,7 +51,7 @@ const captureSchema = z.object({
   loss: result,
   norm: result,
   /** sha256 over the step's gradients, in the order of the device's memory. */
-  gradients: z.string().regex(/^[0-9a-f]{64}$/),
+  gradients: sha256,
   /** The first tensor that was not finite. */
   finding: z
     .object({
@@ -55,10 +62,7 @@ const captureSchema = z.object({
       value: z.enum(['NaN', 'Infinity', '-Infinity']),
     })
     .optional(),
-  files: filesSchema.refine(
-    (files) => [weightsFile, tokensFile].every((wanted) => files.some(({ name }) => name === wanted)),
-    { error: `it lists no ${weightsFile} or no ${tokensFile}` },
-  ),
+  files: filesSchema(weightsFile, tokensFile),
 });
 
 export type Capture = z.infer<typeof captureSchema>;
@@ -73,9 +77,6 @@ export interface FoundCapture {
 export const captured = (value: number): Capture['loss'] =>
   Number.isFinite(value) ? value : (String(value) as Capture['loss']);
 
-/** Fields that `writeCapture` fills in. */
-type Derived = 'format' | 'version' | 'model' | 'library' | 'dtype' | 'codePath' | 'gradients' | 'files';
-
 /**
  * Writes a capture to `folder`/step-NNNNNNNN and returns its path; one of the same step is replaced.
  * @param batches the step's micro-batches
@@ -85,7 +86,7 @@ export function writeCapture(
   folder: string,
   { model, gradients }: { model: Model; gradients: ParameterArena },
   batches: readonly Batch[],
-  facts: Omit<Capture, Derived>,
+  facts: Omit<Capture, 'format' | 'version' | 'model' | 'library' | 'dtype' | 'codePath' | 'gradients' | 'files'>,
 ): string {
   const name = checkpointName(facts.step);
   const path = join(folder, name);
@@ -95,7 +96,7 @@ export function writeCapture(
     mkdirSync(temporary, { recursive: true });
     const weights = writeTensors(join(temporary, weightsFile), [stateInDevice(model, []).weights]);
     const tokens = rowsOf(batches, facts.sequence);
-    const { sha256 } = writeShard(join(temporary, tokensFile), tokens);
+    const shard = writeShard(join(temporary, tokensFile), tokens);
     const { library, codePath } = description;
     const manifest: Capture = {
       format: 'gpt2.ts capture',
@@ -106,7 +107,7 @@ export function writeCapture(
       gradients: gradientsHash(gradients),
       files: [
         { name: weightsFile, ...weights },
-        { name: tokensFile, bytes: 1024 + tokens.byteLength, sha256 },
+        { name: tokensFile, bytes: 1024 + tokens.byteLength, sha256: shard.sha256 },
       ],
     };
     writeDurably(join(temporary, captureFile), [Buffer.from(checkedJson(manifest))]);

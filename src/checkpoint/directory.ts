@@ -26,17 +26,11 @@ export const checkpointName = (step: number): string => `step-${String(step).pad
 const namePattern = /^step-(\d{8,})$/;
 const unfinishedPattern = /^\.(step-\d{8,})\.(\d+)(?:-\d+)?\.(tmp|old)$/;
 
-/** The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts). */
-export interface Unfinished {
-  /** "step-00000020" */
-  readonly name: string;
-  readonly process: number;
-  /** Set aside for a new one: it stays the checkpoint of its step until the new one is in place. */
-  readonly isSetAside: boolean;
-}
-
-/** Parses such a folder name; undefined for any other. */
-export function unfinished(entry: string): Unfinished | undefined {
+/**
+ * The parts of a folder name under which a process writes, removes or sets aside a checkpoint (see replace.ts); undefined for
+ * any other name. One that is set aside stays the checkpoint of its step until the new one is in place.
+ */
+export function unfinished(entry: string) {
   const [, name, process, ending] = unfinishedPattern.exec(entry) ?? [];
   return name === undefined ? undefined : { name, process: Number(process), isSetAside: ending === 'old' };
 }

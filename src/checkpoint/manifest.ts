@@ -11,11 +11,11 @@ export const optimizerFile = 'optimizer.safetensors';
 /** Version 1 has no checksum. */
 export const checkpointVersion = 2;
 
-const count = z.int().nonnegative();
-const size = z.int().positive();
+export const count = z.int().nonnegative();
+export const size = z.int().positive();
 /** The name of a file in the folder itself: a manifest names nothing outside. */
 const fileName = z.string().regex(/^[\w-][\w.-]*$/);
-const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+export const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 
 export const modelSchema = z.object({
   layers: size,
@@ -25,9 +25,15 @@ export const modelSchema = z.object({
   vocabularySize: size,
 });
 export const positionSchema = z.object({ epoch: count, shard: count, sample: count });
-export const filesSchema = z.array(z.object({ name: fileName, bytes: count, sha256 }));
+/** Names, sizes and hashes of files, these among them. */
+export const filesSchema = (...wanted: readonly string[]) =>
+  z
+    .array(z.object({ name: fileName, bytes: count, sha256 }))
+    .refine((files) => wanted.every((each) => files.some(({ name }) => name === each)), {
+      error: `it lists no ${wanted.join(' or no ')}`,
+    });
 
-export const manifestSchema = z.object({
+const manifestSchema = z.object({
   format: z.literal('gpt2.ts checkpoint'),
   version: z.int(),
   /** Name and version of the program that wrote it. */
@@ -45,10 +51,7 @@ export const manifestSchema = z.object({
   codePath: z.string(),
   /** The training shards, to detect changed data. Checkpoints of older versions have no hashes of them. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
-  files: filesSchema.refine(
-    (files) => [weightsFile, optimizerFile].every((wanted) => files.some(({ name }) => name === wanted)),
-    { error: `it lists no ${weightsFile} or no ${optimizerFile}` },
-  ),
+  files: filesSchema(weightsFile, optimizerFile),
   /** Time of writing, ISO 8601. */
   time: z.string(),
 });

@@ -43,11 +43,15 @@ export function putInPlace(temporary: string, folder: string, name: string): voi
     throw error;
   }
   syncFolder(folder);
-  if (!replaces) return;
+  if (replaces) removeIfPossible(aside);
+}
+
+/** Removes a file or folder, and leaves what cannot be removed. */
+export function removeIfPossible(path: string): void {
   try {
-    rmSync(aside, { recursive: true });
+    rmSync(path, { recursive: true, force: true });
   } catch {
-    // The new checkpoint is in place.
+    // What led here is done, or has an error of its own to report.
   }
 }
 

@@ -1,8 +1,8 @@
 // Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
 // checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { attempt, Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
 import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
@@ -14,7 +14,7 @@ import { writeDurably } from '../shards/shard.ts';
 import { checkpointName } from './directory.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
-import { clearLeftovers, putInPlace, syncFolder, unfinishedPath } from './replace.ts';
+import { clearLeftovers, putInPlace, removeIfPossible, syncFolder, unfinishedPath } from './replace.ts';
 
 /** Values to write for some parameters: master weights, or a row of optimizer state. */
 export interface Values {
@@ -78,7 +78,7 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
  * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
  */
-export function writeState({ folder, step, manifest }: CheckpointHead, state: State, make = makeFolder): string {
+function writeState({ folder, step, manifest }: CheckpointHead, state: State, make = makeFolder): string {
   const name = checkpointName(step);
   const path = join(folder, name);
   let temporary: string | undefined;
@@ -103,6 +103,7 @@ export function writeState({ folder, step, manifest }: CheckpointHead, state: St
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
     putInPlace(temporary, folder, name);
   } catch (cause) {
+    // On a disk that fails here too, the next write removes it (clearLeftovers).
     if (temporary) removeIfPossible(temporary);
     // Without an error code of the file system the cause is not the disk, but a failed device or a defect of ours.
     const { code, message } = cause as NodeJS.ErrnoException;
@@ -141,12 +142,9 @@ export interface SaveResult extends TidyResult {
  */
 export function saveState(head: CheckpointHead, state: State, keeping: Keeping | undefined): SaveResult {
   const clearFailure = clearLeftovers(head.folder);
-  let path: string | undefined;
-  const failure = refused(() => {
-    path = writeState(head, state);
-  });
-  const pruneFailure = failure === undefined ? prune(head.folder, keeping) : undefined;
-  return { path, failure, clearFailure, pruneFailure };
+  const path = onDisk(() => writeState(head, state));
+  if (path instanceof Gpt2Error) return { failure: path.message, clearFailure };
+  return { path, clearFailure, pruneFailure: prune(head.folder, keeping) };
 }
 
 /** Removes what `saveState` would, for a run with nothing left to save: its last save may have been killed before that. */
@@ -155,18 +153,16 @@ export const tidy = (folder: string, keeping: Keeping | undefined): TidyResult =
   pruneFailure: prune(folder, keeping),
 });
 
-const prune = (folder: string, keeping: Keeping | undefined): string | undefined =>
-  keeping && refused(() => pruneCheckpoints(folder, keeping));
+function prune(folder: string, keeping: Keeping | undefined): string | undefined {
+  const error = keeping && onDisk(() => pruneCheckpoints(folder, keeping));
+  return error instanceof Gpt2Error ? error.message : undefined;
+}
 
-/** Runs `work` and returns the disk's error message; undefined if there was no error. */
-function refused(work: () => void): string | undefined {
-  try {
-    work();
-    return undefined;
-  } catch (error) {
-    if (!(error instanceof Gpt2Error) || error instanceof NativeError) throw error;
-    return error.message;
-  }
+/** The result of `work`, or the disk's error. */
+function onDisk<R>(work: () => R): R | Gpt2Error {
+  const result = attempt(work);
+  if (result instanceof NativeError) throw result;
+  return result;
 }
 
 /** Makes a folder in an existing run folder. A lost run folder is not recreated: it would lack log and configuration. */
@@ -182,15 +178,6 @@ function makeFolders(folder: string): void {
   if (first === undefined) return;
   const top = dirname(resolve(first));
   for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));
-}
-
-/** Removes a folder; on a disk that fails here too, the next write removes it (clearLeftovers). */
-function removeIfPossible(folder: string): void {
-  try {
-    rmSync(folder, { recursive: true, force: true });
-  } catch {
-    // The caller reports the error of the write.
-  }
 }
 
 /** Whether a Gpt2Error was caused by the file system. */

@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { weightsFile } from '../checkpoint/manifest.ts';
-import { isWriting, syncFolder } from '../checkpoint/replace.ts';
+import { isWriting, removeIfPossible, syncFolder } from '../checkpoint/replace.ts';
 import { temporaryPath } from '../shards/shard.ts';
 
 /** Whether a folder can be written at `path`: there is none, or it has only leftovers of a killed export. */
@@ -43,13 +43,8 @@ export function writeFolder(path: string, write: (folder: string) => void): void
 
 /** Removes the leftovers of killed exports to `path`. */
 export function clearInterruptedExports(path: string): void {
-  for (const left of leftovers(path)) {
-    try {
-      rmSync(left, { recursive: true, force: true });
-    } catch {
-      // It belongs to another user and is harmless.
-    }
-  }
+  // What belongs to another user stays, and is harmless.
+  for (const left of leftovers(path)) removeIfPossible(left);
 }
 
 const stagedInside = (folder: string): string => join(folder, basename(folder));
