@@ -80,10 +80,6 @@ export function bucketOf(config: ModelConfig, name: string): number {
   return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket(config)) + 1;
 }
 
-/** Elements of the arena of each kind. */
-export const arenaSizes = (config: ModelConfig, shares = 1): Readonly<Record<ParameterKind, number>> =>
-  arenaLayout(config, shares).sizes;
-
 /** Bytes of one copy of all parameters. */
 export function parameterBytes(
   config: ModelConfig,
@@ -91,7 +87,7 @@ export function parameterBytes(
   vectorType: ElementType,
   shares = 1,
 ): number {
-  const { matrix, vector } = arenaSizes(config, shares);
+  const { matrix, vector } = arenaLayout(config, shares).sizes;
   return arenaBytes(matrix, 'matrix', matrixType, shares) + arenaBytes(vector, 'vector', vectorType, shares);
 }
 
@@ -214,6 +210,6 @@ export class ParameterArena implements ParameterCopy {
 
 const attentionNames = ['ln1w', 'ln1b', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
 const mlpNames = ['ln2w', 'ln2b', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
-const layerNames = [...attentionNames, ...mlpNames] as const;
+const layerNames = [...attentionNames, ...mlpNames];
 
 type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;

@@ -2,16 +2,16 @@
 // chooses, and flags that fit where a batch does not.
 import { Gpt2Error } from '../../errors.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
-import { arenaSizes, parameterBytes } from '../../model/arena.ts';
+import { arenaLayout, parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
-import { gib, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
+import { enoughRows, gib, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
 import { modelScratch } from '../../model/model.ts';
 import { gatheringBytes } from '../../model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { bytesOf } from '../../native/buffer.ts';
 import { sharedBytes } from '../../native/communicator.ts';
-import { type Device, gradientTypeOf } from '../../native/device.ts';
+import { Device, type DeviceOptions, gradientTypeOf } from '../../native/device.ts';
 import { globalNormScratch } from '../../ops/ops.generated.ts';
 import { type OptimizerChoice, stateBytes } from '../../optimizer/assign.ts';
 import { stateMemory } from '../../optimizer/state.ts';
@@ -45,7 +45,7 @@ export function trainingPlan(
 ): ReadonlyMap<string, number> {
   const { elementType } = device;
   const gradientType = gradientTypeOf(device.dtype, rows > B);
-  const { matrix: matrixCount, vector: vectorCount } = arenaSizes(config, shares);
+  const { matrix: matrixCount, vector: vectorCount } = arenaLayout(config, shares).sizes;
   const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
   const cache = { texts: 1, window: T };
   return new Map([
@@ -78,7 +78,7 @@ export const neededBytes = (device: Device, config: ModelConfig, sizes: Training
   neededFor(device, trainingPlan(device, config, sizes));
 
 /** The largest of `batches` (ascending) that fits. */
-export function largestBatch(
+function largestBatch(
   device: Device,
   config: ModelConfig,
   { batches, limit, ...sizes }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
@@ -131,5 +131,38 @@ export function checkMemory(
         ? `${advice.join(', or ')} fits`
         : `${refused} a shorter --seq, a smaller --model, or ${limit.remedy}`
     }`,
+  );
+}
+
+export interface BatchChoice {
+  readonly batch: number;
+  readonly recompute: Recompute;
+}
+
+/**
+ * Chooses --batch auto for a step of `rows` sequences, or of one micro-batch if `rows` is undefined: then the largest that still
+ * gains speed. Opens the device for a moment.
+ * @param sizes without `recompute`, the one that recomputes least and fits is chosen
+ * @throws Gpt2Error if not one sequence fits
+ */
+export function chooseBatch(
+  device: DeviceOptions,
+  config: ModelConfig,
+  { maxMemory, ...sizes }: Omit<TrainingSizes, 'B' | 'parts'> & { readonly maxMemory: number | undefined },
+): BatchChoice {
+  const { T, rows, recompute } = sizes;
+  using opened = Device.open(device);
+  const most = enoughRows(opened, T);
+  const batches =
+    rows === undefined
+      ? Array.from({ length: most }, (_, index) => index + 1)
+      : divisors(rows).filter((batch) => batch <= most);
+  const limit = memoryLimit(opened, maxMemory);
+  for (const each of recompute === undefined ? recomputeNames : [recompute]) {
+    const batch = largestBatch(opened, config, { ...sizes, recompute: each, batches, limit });
+    if (batch !== undefined) return { batch, recompute: each };
+  }
+  throw new Gpt2Error(
+    `--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; take a shorter --seq or a smaller --model`,
   );
 }

@@ -24,7 +24,7 @@ import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
 import { findShards, readDataset } from '../../shards/find.ts';
 import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
-import { type BatchChoice, chooseBatch } from '../plan/choose-batch.ts';
+import { type BatchChoice, chooseBatch } from '../plan/memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
 /** A run's options, and the model and files that they name, before data and device are opened. */
