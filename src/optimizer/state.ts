@@ -71,16 +71,12 @@ export class OptimizerState {
    * @param step the step block
    */
   issue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
+    let firstScalar: number = GPT2_STEP.GPT2_STEP_SCALARS;
     for (const optimizer of this.optimizers) {
-      this.issueParts(step, optimizer, this.parts(optimizer, kind, gradients, range));
+      const parts = this.parts(optimizer, kind, gradients, range);
+      if (parts.length > 0) optimizer.issue({ device: this.#model.device, step, firstScalar }, parts);
+      firstScalar += optimizer.scalars.length;
     }
-  }
-
-  issueParts(step: Tensor, optimizer: Optimizer, parts: readonly UpdatePart[]): void {
-    if (parts.length === 0) return;
-    const before = this.optimizers.slice(0, this.optimizers.indexOf(optimizer)).flatMap(({ scalars }) => scalars);
-    const firstScalar = GPT2_STEP.GPT2_STEP_SCALARS + before.length;
-    optimizer.issue({ device: this.#model.device, step, firstScalar }, parts);
   }
 
   /** The parts of a range that an optimizer updates. */
