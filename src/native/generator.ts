@@ -5,7 +5,7 @@ import { type LibraryKind, loadLibrary } from './library.ts';
 
 export class Generator {
   readonly #bindings: Bindings;
-  #generator: Pointer | undefined;
+  readonly #generator: Pointer;
 
   /** @param seed a whole number from 0 to 2^32 - 1 */
   constructor(kind: LibraryKind, seed: number) {
@@ -17,26 +17,16 @@ export class Generator {
 
   /** Fills `normals` (16 or more) as torch.Tensor.normal_(mean, standardDeviation) would. */
   normal(normals: Float32Array, mean: number, standardDeviation: number): Float32Array {
-    if (this.#generator === undefined) throw new Gpt2Error('the random generator is closed');
-    const status = this.#bindings.generatorNormal({
-      generator: this.#generator,
-      normals,
-      count: normals.length,
-      mean,
-      standardDeviation,
-    });
+    const generator = this.#generator;
+    const count = normals.length;
+    const status = this.#bindings.generatorNormal({ generator, normals, count, mean, standardDeviation });
     if (status !== GPT2_STATUS.GPT2_OK) {
       throw new Gpt2Error(`a normal fill takes 16 or more elements, not ${normals.length}`);
     }
     return normals;
   }
 
-  close(): void {
-    if (this.#generator !== undefined) this.#bindings.generatorDestroy({ generator: this.#generator });
-    this.#generator = undefined;
-  }
-
   [Symbol.dispose](): void {
-    this.close();
+    this.#bindings.generatorDestroy({ generator: this.#generator });
   }
 }

@@ -8,7 +8,7 @@ import { type LibraryKind, libraryPath } from '../native/library.ts';
 import type { Ranks } from './ranks.ts';
 
 /** Names and values, nested. */
-export type Facts = Readonly<Record<string, unknown>>;
+type Facts = Readonly<Record<string, unknown>>;
 
 /** @throws RankError, the same on every rank, naming the first fact that differs */
 export async function agree(ranks: Ranks, facts: Facts): Promise<void> {

@@ -13,7 +13,7 @@ import type { StepResult } from '../step/staging.ts';
 import { describeFinding, type Finding, locate } from './locate.ts';
 
 /** A step that updated nothing because its loss or norm was not finite. */
-export interface BadStep {
+interface BadStep {
   readonly step: number;
   readonly result: StepResult;
   /** The step's first micro-batch. */

@@ -40,17 +40,20 @@ export async function locate(
   trainer: Trainer,
   nextBatch: () => Batch,
 ): Promise<{ finding: Finding | undefined; result: Pick<StepResult, 'loss' | 'norm'> }> {
-  const { model, gradients } = trainer;
+  const { model, gradients, options } = trainer;
   let finding = inWeights(model);
   let microBatch = 0;
-  const tensors = new TensorsByAddress(trainer);
-  const { dresidual, dbranch, dqkv, dfc } = tensors.activations.backward!;
+  const tensors = tensorsOf(trainer);
+  const tensorAt = (address: bigint) =>
+    tensors.find(({ pointer, bytes }) => address >= pointer && address < pointer + BigInt(bytes));
+  const { model: whole, backward } = model.activations.at(options.batch, options.sequence);
+  const { dresidual, dbranch, dqkv, dfc } = backward!;
   let layer: number | undefined;
   const observer = (name: string, args: object) => {
     const op: OpContract | undefined = contracts[name as keyof typeof contracts];
     if (finding || !op) return;
     const named = Object.entries(args).flatMap(([argument, value]) => {
-      const tensor = typeof value === 'bigint' ? tensors.at(value) : undefined;
+      const tensor = typeof value === 'bigint' ? tensorAt(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
     });
     // Attention has no parameters: it belongs to the layer of the previous op.
@@ -60,13 +63,8 @@ export async function locate(
       const holdsResult = contract && isWritten(contract) && contract.access !== 'scratch';
       const value = holdsResult ? firstNonFinite(tensor) : undefined;
       if (!value) continue;
-      finding = {
-        microBatch,
-        layer,
-        op: op.symbol,
-        tensor: `${argument} (${ownName(tensor, layer)})`,
-        value,
-      };
+      const written = `${argument} (${ownName(tensor, layer)})`;
+      finding = { microBatch, layer, op: op.symbol, tensor: written, value };
       return;
     }
   };
@@ -75,7 +73,7 @@ export async function locate(
     trainer.recompute(nextBatch, (index) => {
       microBatch = index;
       // The head writes its rows in chunks, and values of an earlier step must not be reported as this one's.
-      const stale = [dresidual, dbranch, dqkv, dfc, tensors.activations.model.losses];
+      const stale = [dresidual, dbranch, dqkv, dfc, whole.losses];
       if (index === 0) stale.push(gradients.matrices, gradients.vectors);
       for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
     }),
@@ -105,26 +103,16 @@ function layerOf(tensors: readonly Tensor[]): number | undefined {
 const ownName = ({ name }: Tensor, layer: number | undefined): string =>
   layer === undefined ? name : name.replace(/^h\.(?!\d)/, `h.${layer}.`);
 
-/** The tensors that a step's ops read and write, found by an address within them. */
-class TensorsByAddress {
-  readonly activations;
-  readonly #tensors: Tensor[];
-
-  constructor({ model, gradients, options }: Trainer) {
-    this.activations = model.activations.at(options.batch, options.sequence);
-    const { model: whole, layers, backward } = this.activations;
-    // The classifier leaves library-specific values in logits.
-    const { logits: _, ...ofModel } = whole;
-    const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
-    this.#tensors = [ofModel, ...layers, backward!]
-      .flatMap((set) => Object.values<Tensor>(set))
-      .concat(parameters(model.weights), parameters(gradients))
-      .filter(({ type }) => type !== 'int32');
-  }
-
-  at(address: bigint): Tensor | undefined {
-    return this.#tensors.find(({ pointer, bytes }) => address >= pointer && address < pointer + BigInt(bytes));
-  }
+/** The tensors that a step's ops read and write. */
+function tensorsOf({ model, gradients, options }: Trainer): Tensor[] {
+  const { model: whole, layers, backward } = model.activations.at(options.batch, options.sequence);
+  // The classifier leaves library-specific values in logits.
+  const { logits: _, ...ofModel } = whole;
+  const parameters = (arena: ParameterArena) => parameterTable(model.config).map(({ name }) => arena.get(name));
+  return [ofModel, ...layers, backward!]
+    .flatMap((set) => Object.values<Tensor>(set))
+    .concat(parameters(model.weights), parameters(gradients))
+    .filter(({ type }) => type !== 'int32');
 }
 
 /** Elements read at a time. */

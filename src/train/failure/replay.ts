@@ -22,7 +22,7 @@ export interface ReplayOptions {
   readonly threads?: number;
 }
 
-export interface Replayed {
+interface Replayed {
   readonly capture: FoundCapture;
   readonly loss: number;
   readonly norm: number;

@@ -9,7 +9,7 @@ import { refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../r
 import { checkpointsFolder, configPath } from '../../runs/paths.ts';
 import { checkResumable, optionsBefore } from './resumable.ts';
 
-export interface Resumed {
+interface Resumed {
   readonly options: TrainOptions;
   /** Undefined if the run starts at step 0: nothing is resumed, or the run has no complete checkpoint yet. */
   readonly checkpoint: FoundCheckpoint | undefined;

@@ -17,7 +17,7 @@ export interface UpdateLimits {
 }
 
 /** Values that the host writes into the step block. */
-export interface StepValues extends Required<UpdateLimits> {
+interface StepValues extends Required<UpdateLimits> {
   readonly learningRate: number;
   /** Scalars of the optimizers, from GPT2_STEP_SCALARS on. */
   readonly scalars: readonly number[];

@@ -22,7 +22,7 @@ export interface TrainerOptions extends StepOptions {
 }
 
 /** The largest fp32 number: as a limit it accepts every finite value. */
-export const largestFloat = 3.4028234663852886e38;
+const largestFloat = 3.4028234663852886e38;
 
 /** A step that was issued. */
 export interface BegunStep {

@@ -8,7 +8,7 @@ import type { Tensor } from '../../native/buffer.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import type { GradientSync } from './gradient-sync.ts';
 
-export interface UpdateInputs {
+interface UpdateInputs {
   readonly model: Model;
   readonly gradients: ParameterArena;
   readonly optimizerState: OptimizerState;
