@@ -6,18 +6,12 @@
 // is faster with copy engines, and over slow links. With NCCL over NVLink the difference was within that of two equal runs
 // (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL holds for a
 // moment ends that much later, and the rank that is ahead waits at every bucket, not once.
-import { type Bucket, layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
-import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
+import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Tensor } from '../../native/buffer.ts';
 import { allocateShared, type Communicator } from '../../native/communicator.ts';
-import {
-  allReduce,
-  groupCollectives,
-  joinCollectives,
-  recordCollectives,
-  reduceScatter,
-} from '../../ops/collectives.ts';
+import { allReduce, groupCollectives, joinCollectives, reduceScatter } from '../../ops/collectives.ts';
 
 /** Gradients whose norm is taken; with a communicator, together with those of the other ranks. */
 export interface NormInputs {
@@ -61,7 +55,7 @@ export class GradientSync {
       allReduce(this.communicator, this.#gradients.vectors);
       allReduce(this.communicator, step.view([2], GPT2_STEP.GPT2_STEP_STOP));
     });
-    this.join();
+    joinCollectives(this.communicator);
   }
 
   get normInputs(): NormInputs {
@@ -74,22 +68,6 @@ export class GradientSync {
   get ownGradients(): Tensor {
     const { sharding } = this.#model;
     return this.#received!.view([sharding!.count]);
-  }
-
-  /** Sends updated weights of a bucket to every rank, concurrently with work issued later. */
-  gatherWeights(bucket: Bucket): void {
-    const { sharding, weights } = this.#model;
-    sharding!.allGatherInto(weights.matrices, bucket);
-  }
-
-  /** Records an event after the collectives issued so far. */
-  record(event: Pointer): void {
-    recordCollectives(this.communicator, event);
-  }
-
-  /** Work issued later runs after the collectives issued so far. */
-  join(): void {
-    joinCollectives(this.communicator);
   }
 
   #reduce(index: number): void {

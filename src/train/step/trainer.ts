@@ -43,6 +43,8 @@ export interface BegunStep {
 export class Trainer {
   readonly model: Model;
   readonly options: TrainerOptions;
+  readonly gradients: ParameterArena;
+  readonly optimizerState: OptimizerState;
   readonly #ops: StepOps;
   readonly #hasRanks: boolean;
   readonly #defersUpdate: boolean;
@@ -61,6 +63,8 @@ export class Trainer {
     this.model = model;
     this.options = options;
     this.#ops = new StepOps(model, options, communicator);
+    this.gradients = this.#ops.gradients;
+    this.optimizerState = this.#ops.optimizerState;
     this.#hasRanks = communicator !== undefined;
     this.#defersUpdate = options.defersUpdate ?? sharding !== undefined;
     this.#endOfStep = device.program(() => {
@@ -72,19 +76,9 @@ export class Trainer {
     this.#staging = [new StagingBuffer(device, tokens), new StagingBuffer(device, tokens)];
   }
 
-  get gradients(): ParameterArena {
-    return this.#ops.gradients;
-  }
-
-  get optimizerState(): OptimizerState {
-    return this.#ops.optimizerState;
-  }
-
   #microBatch(which: MicroBatch): Program {
     const name = JSON.stringify(which);
-    const known = this.#microBatches.get(name);
-    if (known) return known;
-    const program = this.model.device.program(() => this.#ops.microBatch(which));
+    const program = this.#microBatches.get(name) ?? this.model.device.program(() => this.#ops.microBatch(which));
     this.#microBatches.set(name, program);
     return program;
   }

@@ -5,6 +5,7 @@ import type { Model } from '../../model/model.ts';
 import type { Sharding } from '../../model/sharded-parameters.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
 import type { Tensor } from '../../native/buffer.ts';
+import { joinCollectives, recordCollectives } from '../../ops/collectives.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
 import type { GradientSync } from './gradient-sync.ts';
 
@@ -31,7 +32,7 @@ export class Update {
   /** Issues the entire update; work issued later runs after it. */
   issue(): void {
     this.#issue();
-    this.#zero?.gradientSync.join();
+    if (this.#zero) joinCollectives(this.#zero.sharding.communicator);
   }
 
   /**
@@ -56,7 +57,7 @@ export class Update {
   }
 
   #issue(events?: readonly Pointer[]): void {
-    const { gradients, optimizerState, step } = this.#inputs;
+    const { model, gradients, optimizerState, step } = this.#inputs;
     optimizerState.issue(step, 'vector', gradients.vectors);
     if (!this.#zero) {
       optimizerState.issue(step, 'matrix', gradients.matrices);
@@ -66,8 +67,9 @@ export class Update {
     for (const [index, bucket] of sharding.layout.buckets.entries()) {
       const { count, inArena: start, inParts } = sharding.partOf(bucket);
       optimizerState.issue(step, 'matrix', gradientSync.ownGradients, { start, count, inParts });
-      gradientSync.gatherWeights(bucket);
-      if (events) gradientSync.record(events[index]!);
+      // Concurrently with work issued later.
+      sharding.allGatherInto(model.weights.matrices, bucket);
+      if (events) recordCollectives(sharding.communicator, events[index]!);
     }
   }
 }
