@@ -31,6 +31,10 @@ interface Blame {
 
 export class Ranks {
   readonly place: Place;
+  readonly rank: number;
+  readonly count: number;
+  /** Whether this rank writes the run folder. */
+  readonly isRoot: boolean;
   readonly liveness: Liveness;
   /** The machine of each rank. */
   hosts: readonly string[] = [];
@@ -42,7 +46,7 @@ export class Ranks {
   #reject!: (error: RankError) => void;
   #verdict: RankError | undefined;
   #hasEffect = false;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #timer: NodeJS.Timeout;
   #check: () => void = () => {};
   #left = false;
 
@@ -90,6 +94,9 @@ export class Ranks {
 
   private constructor(place: Place, channels: ReadonlyMap<number, Channel>) {
     this.place = place;
+    this.rank = place.rank;
+    this.count = place.ranks;
+    this.isRoot = place.rank === 0;
     this.failed = new Promise((_, reject) => {
       this.#reject = reject;
     });
@@ -105,21 +112,7 @@ export class Ranks {
         (reason) => this.#lost(rank, reason),
       );
     }
-    this.#timer = setInterval(() => this.#beat(), beatMilliseconds);
-    this.#timer.unref();
-  }
-
-  get rank(): number {
-    return this.place.rank;
-  }
-
-  get count(): number {
-    return this.place.ranks;
-  }
-
-  /** Whether this rank writes the run folder. */
-  get isRoot(): boolean {
-    return this.place.rank === 0;
+    this.#timer = setInterval(() => this.#beat(), beatMilliseconds).unref();
   }
 
   /** Every rank's value, by rank; all ranks gather in the same order. @throws RankError if the job fails meanwhile */
