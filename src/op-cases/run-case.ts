@@ -2,7 +2,7 @@
 // tensors, accumulating, and in place.
 import { type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import { isWritten, parseDimension, sizeOf, type TensorContract, typeOn } from '../ops/contract.ts';
+import { parseDimension, sizeOf, type TensorContract, typeOn } from '../ops/contract.ts';
 import { issue, type OpArguments, workspaceOf } from '../ops/issue.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
 import { floats, held, largestDifference, type Numbers, norm, Random, worstError } from './numbers.ts';
@@ -11,7 +11,7 @@ import type { Bound, OpCases } from './op-case.ts';
 type Sizes = Readonly<Record<string, number>>;
 
 /** One way to call a case. */
-interface Variant {
+export interface Variant {
   readonly accumulate: boolean;
   /** Optional tensors that are omitted. */
   readonly without: readonly string[];
@@ -27,21 +27,7 @@ export interface Comparison {
   readonly isWithin: boolean;
 }
 
-const plain: Variant = { accumulate: false, without: [], inPlace: {} };
-
-/** The plain call and every variant. */
-export function variantsOf({ op }: OpCases): Variant[] {
-  const entries = Object.entries(op.tensors);
-  const optional = entries.filter(([, { isOptional }]) => isOptional).map(([name]) => name);
-  const outputs = optional.filter((name) => isWritten(op.tensors[name]!));
-  return [
-    plain,
-    ...(op.flags.includes('accumulate') ? [{ ...plain, accumulate: true }] : []),
-    ...optional.map((name) => ({ ...plain, without: [name] })),
-    ...(outputs.length > 1 ? [{ ...plain, without: outputs }] : []),
-    ...entries.flatMap(([name, { mayBe }]) => (mayBe ?? []).map((other) => ({ ...plain, inPlace: { [name]: other } }))),
-  ];
-}
+export const plain: Variant = { accumulate: false, without: [], inPlace: {} };
 
 /** Runs a case once and compares. @throws Gpt2Error as the op */
 export async function runCase(device: Device, cases: OpCases, sizes: Sizes, variant = plain): Promise<Comparison[]> {

@@ -5,7 +5,8 @@ import { Device } from '../../src/native/device.ts';
 import { layernormCases } from '../../src/op-cases/layernorm.ts';
 import type { Numbers } from '../../src/op-cases/numbers.ts';
 import type { OpCases } from '../../src/op-cases/op-case.ts';
-import { runCase, variantsOf } from '../../src/op-cases/run-case.ts';
+import { runCase } from '../../src/op-cases/run-case.ts';
+import { variantsOf } from '../support/variants.ts';
 
 const [forward, backward] = layernormCases as [OpCases, OpCases];
 const sizes = { N: 5, C: 37 };
