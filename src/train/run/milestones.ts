@@ -1,6 +1,5 @@
 // Evaluates a run between steps: validation loss, HellaSwag, a text sample, and the event that ends the run.
 import { startPosition } from '../../batches/order.ts';
-import { weightsHash } from '../../checkpoint/weights-hash.ts';
 import { InterruptedError } from '../../errors.ts';
 import { scoreHellaswag } from '../../evaluate/hellaswag.ts';
 import { summedLoss } from '../../evaluate/mean-loss.ts';
@@ -92,13 +91,4 @@ async function sampleText(
     if ('token' in next) tokens.push(next.token);
   }
   return decode(tokens, tokenizer);
-}
-
-/** The event that ends a finished run. `skipped`: updates that --skip-spikes left out. */
-export async function doneEvent(
-  { steps, model }: Run,
-  { seconds, skipped }: { seconds: number; skipped: number | undefined },
-): Promise<RunEvent> {
-  const weights = await weightsHash(model);
-  return { event: 'done', steps, seconds, weights, ...(skipped === undefined ? {} : { skipped }) };
 }

@@ -2,6 +2,7 @@
 // checkpoint is logged when it is on the disk, which may be some steps later.
 import type { Batch } from '../../batches/loader.ts';
 import { type Position, startPosition } from '../../batches/order.ts';
+import { weightsHash } from '../../checkpoint/weights-hash.ts';
 import { Gpt2Error, InterruptedError, type NativeError } from '../../errors.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
@@ -11,7 +12,7 @@ import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/s
 import type { BegunStep } from '../step/trainer.ts';
 import { Events } from './events.ts';
 import { StoppedError, type TrainHooks, type TrainResult } from './hooks.ts';
-import { doneEvent, milestonesAt } from './milestones.ts';
+import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
@@ -76,7 +77,9 @@ export class Session {
     if (resumed && this.#step === startStep) this.#saving.tidy();
     if (this.#step === steps) {
       const seconds = (performance.now() - started) / 1000;
-      this.#events.log(await doneEvent(this.#run, { seconds, skipped: this.#spikes?.skipped }));
+      const weights = await weightsHash(this.#run.model);
+      const skipped = this.#spikes && { skipped: this.#spikes.skipped };
+      this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
       this.#events.notice(`${this.#stoppedAndSaved}, as --stop-after says; continue with --out ${out} --resume`);
     }
