@@ -47,40 +47,37 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
  * Reads a file of options, such as a run's config.json, edited or not.
  * @throws Gpt2Error if it is not such a file; UsageError as `readOptions`
  */
-export const readOptionsFile = (path: string): TrainOptions => optionsIn(openOptionsFile(path), path);
-
-/** As `readOptionsFile`, for a run that resumes with it. @throws Gpt2Error if it is not what the run wrote */
-export function readRunOptions(path: string): TrainOptions {
-  const file = openOptionsFile(path);
+export function readOptionsFile(path: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
+  let file: CheckedJson;
   try {
-    file.check();
-  } catch (cause) {
-    throw new Gpt2Error(
-      `cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
-      { cause },
-    );
-  }
-  return optionsIn(file, path);
-}
-
-/** Adds the options of the file of --config that are not given themselves. @throws as `readOptionsFile` */
-export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
-  config === undefined ? given : { ...readOptionsFile(config), ...given };
-
-function openOptionsFile(path: string): CheckedJson {
-  try {
-    return readCheckedJson(path);
+    file = readCheckedJson(path);
   } catch (cause) {
     throw new Gpt2Error(
       `the options file ${path} cannot be read: ${(cause as Error).message}; --config takes a JSON object of options, such as a run's config.json`,
       { cause },
     );
   }
-}
-
-function optionsIn({ value }: CheckedJson, path: string): TrainOptions {
+  check(file);
+  const { value } = file;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new Gpt2Error(`the options file ${path} must hold one JSON object, such as a run's config.json`);
   }
   return readOptions(value as Record<string, unknown>, path);
 }
+
+/** As `readOptionsFile`, for a run that resumes with it. @throws Gpt2Error if it is not what the run wrote */
+export const readRunOptions = (path: string): TrainOptions =>
+  readOptionsFile(path, (file) => {
+    try {
+      file.check();
+    } catch (cause) {
+      throw new Gpt2Error(
+        `cannot resume from ${path}: ${(cause as Error).message}; restore it, or start another run with --config ${path}`,
+        { cause },
+      );
+    }
+  });
+
+/** Adds the options of the file of --config that are not given themselves. @throws as `readOptionsFile` */
+export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
+  config === undefined ? given : { ...readOptionsFile(config), ...given };
