@@ -1,8 +1,9 @@
 // Connects the devices of ranks before step 0, checks their collectives, and measures the rate of large ones.
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { Communicator, communicatorId } from '../../native/communicator.ts';
 import type { Device } from '../../native/device.ts';
 import { endLater } from '../../ranks/last-resort.ts';
-import { machineName } from '../../ranks/machine-name.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { testCollectives } from './test-collectives.ts';
 
@@ -52,5 +53,14 @@ export async function connectDevices(
   } catch (error) {
     communicator.abandon();
     throw error;
+  }
+}
+
+/** Equal for two processes if and only if they share a loopback: the same boot of the same machine, the same network namespace. */
+function machineName(): string {
+  try {
+    return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/net')}`;
+  } catch {
+    return hostname();
   }
 }
