@@ -121,7 +121,11 @@ export function resolveCheckpoint(
   wanted = 'a run or a checkpoint folder',
 ): FoundCheckpoint & { readonly damaged: readonly DamagedCheckpoint[] } {
   if (!existsSync(path)) throw new Gpt2Error(`${path} does not exist; name ${wanted}`);
-  if (existsSync(join(path, manifestFile))) return { ...verifyNamed(path), damaged: [] };
+  if (existsSync(join(path, manifestFile))) {
+    const found = attempt(() => verifyCheckpoint(path));
+    if (!(found instanceof Gpt2Error)) return { ...found, damaged: [] };
+    throw new Gpt2Error(`${found.message}; name another checkpoint`, { cause: found });
+  }
   const inRun = join(path, 'checkpoints');
   const { checkpoint, damaged } = newestValidCheckpoint(existsSync(inRun) ? inRun : path);
   if (checkpoint) return { ...checkpoint, damaged };
@@ -131,12 +135,6 @@ export function resolveCheckpoint(
     );
   }
   throw new Gpt2Error(`${path} is neither a checkpoint nor a run with one; name ${wanted}`);
-}
-
-function verifyNamed(path: string): FoundCheckpoint {
-  const found = attempt(() => verifyCheckpoint(path));
-  if (!(found instanceof Gpt2Error)) return found;
-  throw new Gpt2Error(`${found.message}; name another checkpoint`, { cause: found });
 }
 
 /**

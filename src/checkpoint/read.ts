@@ -38,7 +38,7 @@ export function loadOptimizer(
   model: Model,
   optimizer: readonly StateCopy[],
 ): void {
-  checkModel(path, manifest.model, model.config, 'the same context');
+  checkModel(path, manifest.model, model.config, false);
   loadCopies(join(path, optimizerFile), model.config, copiesOf(model, optimizer).slice(1));
 }
 
@@ -68,23 +68,14 @@ function loadCopies(
   }
 }
 
-/** @throws Gpt2Error if weights are of another model. By default a model may have a shorter context. */
-export function checkModel(
-  path: string,
-  found: ModelConfig,
-  wanted: ModelConfig,
-  context: 'the same context' | 'any shorter context' = 'any shorter context',
-): void {
+/** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */
+export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig, mayShorten = true): void {
   const fits = (name: keyof ModelConfig) =>
-    name === 'context' && context === 'any shorter context'
-      ? found[name] >= wanted[name]
-      : found[name] === wanted[name];
+    found[name] === wanted[name] || (mayShorten && name === 'context' && found.context > wanted.context);
   const differences = (Object.keys(wanted) as (keyof ModelConfig)[])
     .filter((name) => !fits(name))
     .map((name) => `${name} ${found[name]} instead of ${wanted[name]}`);
-  if (differences.length > 0) {
-    throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
-  }
+  if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
 }
 
 function checkTensors(file: SafetensorsFile, wanted: ReadonlyMap<string, readonly number[]>): void {

@@ -27,7 +27,9 @@ export function headChunk({ description, elementType }: DeviceTraits): number {
 export type DeviceTraits = Pick<Device, 'elementType'> & { readonly description: Pick<DeviceDescription, 'library'> };
 
 interface Sizes {
+  /** Sequences in a batch. */
   readonly B: number;
+  /** Tokens in a sequence. */
   readonly T: number;
 }
 
@@ -125,11 +127,7 @@ const bytesInArena = (row: Row, device: DeviceTraits): number =>
 type Kind = 'activations' | 'logits' | 'activation gradients';
 
 /** The largest batch that activations hold, and their purpose. */
-export interface ActivationSizes {
-  /** Sequences in the largest batch. */
-  readonly B: number;
-  /** Tokens in the longest sequence. */
-  readonly T: number;
+export interface ActivationSizes extends Sizes {
   readonly purpose: Purpose;
   /** Activations that backward recomputes instead of keeping them. Default none. */
   readonly recompute?: Recompute;
