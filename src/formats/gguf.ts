@@ -134,13 +134,9 @@ function encodeValue(value: Pair[1]): Buffer {
   const typed = (type: keyof typeof valueTypes, ...parts: Buffer[]) =>
     Buffer.concat([uint32(valueTypes[type]).bytes, ...parts]);
   if (typeof value === 'string') return typed('string', text(value));
-  if (Array.isArray(value)) {
-    const head = [uint32(valueTypes.string).bytes, uint64(value.length).bytes];
-    return typed('array', ...head, ...value.map(text));
-  }
-  if (value instanceof Int32Array) {
-    const head = [uint32(valueTypes.int32).bytes, uint64(value.length).bytes];
-    return typed('array', ...head, Buffer.from(value.buffer));
-  }
-  return typed(value.type, value.bytes);
+  if ('type' in value) return typed(value.type, value.bytes);
+  const [type, items] = Array.isArray(value)
+    ? (['string', value.map(text)] as const)
+    : (['int32', [Buffer.from(value.buffer)]] as const);
+  return typed('array', uint32(valueTypes[type]).bytes, uint64(value.length).bytes, ...items);
 }
