@@ -3,7 +3,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Gpt2Error } from '../errors.ts';
-import { livePage } from '../report/live-page.ts';
+import { livePage } from '../report/html-report.ts';
 import { aboutRun } from './about.ts';
 import { EventStream } from './event-stream.ts';
 import { type Refusal, refusalOf } from './guard.ts';

@@ -1,26 +1,96 @@
-// Makes the HTML report: a report's data (report-data.ts) and the plot in one document that needs no server or network.
-import { escapeHtml, htmlDocument, plotMarkup, runMarkup } from './document.ts';
+// Makes the documents of the HTML report and of the live page: self-contained, with one script, one style, and the plot with its
+// controls. The report holds its data (report-data.ts). All data of the live page arrives as events (../live/event-stream.ts), so no
+// text of a run is ever part of its markup. page/ holds the behaviour.
+import { createHash } from 'node:crypto';
+import { bundled } from './bundle.ts';
 import type { ReportData } from './report-data.ts';
+import { escapeText } from './svg.ts';
 
-/** A report as one HTML document. */
-export function htmlReport(data: ReportData): string {
-  const { run } = data;
-  const body = `<header>
-<h1>${escapeHtml(data.title)}</h1>
-${run ? runMarkup.state : ''}
+/** The plot and its controls. */
+const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the plot shows">
+<div class="group" id="series" role="group" aria-label="Series"></div>
+<div class="group">
+<button type="button" id="log" title="logarithmic axis (l)">Log</button>
+<button type="button" id="difference" title="difference from another curve (d)">Difference</button>
+</div>
+<label id="baseline-label" hidden>from <select id="baseline"></select></label>
+<label>Smoothing <input type="range" id="smoothing" min="0" max="0.99" step="0.01" value="0" title="exponential moving average (s)"> <output id="smoothing-value" for="smoothing">0</output></label>
+<div class="group end">
+<button type="button" id="zoom-out" title="zoom out (-)" aria-label="Zoom out">−</button>
+<button type="button" id="zoom-in" title="zoom in (+)" aria-label="Zoom in">+</button>
+<button type="button" id="zoom-reset" title="whole run (0)">Reset</button>
+</div>
+</div>
+<div id="legend" role="group" aria-label="Curves shown"></div>
+<div id="chart" role="application" tabindex="0" aria-label="Plot of the curves" aria-describedby="keys">
+<div id="tooltip" hidden></div>
+</div>
+<p id="announcement" class="unseen" aria-live="polite"></p>
+<p id="keys">Drag to zoom, shift-drag to move, wheel to zoom, double click for the whole run.
+<kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
+
+/** A report as one HTML document that needs no server or network. */
+export const htmlReport = (data: ReportData): string => documentOf(data).html;
+
+/** The page that shows a run while it trains, and the content security policy to send with it. */
+export const livePage = (): { html: string; policy: string } => documentOf(undefined);
+
+/**
+ * A document and its content security policy: it runs and loads nothing from outside. page/figures.ts fills a run's elements.
+ * @param data of a report; undefined: a live page, whose script may connect to the server that the page came from
+ */
+function documentOf(data: ReportData | undefined): { html: string; policy: string } {
+  const script = bundled(data ? 'page.js' : 'live.js');
+  const style = bundled('page.css');
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hash(script)}`,
+    `style-src ${hash(style)}`,
+    'img-src data:',
+    ...(data ? [] : ["connect-src 'self'"]),
+    "base-uri 'none'",
+    "form-action 'none'",
+  ].join('; ');
+  const title = escapeText(data?.title ?? 'gpt2.ts');
+  const ofRun = (markup: string) => (data && !data.run ? '' : markup);
+  const samples = `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
+<label>at step <select id="sample-step" disabled></select></label>
+<pre id="sample" tabindex="0" aria-labelledby="samples-title">none yet</pre></section>`;
+  const html = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<title>${title}</title>
+<style>${style}</style>
+</head>
+<body>
+<header>
+<h1 id="title">${title}</h1>
+${ofRun('<p id="state" role="status"></p>')}
 <button type="button" id="theme" title="dark or light (t)">Dark</button>
 </header>
 <main>
-${run ? runMarkup.tiles : ''}
+${data ? '' : '<div id="progress" role="progressbar" aria-label="Steps done" aria-valuemin="0"><div></div></div>'}
+${ofRun('<dl id="tiles" aria-label="Last figures"></dl>')}
 ${plotMarkup}
-${run && run.samples.length > 0 ? runMarkup.samples : ''}
-${run ? runMarkup.log : ''}
+${data?.run?.samples.length === 0 ? '' : ofRun(samples)}
+${ofRun('<section aria-labelledby="log-title"><h2 id="log-title">Log</h2><pre id="log-tail" tabindex="0" aria-labelledby="log-title"></pre></section>')}
 <div id="tables"></div>
 </main>
 <footer id="sources"></footer>
-<script type="application/json" id="data">${scriptJson(data)}</script>`;
-  return htmlDocument({ title: data.title, script: 'page.js', body, connects: false }).html;
+${data ? `<script type="application/json" id="data">${scriptJson(data)}</script>` : ''}
+<script>${script}</script>
+</body>
+</html>
+`;
+  return { html, policy };
 }
+
+const hash = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 /** JSON for a script element, which would otherwise end at the first `</script>` or nest at `<!--`. */
 const scriptJson = (value: unknown): string => JSON.stringify(value).replaceAll('<', '\\u003c');
