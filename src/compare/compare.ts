@@ -1,7 +1,10 @@
 // Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
 // ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
 import type { RunSeries, Series } from '../runs/reader.ts';
-import { type Limit, type SeriesName, seriesNames } from './reference.ts';
+import type { Limit } from './reference.ts';
+
+export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
+export type SeriesName = (typeof seriesNames)[number];
 
 /** What a run is compared with: a reference, or another run, which has no limits. */
 export interface Baseline {
@@ -75,7 +78,8 @@ export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'
   return (limits ?? []).filter((limit) => limit.series === series);
 }
 
-function pairsOf(run: Series, reference: Series): Pair[] {
+/** The values at the common steps, in the order of the reference. */
+export function pairsOf(run: Series, reference: Series): Pair[] {
   const ours = new Map(run);
   return reference.flatMap(([step, wanted]) => {
     const found = ours.get(step);
@@ -110,7 +114,7 @@ function compareOne(series: SeriesName, pairs: readonly Pair[], limits: readonly
   };
 }
 
-const appliesTo = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
+export const appliesTo = ({ from, to }: Limit, step: number): boolean => step >= from && step <= to;
 
 /** The difference that a limit allows where the reference has this value. */
 export const withinAt = ({ within, relativeAbove }: Limit, reference: number): number =>

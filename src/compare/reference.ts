@@ -9,9 +9,7 @@ import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 import { packageRoot } from '../package-root.ts';
-
-export const seriesNames = ['train', 'val', 'norm', 'lr'] as const;
-export type SeriesName = (typeof seriesNames)[number];
+import { seriesNames } from './compare.ts';
 
 const limitSchema = z.strictObject({
   series: z.enum(seriesNames),

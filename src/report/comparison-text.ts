@@ -1,6 +1,6 @@
 // Describes a comparison in words and figures, for the terminal and the HTML report: table, verdict, violated limits. ../compare computes
 // the comparison.
-import type { Baseline, Comparison } from '../compare/compare.ts';
+import { type Baseline, type Comparison, pairsOf, seriesNames } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
 import { formatValue } from './numbers.ts';
@@ -18,8 +18,7 @@ export const comparisonHead = ['series', 'steps', 'worst', 'at step', 'mean', 'b
 export function comparisonRows({ run, over, comparison }: Compared, tolerance?: number): string[][] {
   const isJudged = judges(over, tolerance);
   return comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
-    const recorded = new Map(over.series[series]);
-    const last = run.series[series].findLast(([step]) => recorded.has(step));
+    const last = pairsOf(run.series[series], over.series[series]).at(-1);
     const within = meanBeyond ? `mean of ${meanBeyond.limit.from}-${meanBeyond.limit.to}` : isJudged ? 'none' : '-';
     return [
       series,
@@ -28,8 +27,8 @@ export function comparisonRows({ run, over, comparison }: Compared, tolerance?: 
       worst ? String(worst.step) : '-',
       steps > 0 ? formatValue(mean) : '-',
       beyond ? String(beyond.step) : within,
-      last ? formatValue(last[1]) : '-',
-      last ? formatValue(recorded.get(last[0])!) : '-',
+      last ? formatValue(last.run) : '-',
+      last ? formatValue(last.reference) : '-',
     ];
   });
 }
@@ -93,7 +92,7 @@ export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
 
 /** The figures of a single run; null if it has no values. */
 export function ownFigures({ series }: Pick<RunRecord, 'series'>) {
-  return (['train', 'val', 'norm', 'lr'] as const).map((name) => {
+  return seriesNames.map((name) => {
     const values = series[name].map(([, value]) => value);
     const least = values.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
     return {

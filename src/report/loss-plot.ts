@@ -1,6 +1,6 @@
 // Makes the figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
 // ../compare judges the limits, svg.ts draws the figure.
-import { type Baseline, limitsOf } from '../compare/compare.ts';
+import { type Baseline, limitsOf, pairsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
 import type { Series } from '../runs/reader.ts';
 import { type Curve, curvesOf, lastStepOf, type Plotted, sourceLines, stepLabel, titleOf } from './curves.ts';
@@ -161,13 +161,8 @@ function limitLine(limits: readonly Limit[], lastStep: number): Series {
     });
 }
 
-function distance(run: Series, baseline: Series): Series {
-  const recorded = new Map(baseline);
-  return run.flatMap(([step, value]): Series => {
-    const wanted = recorded.get(step);
-    return wanted === undefined ? [] : [[step, Math.abs(value - wanted)]];
-  });
-}
+const distance = (run: Series, baseline: Series): Series =>
+  pairsOf(run, baseline).map(({ step, difference }) => [step, difference]);
 
 const valuesOf = (lines: readonly PlotLine[]): number[] =>
   lines.flatMap(({ points }) => points.map(([, value]) => value));

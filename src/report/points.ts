@@ -15,9 +15,6 @@ export interface PackedPoints {
   readonly values: readonly (number | string)[];
 }
 
-/** The number at a place that exists. */
-export const item = (numbers: Float64Array, place: number): number => numbers[place] ?? Number.NaN;
-
 export function unpack({ first = 0, every = 1, steps, values }: PackedPoints): Points {
   return {
     steps: steps ? Float64Array.from(steps) : Float64Array.from(values, (_, index) => first + index * every),
@@ -25,40 +22,21 @@ export function unpack({ first = 0, every = 1, steps, values }: PackedPoints): P
   };
 }
 
-/** Place of the first step that is not before `step`; the number of steps if there is none. */
-export function firstFrom(steps: Float64Array, step: number): number {
-  let low = 0;
-  let high = steps.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (item(steps, middle) < step) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** Place of the step nearest to `step`; -1 if there are none. */
-export function nearest(steps: Float64Array, step: number): number {
-  const after = firstFrom(steps, step);
-  if (after === 0) return steps.length > 0 ? 0 : -1;
-  const before = step - item(steps, after - 1);
-  return after < steps.length && item(steps, after) - step < before ? after : after - 1;
+/** Place of the point nearest to `step`; none if the curve starts after it or ends before it. */
+export function valueNear(steps: Float64Array, step: number): number | undefined {
+  const after = steps.findIndex((one) => one >= step);
+  if (after < 0 || (after === 0 && steps[0] !== step)) return undefined;
+  return after > 0 && step - steps[after - 1]! <= steps[after]! - step ? after - 1 : after;
 }
 
 /** Value minus the baseline's, at the steps that both have. */
-export function difference(points: Points, baseline: Points): Points {
-  const steps = [];
-  const values = [];
-  for (let at = 0, other = 0; at < points.steps.length && other < baseline.steps.length; ) {
-    const ahead = item(points.steps, at) - item(baseline.steps, other);
-    if (ahead === 0) {
-      steps.push(item(points.steps, at));
-      values.push(item(points.values, at) - item(baseline.values, other));
-    }
-    if (ahead <= 0) at += 1;
-    if (ahead >= 0) other += 1;
-  }
-  return { steps: Float64Array.from(steps), values: Float64Array.from(values) };
+export function difference({ steps, values }: Points, baseline: Points): Points {
+  const recorded = new Map(Array.from(baseline.steps, (step, place) => [step, baseline.values[place]!]));
+  const common = [...steps.keys()].filter((place) => recorded.has(steps[place]!));
+  return {
+    steps: Float64Array.from(common, (place) => steps[place]!),
+    values: Float64Array.from(common, (place) => values[place]! - recorded.get(steps[place]!)!),
+  };
 }
 
 /**
@@ -87,32 +65,30 @@ export function thin({ steps, values }: Points, from: number, to: number, column
   const end = Math.min(steps.length, firstFrom(steps, to) + 1);
   if (end - start <= 4 * columns) return { steps: steps.subarray(start, end), values: values.subarray(start, end) };
   const width = (to - from) / columns;
-  const columnOf = (place: number) => Math.floor((item(steps, place) - from) / width);
+  const columnOf = (place: number) => Math.floor((steps[place]! - from) / width);
   const kept: number[] = [];
   for (let at = start; at < end; ) {
     const column = columnOf(at);
     let [least, largest, gap, next] = [-1, -1, -1, at];
     for (; next < end && columnOf(next) === column; next += 1) {
-      const value = item(values, next);
+      const value = values[next]!;
       if (!Number.isFinite(value)) gap = next;
       else if (least < 0) [least, largest] = [next, next];
-      else if (value < item(values, least)) least = next;
-      else if (value > item(values, largest)) largest = next;
+      else if (value < values[least]!) least = next;
+      else if (value > values[largest]!) largest = next;
     }
     const places = new Set([at, least, largest, gap, next - 1].filter((place) => place >= 0));
     kept.push(...[...places].sort((a, b) => a - b));
     at = next;
   }
   return {
-    steps: Float64Array.from(kept, (place) => item(steps, place)),
-    values: Float64Array.from(kept, (place) => item(values, place)),
+    steps: Float64Array.from(kept, (place) => steps[place]!),
+    values: Float64Array.from(kept, (place) => values[place]!),
   };
 }
 
-/** Place of the point nearest to `step`; none if the curve starts after it or ends before it. */
-export function valueNear(steps: Float64Array, step: number): number | undefined {
-  const place = nearest(steps, step);
-  const after = firstFrom(steps, step);
-  if (place < 0 || (steps[place] !== step && (after === 0 || after === steps.length))) return undefined;
-  return place;
+/** Place of the first step that is not before `step`; the number of steps if there is none. */
+function firstFrom(steps: Float64Array, step: number): number {
+  const place = steps.findIndex((one) => one >= step);
+  return place < 0 ? steps.length : place;
 }

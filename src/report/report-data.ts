@@ -1,7 +1,7 @@
 // Collects the data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
 // makes the document.
-import { limitsOf } from '../compare/compare.ts';
-import { type Limit, type SeriesName, seriesNames } from '../compare/reference.ts';
+import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
+import type { Limit } from '../compare/reference.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import type { Series } from '../runs/reader.ts';
 import {

@@ -1,7 +1,6 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour. The caller chooses
 // colour, width and height.
-import { type Curve, curvesOf, lastStepOf, type Plotted, stepLabel } from './curves.ts';
-import { item, thin } from './points.ts';
+import { curvesOf, lastStepOf, type Plotted, stepLabel } from './curves.ts';
 import { linearScale, type Scale } from './scale.ts';
 
 interface TerminalOptions {
@@ -31,17 +30,16 @@ export function terminalPlot(
   const curves = curvesOf(runs, baselines);
   const last = lastStepOf(runs);
   const columns = Math.max(10, width - 9);
-  const lines = curves.map((curve) => pointsOf(curve, last, 2 * columns));
+  const lines = curves.map(({ plotted }) => plotted.series.train.filter(([step]) => step <= last));
   const horizontal = linearScale([0, last || 1], { count: Math.max(2, Math.floor(columns / 14)), margin: 0 });
   const vertical = linearScale(
-    lines.flatMap(({ values }) => [...values]),
+    lines.flatMap((points) => points.map(([, value]) => value)),
     { count: Math.max(2, Math.floor(height / 4)), margin: 0.02 },
   );
   const cells = Array.from({ length: height }, () => Array.from({ length: columns }, () => ({ bits: 0, curve: -1 })));
-  lines.forEach(({ steps, values }, curve) => {
+  lines.forEach((points, curve) => {
     let from: [number, number] | undefined;
-    for (const [index, step] of steps.entries()) {
-      const value = item(values, index);
+    for (const [step, value] of points) {
       const to: [number, number] | undefined = Number.isFinite(value)
         ? [horizontal.place(step) * (2 * columns - 1), (1 - vertical.place(value)) * (4 * height - 1)]
         : undefined;
@@ -81,12 +79,6 @@ function drawRow(row: readonly Cell[], paint: TerminalOptions['paint']): string 
     text += curve >= 0 && paint ? paint(curve, piece) : piece;
   }
   return text;
-}
-
-function pointsOf({ plotted }: Curve, last: number, columns: number) {
-  const points = plotted.series.train.filter(([step]) => step <= last);
-  const steps = Float64Array.from(points, ([step]) => step);
-  return thin({ steps, values: Float64Array.from(points, ([, value]) => value) }, 0, last || 1, columns);
 }
 
 /** Draws every dot between two. */

@@ -1,7 +1,7 @@
 // Operations on a curve's points before they are drawn (points.ts), and the format of an axis' marks (scale.ts).
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { difference, nearest, smooth, thin, unpack } from '../../src/report/points.ts';
+import { difference, smooth, thin, unpack, valueNear } from '../../src/report/points.ts';
 import { formatter } from '../../src/report/scale.ts';
 
 const points = (pairs: readonly (readonly [number, number])[]) => ({
@@ -24,17 +24,19 @@ it('unpack: even steps, uneven steps, values that JSON lacks', () => {
 });
 
 it.each([
-  [0, 0],
+  [1, undefined],
+  [2, 0],
   [4, 0],
   [6, 1],
   [7.4, 1],
-  [99, 2],
-])('nearest to step %d', (step, place) => {
-  expect(nearest(Float64Array.of(2, 7, 9), step)).toBe(place);
+  [9, 2],
+  [99, undefined],
+])('the value near step %d', (step, place) => {
+  expect(valueNear(Float64Array.of(2, 7, 9), step)).toBe(place);
 });
 
-it('nearest of none', () => {
-  expect(nearest(new Float64Array(), 3)).toBe(-1);
+it('no value is near in an empty curve', () => {
+  expect(valueNear(new Float64Array(), 3)).toBeUndefined();
 });
 
 it('difference: at the steps that both have', () => {

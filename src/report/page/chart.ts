@@ -1,7 +1,7 @@
 // Sets up uPlot, which draws the plot, for curves over steps (curves.ts) with a zoom box and a cursor that moves from
 // value to value. Our own are the marks of the axes (axes.ts) and the gestures that uPlot lacks (gestures.ts).
 import uPlot from 'uplot';
-import { item, type Points, valueNear } from '../points.ts';
+import { type Points, valueNear } from '../points.ts';
 import { axesOf, drawZero, rangeOf } from './axes.ts';
 import { adaptLines, alignedData, dottedPoints, seriesOf } from './curves.ts';
 import { watchGestures } from './gestures.ts';
@@ -127,7 +127,7 @@ export class Chart {
         const points = dottedPoints(this.#picture)[series];
         const place = points && valueNear(points.steps, plot.data[0][index]!);
         // null, which uPlot's types lack: no dot.
-        return (place === undefined ? null : plot.valToIdx(item(points!.steps, place))) as number;
+        return (place === undefined ? null : plot.valToIdx(points!.steps[place]!)) as number;
       },
       bind: {
         mousedown: (_, __, handle) => (event) => {

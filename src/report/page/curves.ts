@@ -1,6 +1,6 @@
 // The curves of the plot as uPlot's series: the tolerance band's two edges, then each line and, over it, its smoothed form.
 import uPlot from 'uplot';
-import { nearest, type Points } from '../points.ts';
+import type { Points } from '../points.ts';
 import type { Line } from './model.ts';
 import { colorOf, type Picture } from './picture.ts';
 
@@ -60,7 +60,7 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   const { lines, looks, view, band } = picture;
   let at = band ? 3 : 1;
   for (const { curve, points, smoothed } of lines) {
-    const seen = nearest(points.steps, view.to) - nearest(points.steps, view.from);
+    const seen = points.steps.filter((step) => step >= view.from && step <= view.to).length;
     const line = series[at]!;
     line.dash = seen < bbox.width / 4 ? [...looks[curve]!.dash] : undefined;
     line.width = smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, curve);

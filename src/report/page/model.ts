@@ -1,6 +1,7 @@
 // Computes the lines, the tolerance band and the extent of steps for a report and the reader's choices. chart.ts draws them,
 // viewer.ts handles the choices.
-import { difference, item, type Points, smooth, unpack } from '../points.ts';
+import { appliesTo, withinAt } from '../../compare/compare.ts';
+import { difference, type Points, smooth, unpack } from '../points.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 
 /** Ends of the vertical axis. */
@@ -84,14 +85,8 @@ export class Model {
     return this.#once(`${series} ${baseline} band`, () => {
       const { steps, values } = this.points(baseline, series);
       const within = values.map((value, index) => {
-        const step = item(steps, index);
-        const applying = limits.filter(({ from, to }) => step >= from && step <= to);
-        if (applying.length === 0) return Number.NaN;
-        return Math.min(
-          ...applying.map(({ within: flat, relativeAbove }) =>
-            relativeAbove && value > relativeAbove.above ? value * relativeAbove.within : flat,
-          ),
-        );
+        const applying = limits.filter((limit) => appliesTo(limit, steps[index]!));
+        return applying.length > 0 ? Math.min(...applying.map((limit) => withinAt(limit, value))) : Number.NaN;
       });
       return { steps, values: within };
     });
@@ -102,7 +97,7 @@ export class Model {
     const ends = [...this.#data.curves.keys()].flatMap((curve) =>
       seriesNames.flatMap((series) => {
         const { steps } = this.points(curve, series);
-        return steps.length > 0 ? [item(steps, 0), item(steps, steps.length - 1)] : [];
+        return steps.length > 0 ? [steps[0]!, steps.at(-1)!] : [];
       }),
     );
     return { from: Math.min(...ends, 0), to: Math.max(...ends, 1) };

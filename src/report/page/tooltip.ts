@@ -1,6 +1,6 @@
 // Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
 import { formatStep, formatValue } from '../numbers.ts';
-import { item, valueNear } from '../points.ts';
+import { valueNear } from '../points.ts';
 import type { ReportData } from '../report-data.ts';
 import type { Model, State } from './model.ts';
 
@@ -28,7 +28,7 @@ export function readingsAt(model: Model, data: ReportData, state: State): Readin
     const { steps, values } = model.points(curve, series);
     const place = valueNear(steps, cursor);
     if (place === undefined) return [];
-    const step = item(steps, place);
+    const step = steps[place]!;
     const apart = apartOf.get(curve);
     const apartAt = apart ? apart.steps.indexOf(step) : -1;
     return [
@@ -36,7 +36,7 @@ export function readingsAt(model: Model, data: ReportData, state: State): Readin
         curve,
         name,
         step,
-        value: item(values, place),
+        value: values[place]!,
         smoothed: smoothing > 0 ? smoothedOf.get(curve)?.values[place] : undefined,
         apart: apart && apartAt >= 0 ? apart.values[apartAt] : undefined,
       },
