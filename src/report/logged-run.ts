@@ -1,16 +1,7 @@
 // Collects a run's state from its log so far: curves, samples, last lines, and the run's state. The report builds it from a whole
 // log (run-figures.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
+import { type Line, RunCurves } from '../runs/curves.ts';
 import { formatDuration, formatStep } from './numbers.ts';
-import type { PlottedSeries } from './report-data.ts';
-
-interface GrowingPoints {
-  readonly steps: number[];
-  readonly values: number[];
-}
-
-/** An event as JSON has it: numbers that JSON lacks are text, and fields of later versions may be there. */
-// biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
-type Line = Record<string, any> & { event: string };
 
 export interface Sample {
   readonly step: number;
@@ -24,7 +15,7 @@ const keptSamples = 100;
 const recentSteps = 20;
 
 export class LoggedRun {
-  series = emptySeries();
+  series = new RunCurves();
   samples: Sample[] = [];
   /** The last lines, for reading. */
   lines: string[] = [];
@@ -49,34 +40,21 @@ export class LoggedRun {
   }
 
   take(event: Line): void {
-    const { step } = event;
-    if (event.event === 'run') this.#start(event.resumedFrom);
-    if (event.event === 'val') push(this.series.val, step, event.loss);
-    if (event.event === 'train') {
-      push(this.series.train, step, event.loss);
-      push(this.series.norm, step, event.norm);
-      push(this.series.lr, step, event.lr);
-      push(this.series.tokensPerSecond, step, event.tokensPerSecond);
-      this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
+    this.series.take(event);
+    if (event.event === 'run') {
+      this.samples = this.samples.filter(({ step }) => step <= (event.resumedFrom ?? -1));
+      this.times = [];
+      // The failure that ended the run before is no longer its state.
+      delete this.last.nonFinite;
     }
+    if (event.event === 'train') this.times = [...this.times, Number(event.ms)].slice(-recentSteps);
     if (event.event === 'sample') {
-      this.samples = [...this.samples, { step, text: String(event.text) }].slice(-keptSamples);
+      this.samples = [...this.samples, { step: event.step, text: String(event.text) }].slice(-keptSamples);
     }
     this.last[event.event] = event;
     this.latest = event;
     this.lines.push(...describe(event));
     if (this.lines.length > 2 * keptLines) this.lines = this.lines.slice(-keptLines);
-  }
-
-  /** A start from a step drops what was trained after it, as src/runs/reader.ts does. */
-  #start(from?: number): void {
-    const { val, ...others } = this.series;
-    for (const one of Object.values(others)) cut(one, from ?? 0);
-    cut(val, from === undefined ? 0 : from + 1);
-    this.samples = this.samples.filter(({ step }) => from !== undefined && step <= from);
-    this.times = [];
-    // The failure that ended the run before is no longer its state.
-    delete this.last.nonFinite;
   }
 
   get isDone(): boolean {
@@ -94,32 +72,12 @@ export class LoggedRun {
   }
 }
 
-function emptySeries(): Record<PlottedSeries, GrowingPoints> {
-  const empty = (): GrowingPoints => ({ steps: [], values: [] });
-  return { train: empty(), val: empty(), norm: empty(), lr: empty(), tokensPerSecond: empty() };
-}
-
 function parse(line: string): Line | undefined {
   try {
     const event = JSON.parse(line);
     return typeof event?.event === 'string' ? event : undefined;
   } catch {
     return undefined;
-  }
-}
-
-/** Steps rise; a step that is logged again replaces what followed it. */
-function push(points: GrowingPoints, step: unknown, value: unknown): void {
-  if (typeof step !== 'number' || !Number.isInteger(step)) return;
-  cut(points, step);
-  points.steps.push(step);
-  points.values.push(Number(value));
-}
-
-function cut({ steps, values }: GrowingPoints, from: number): void {
-  while ((steps.at(-1) ?? -1) >= from) {
-    steps.pop();
-    values.pop();
   }
 }
 

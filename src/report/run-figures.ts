@@ -1,6 +1,7 @@
 // Derives a run's facts from its log, except curves: how the run ended, last figures, throughput, samples, the end of the log. The live
 // page derives the same from logged-run.ts and tiles.ts.
 import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
+import { pairs } from '../runs/curves.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { endOf, LoggedRun, type RunEnd, type Sample } from './logged-run.ts';
@@ -40,10 +41,7 @@ export function runFigures({ events, configuration }: Logged): RunFigures {
   };
 }
 
-export function throughputOf(events: RunRecord['events']): Series {
-  const { steps, values } = loggedRun(events).series.tokensPerSecond;
-  return steps.map((step, index) => [step, values[index]!]);
-}
+export const throughputOf = (events: RunRecord['events']): Series => pairs(loggedRun(events).series.tokensPerSecond);
 
 /** @param start the event of the run's start */
 export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>): Measures => ({

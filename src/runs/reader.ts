@@ -2,6 +2,7 @@
 import { attempt, Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import type { Configuration } from '../options/table.ts';
+import { pairs, RunCurves } from './curves.ts';
 import { logPath } from './paths.ts';
 import { parseEvent, type RunEvent } from './schema.ts';
 
@@ -76,33 +77,8 @@ export function eventsIfReadable(run: string): readonly RunEvent[] {
   return record instanceof Gpt2Error ? [] : record.events;
 }
 
-/**
- * The series of a log. If a step was logged twice, the later value counts. A start from step s drops training values from s on
- * and validations after s (step s is validated before it is saved); a start from scratch drops all.
- */
 function seriesOf(events: readonly RunEvent[]): RunSeries {
-  const maps = {
-    train: new Map<number, number>(),
-    val: new Map<number, number>(),
-    norm: new Map<number, number>(),
-    lr: new Map<number, number>(),
-  };
-  for (const event of events) {
-    if (event.event === 'run') {
-      const from = event.resumedFrom ?? 0;
-      for (const map of [maps.train, maps.norm, maps.lr]) dropFrom(map, from);
-      dropFrom(maps.val, event.resumedFrom === undefined ? 0 : from + 1);
-    }
-    if (event.event === 'val') maps.val.set(event.step, event.loss);
-    if (event.event !== 'train') continue;
-    maps.train.set(event.step, event.loss);
-    maps.norm.set(event.step, event.norm);
-    maps.lr.set(event.step, event.lr);
-  }
-  const sorted = (map: Map<number, number>): Series => [...map].sort(([a], [b]) => a - b);
-  return { train: sorted(maps.train), val: sorted(maps.val), norm: sorted(maps.norm), lr: sorted(maps.lr) };
-}
-
-function dropFrom(map: Map<number, number>, first: number): void {
-  for (const step of map.keys()) if (step >= first) map.delete(step);
+  const curves = new RunCurves();
+  for (const event of events) curves.take(event);
+  return { train: pairs(curves.train), val: pairs(curves.val), norm: pairs(curves.norm), lr: pairs(curves.lr) };
 }

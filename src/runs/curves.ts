@@ -1,0 +1,57 @@
+// Collects the curves of a run from the events of its log. The live page does the same with each line that arrives, so nothing here
+// needs Node or a DOM.
+
+/** An event as JSON has it: numbers that JSON lacks are text, and fields of later versions may be there. */
+// biome-ignore lint/suspicious/noExplicitAny: a line is read with the fields its event has, and text comes from any version.
+export type Line = Record<string, any> & { event: string };
+
+interface GrowingPoints {
+  readonly steps: number[];
+  readonly values: number[];
+}
+
+const empty = (): GrowingPoints => ({ steps: [], values: [] });
+
+export class RunCurves {
+  readonly train = empty();
+  readonly val = empty();
+  readonly norm = empty();
+  readonly lr = empty();
+  readonly tokensPerSecond = empty();
+
+  /** A start from step s drops training values from s on and validations after s: step s is validated before it is saved. */
+  take(event: Line): void {
+    const { train, val, norm, lr, tokensPerSecond } = this;
+    if (event.event === 'run') {
+      const from = event.resumedFrom ?? -1;
+      for (const points of [train, norm, lr, tokensPerSecond]) cut(points, from);
+      cut(val, from + 1);
+    }
+    if (event.event === 'val') push(val, event.step, event.loss);
+    if (event.event !== 'train') return;
+    push(train, event.step, event.loss);
+    push(norm, event.step, event.norm);
+    push(lr, event.step, event.lr);
+    push(tokensPerSecond, event.step, event.tokensPerSecond);
+  }
+}
+
+/** Steps rise; the later of two values of a step counts. */
+function push({ steps, values }: GrowingPoints, step: unknown, value: unknown): void {
+  if (typeof step !== 'number' || !Number.isInteger(step)) return;
+  const place = steps.findLastIndex((one) => one < step) + 1;
+  const replaced = steps[place] === step ? 1 : 0;
+  steps.splice(place, replaced, step);
+  values.splice(place, replaced, Number(value));
+}
+
+function cut({ steps, values }: GrowingPoints, from: number): void {
+  while ((steps.at(-1) ?? Number.NEGATIVE_INFINITY) >= from) {
+    steps.pop();
+    values.pop();
+  }
+}
+
+/** Points as pairs of step and value. */
+export const pairs = ({ steps, values }: GrowingPoints): [step: number, value: number][] =>
+  steps.map((step, index) => [step, values[index]!]);
