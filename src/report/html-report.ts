@@ -36,7 +36,7 @@ export const htmlReport = (data: ReportData): string => documentOf(data).html;
 export const livePage = (): { html: string; policy: string } => documentOf(undefined);
 
 /**
- * A document and its content security policy: it runs and loads nothing from outside. page/figures.ts fills a run's elements.
+ * A document and its content security policy: it runs and loads nothing from outside. page/elements.ts fills a run's elements.
  * @param data of a report; undefined: a live page, whose script may connect to the server that the page came from
  */
 function documentOf(data: ReportData | undefined): { html: string; policy: string } {

@@ -1,7 +1,8 @@
 // Makes the plot's axes for uPlot: their ends, and the marks, which are those of the SVG figures (../scale.ts).
 import type uPlot from 'uplot';
 import { formatter, linearMarks, logMarks, ticks } from '../scale.ts';
-import { colorOf, type Picture } from './picture.ts';
+import { colorOf } from './elements.ts';
+import type { Picture } from './model.ts';
 
 const font = '12px system-ui, "Segoe UI", Helvetica, Arial, "DejaVu Sans", sans-serif';
 

@@ -4,9 +4,9 @@ import uPlot from 'uplot';
 import { type Points, valueNear } from '../points.ts';
 import { axesOf, drawZero, rangeOf } from './axes.ts';
 import { adaptLines, alignedData, dottedPoints, seriesOf } from './curves.ts';
+import { colorOf } from './elements.ts';
 import { watchGestures } from './gestures.ts';
-import type { Range } from './model.ts';
-import { colorOf, type Picture } from './picture.ts';
+import type { Picture, Range } from './model.ts';
 
 /** The reader's actions on the plot. */
 export interface Actions {

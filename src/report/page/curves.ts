@@ -1,8 +1,8 @@
 // The curves of the plot as uPlot's series: the tolerance band's two edges, then each line and, over it, its smoothed form.
 import uPlot from 'uplot';
 import type { Points } from '../points.ts';
-import type { Line } from './model.ts';
-import { colorOf, type Picture } from './picture.ts';
+import { colorOf } from './elements.ts';
+import type { Line, Picture } from './model.ts';
 
 /** uPlot's first series are the steps. */
 export const seriesOf = (picture: Picture): uPlot.Series[] => [

@@ -1,13 +1,23 @@
-// Makes the elements that depend on the report: buttons of series and curves, tables, sources. Every text is inserted as text, so that no
-// name can become markup. viewer.ts decides the effect of a click.
+// Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
+// and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
+import type { Sample } from '../logged-run.ts';
+import { formatStep } from '../numbers.ts';
 import type { PlottedSeries, ReportData, ReportTable } from '../report-data.ts';
+import type { Tile } from '../tiles.ts';
 import { seriesLabels, seriesNames } from './model.ts';
 
 /** The element of an id, which the page's markup has. */
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-const make = <K extends keyof HTMLElementTagNameMap>(name: K, text: string, className = ''): HTMLElementTagNameMap[K] =>
-  Object.assign(document.createElement(name), { textContent: text, className });
+/** A colour of base.css by its name. */
+export const colorOf = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+export const make = <K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  text: string,
+  className = '',
+): HTMLElementTagNameMap[K] => Object.assign(document.createElement(name), { textContent: text, className });
 
 export const seriesButtons = (choose: (series: PlottedSeries) => void): HTMLElement[] =>
   seriesNames.map((name, index) => {
@@ -41,17 +51,26 @@ function svgElement(name: 'svg' | 'line', attributes: Readonly<Record<string, un
 export const baselineOptions = (curves: ReportData['curves']): HTMLElement[] =>
   curves.map(({ name }, curve) => Object.assign(make('option', name), { value: String(curve) }));
 
+export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): HTMLTableElement {
+  const table = make('table', '');
+  table.createTHead().append(rowOf('th', head));
+  table.createTBody().append(...rows.map((cells) => rowOf('td', cells)));
+  return table;
+}
+
+function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
+  const row = make('tr', '');
+  row.append(...texts.map((text) => make(kind, text)));
+  return row;
+}
+
 export function tableSection({ title, head, rows, notes, outside }: ReportTable): HTMLElement {
-  const section = document.createElement('section');
-  const table = document.createElement('table');
-  const headRow = table.createTHead().insertRow();
-  for (const text of head) headRow.append(Object.assign(make('th', text), { scope: 'col' }));
-  const body = table.createTBody();
-  for (const cells of rows) {
-    const row = body.insertRow();
-    for (const text of cells) row.insertCell().textContent = text;
+  const section = make('section', '');
+  const table = tableOf(head, rows);
+  for (const row of table.tBodies[0]!.rows) {
     // The table of configurations, which alone has an empty corner, marks the rows whose values differ.
-    const values = new Set(cells.slice(1).filter((text) => text !== ''));
+    const values = new Set([...row.cells].slice(1).map(({ textContent }) => textContent));
+    values.delete('');
     if (head[0] === '' && values.size > 1) row.className = 'differs';
   }
   section.append(make('h2', title), table, ...notes.map((note) => make('p', note)));
@@ -60,3 +79,47 @@ export function tableSection({ title, head, rows, notes, outside }: ReportTable)
 }
 
 export const sourceRows = (sources: readonly string[]): HTMLElement[] => sources.map((source) => make('div', source));
+
+export function showState({ state, text }: { readonly state: string; readonly text: string }): void {
+  const line = byId('state');
+  line.dataset.state = state;
+  // Screen readers read a text again whenever it is inserted.
+  if (line.textContent !== text) line.textContent = text;
+}
+
+export function showTiles(tiles: readonly Tile[]): void {
+  byId('tiles').replaceChildren(
+    ...tiles.map(({ label, value, note }) => {
+      const tile = make('div', '');
+      const description = make('dd', value);
+      if (note) description.append(make('small', note));
+      tile.append(make('dt', label), description);
+      return tile;
+    }),
+  );
+}
+
+/** The newest sample, unless the reader has chosen another. */
+export function showSamples({ samples }: { readonly samples: readonly Sample[] }): void {
+  const select = byId<HTMLSelectElement>('sample-step');
+  const isNewest = select.selectedIndex <= 0;
+  const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
+  const shown = chosen ?? samples.at(-1);
+  const newestFirst = samples.map(({ step }) => new Option(formatStep(step), String(step))).reverse();
+  // An open list must not change while the reader chooses.
+  if (newestFirst.length !== select.options.length || newestFirst[0]?.value !== select.options[0]?.value) {
+    select.replaceChildren(...newestFirst);
+  }
+  select.disabled = samples.length === 0;
+  select.value = String(shown?.step ?? '');
+  const text = shown?.text ?? 'none yet';
+  if (byId('sample').textContent !== text) byId('sample').textContent = text;
+}
+
+/** The end of the log; it stays where the reader has scrolled to. */
+export function showLog({ lines }: { readonly lines: readonly string[] }): void {
+  const box = byId('log-tail');
+  const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
+  box.textContent = lines.slice(-300).join('\n');
+  if (isAtEnd) box.scrollTop = box.scrollHeight;
+}

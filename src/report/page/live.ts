@@ -4,8 +4,7 @@ import type { MachineReading } from '../../live/machine-load.ts';
 import { LoggedRun, stateOf } from '../logged-run.ts';
 import type { ReportData } from '../report-data.ts';
 import { tilesOf } from '../tiles.ts';
-import { byId } from './elements.ts';
-import { showLog, showSamples, showState, showTiles } from './figures.ts';
+import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
 import { showPoints, showReport, startViewer } from './viewer.ts';
 
 /** The page is updated no more often than a person can read. */
@@ -34,17 +33,10 @@ function currentReport(): ReportData | undefined {
   return { ...about.report, curves, lastStep };
 }
 
-let isWaiting = false;
-function showSoon(): void {
-  if (isWaiting) return;
-  isWaiting = true;
-  setTimeout(() => {
-    isWaiting = false;
-    showAll();
-  }, drawMilliseconds);
-}
+let hasNews = true;
 
 function showAll(): void {
+  hasNews = false;
   const report = currentReport();
   if (report) showPoints(report);
   showTiles(tilesOf(run, about, machine));
@@ -77,7 +69,7 @@ function connect(): void {
       heard = performance.now();
       connection = 'open';
       take(data);
-      showSoon();
+      hasNews = true;
     });
   listen('message', (lines) => run.add(lines));
   listen('anew', () => run.clear());
@@ -98,12 +90,15 @@ function connect(): void {
   source.addEventListener('error', () => {
     if (connection === 'open') connection = 'lost';
     machine = undefined;
-    showSoon();
+    hasNews = true;
     // The server refused (too many viewers, another server), and the browser does not try again.
     if (source?.readyState === EventSource.CLOSED) setTimeout(connect, againMilliseconds);
   });
 }
 
+setInterval(() => {
+  if (hasNews) showAll();
+}, drawMilliseconds);
 setInterval(() => {
   if (performance.now() - heard > silentMilliseconds) connect();
   showProgress();

@@ -33,6 +33,20 @@ export interface Line {
   readonly smoothed?: Points;
 }
 
+/** The curves and settings that chart.ts passes to uPlot. */
+export interface Picture {
+  /** Ends of the axes and the cursor, which change without a new plot. */
+  readonly view: Readonly<Pick<State, 'from' | 'to' | 'range' | 'cursor'>>;
+  readonly lines: readonly Line[];
+  readonly band: Points | undefined;
+  readonly isLog: boolean;
+  readonly label: string;
+  readonly xLabel: string;
+  readonly baseline: number;
+  readonly looks: readonly { readonly color: string; readonly dash: readonly number[] }[];
+  readonly isDark: boolean;
+}
+
 /** Names and units of the series, in the order of the keys that choose them. */
 export const seriesLabels: Readonly<Record<PlottedSeries, { readonly short: string; readonly long: string }>> = {
   train: { short: 'Train', long: 'training loss (nats per token)' },
@@ -92,15 +106,12 @@ export class Model {
     });
   }
 
-  /** The first and the last step of all curves. */
-  extent(): { from: number; to: number } {
+  /** The last step of all curves; 1 if there is none after the first. */
+  get lastStep(): number {
     const ends = [...this.#data.curves.keys()].flatMap((curve) =>
-      seriesNames.flatMap((series) => {
-        const { steps } = this.points(curve, series);
-        return steps.length > 0 ? [steps[0]!, steps.at(-1)!] : [];
-      }),
+      seriesNames.map((series) => this.points(curve, series).steps.at(-1) ?? 0),
     );
-    return { from: Math.min(...ends, 0), to: Math.max(...ends, 1) };
+    return Math.max(...ends, 1);
   }
 
   #once(key: string, make: () => Points): Points {

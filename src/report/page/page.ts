@@ -1,8 +1,7 @@
 // Runs the HTML report, whose data is in the document.
 import type { ReportData } from '../report-data.ts';
 import type { RunFigures } from '../run-figures.ts';
-import { byId } from './elements.ts';
-import { showLog, showSamples, showState, showTiles } from './figures.ts';
+import { byId, showLog, showSamples, showState, showTiles } from './elements.ts';
 import { showReport, startViewer } from './viewer.ts';
 
 const report: ReportData = JSON.parse(byId('data').textContent ?? '');

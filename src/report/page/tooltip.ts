@@ -2,6 +2,7 @@
 import { formatStep, formatValue } from '../numbers.ts';
 import { valueNear } from '../points.ts';
 import type { ReportData } from '../report-data.ts';
+import { make, tableOf } from './elements.ts';
 import type { Model, State } from './model.ts';
 
 export interface Reading {
@@ -15,30 +16,24 @@ export interface Reading {
 
 /** The values of the visible curves at the cursor, or nearest to it. */
 export function readingsAt(model: Model, data: ReportData, state: State): Reading[] {
-  const { cursor, series, baseline, smoothing, hidden } = state;
+  const { cursor, series, baseline, hidden } = state;
   if (cursor === undefined) return [];
-  const smoothedOf = new Map(model.lines({ ...state, isDifference: false }).map((line) => [line.curve, line.smoothed]));
-  const apartOf = new Map(
-    baseline < 0
-      ? []
-      : model.lines({ ...state, isDifference: true, isLog: false }).map((line) => [line.curve, line.points]),
-  );
+  const lines = model.lines({ ...state, isDifference: false });
+  const other = model.points(baseline, series);
   return data.curves.flatMap(({ name }, curve) => {
-    if (hidden.has(curve)) return [];
     const { steps, values } = model.points(curve, series);
     const place = valueNear(steps, cursor);
-    if (place === undefined) return [];
-    const step = steps[place]!;
-    const apart = apartOf.get(curve);
-    const apartAt = apart ? apart.steps.indexOf(step) : -1;
+    if (hidden.has(curve) || place === undefined) return [];
+    const [step, value] = [steps[place]!, values[place]!];
+    const otherPlace = curve === baseline ? -1 : other.steps.indexOf(step);
     return [
       {
         curve,
         name,
         step,
-        value: values[place]!,
-        smoothed: smoothing > 0 ? smoothedOf.get(curve)?.values[place] : undefined,
-        apart: apart && apartAt >= 0 ? apart.values[apartAt] : undefined,
+        value,
+        smoothed: lines.find((line) => line.curve === curve)?.smoothed?.values[place],
+        apart: otherPlace < 0 ? undefined : value - other.values[otherPlace]!,
       },
     ];
   });
@@ -57,7 +52,6 @@ interface Shown {
 }
 
 export function fillTooltip(tooltip: HTMLElement, { step, tokens, readings, colors }: Shown): void {
-  const table = document.createElement('table');
   const hasSmoothed = readings.some(({ smoothed }) => smoothed !== undefined);
   const hasApart = readings.some(({ apart }) => apart !== undefined);
   const head = [
@@ -66,18 +60,17 @@ export function fillTooltip(tooltip: HTMLElement, { step, tokens, readings, colo
     ...(hasSmoothed ? ['smoothed'] : []),
     ...(hasApart ? ['difference'] : []),
   ];
-  const headRow = table.insertRow();
-  for (const text of head) headRow.append(Object.assign(document.createElement('th'), { textContent: text }));
-  for (const { curve, name, step: own, value, smoothed, apart } of readings) {
-    const row = table.insertRow();
-    const label = row.insertCell();
-    const swatch = document.createElement('span');
-    swatch.textContent = '● ';
+  const rows = readings.map(({ name, step: own, value, smoothed, apart }) => [
+    own === step ? name : `${name} @ ${formatStep(own)}`,
+    formatValue(value),
+    ...(hasSmoothed ? [smoothed === undefined ? '' : formatValue(smoothed)] : []),
+    ...(hasApart ? [apart === undefined ? '' : withSign(apart)] : []),
+  ]);
+  const table = tableOf(head, rows);
+  for (const [index, { curve }] of readings.entries()) {
+    const swatch = make('span', '● ');
     swatch.style.color = colors[curve] ?? '';
-    label.append(swatch, own === step ? name : `${name} @ ${formatStep(own)}`);
-    row.insertCell().textContent = formatValue(value);
-    if (hasSmoothed) row.insertCell().textContent = smoothed === undefined ? '' : formatValue(smoothed);
-    if (hasApart) row.insertCell().textContent = apart === undefined ? '' : withSign(apart);
+    table.tBodies[0]!.rows[index]!.cells[0]!.prepend(swatch);
   }
   tooltip.replaceChildren(table);
 }

@@ -9,7 +9,8 @@ import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 /** Shown until there is a report. */
 let data: ReportData = { title: '', curves: [], baseline: -1, lastStep: 0, tables: [], sources: [] };
 let model = new Model(data);
-let whole = model.extent();
+/** The last step that the view can show. */
+let last = 1;
 let home = { from: 0, to: 1 };
 /** The values that the key for smoothing goes through. */
 const smoothings = [0, 0.6, 0.9, 0.97];
@@ -118,9 +119,8 @@ function showTooltip(): void {
 
 /** Shows steps `from` to `to`, limited to those that exist. */
 function look(from: number, to: number): void {
-  const least = Math.min(2, whole.to - whole.from);
-  const length = Math.min(Math.max(to - from, least), whole.to - whole.from);
-  const start = Math.min(Math.max((from + to) / 2 - length / 2, whole.from), whole.to - length);
+  const length = Math.min(Math.max(to - from, 2), last);
+  const start = Math.min(Math.max((from + to) / 2 - length / 2, 0), last - length);
   change({ from: start, to: start + length });
 }
 
@@ -250,7 +250,7 @@ export function showPoints(next: ReportData): void {
   const isWhole = state.from === home.from && state.to === home.to;
   data = next;
   model = new Model(data);
-  whole = model.extent();
+  last = model.lastStep;
   home = { from: 0, to: Math.max(1, data.lastStep) };
   if (isWhole) Object.assign(state, home);
   show();
