@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { logPath } from '../runs/paths.ts';
-import { parseEvent, type RunEvent } from '../runs/schema.ts';
+import { type RunEvent, readEvent } from '../runs/schema.ts';
 
 /** A line end in a log. `mark` is a hash of the bytes before it, which differ in a log that was cut and grew again. */
 export interface Position {
@@ -34,22 +34,14 @@ export class LogTail {
   readonly #path: string;
   #end = beginning;
   #version = '';
-  #start: RunStart | undefined;
-  #written = 0;
+  /** The newest event of the run's start. */
+  start: RunStart | undefined;
+  /** The time of the last write, in milliseconds since 1970; 0: never. */
+  written = 0;
 
   /** @param run the run's folder; its log need not exist yet */
   constructor(run: string) {
     this.#path = logPath(run);
-  }
-
-  /** The newest event of the run's start. */
-  get start(): RunStart | undefined {
-    return this.#start;
-  }
-
-  /** The time of the last write, in milliseconds since 1970; 0: never. */
-  get written(): number {
-    return this.#written;
   }
 
   /** Looks at the file again. @returns whether it changed */
@@ -59,14 +51,14 @@ export class LogTail {
       const version = `${size} ${mtimeMs} ${ino}`;
       if (version === this.#version) return false;
       this.#version = version;
-      this.#written = mtimeMs;
+      this.written = mtimeMs;
       for (let lines = read(file, this.#end); lines; lines = read(file, this.#end)) {
         if (lines === 'cut') {
           this.#end = beginning;
-          this.#start = undefined;
+          this.start = undefined;
         } else {
           this.#end = lines.end;
-          this.#start = lastStart(lines.text) ?? this.#start;
+          this.start = lastStart(lines.text) ?? this.start;
         }
       }
       return true;
@@ -112,13 +104,6 @@ function markAt(file: number, offset: number): string {
   return length < bytes.length ? '' : markOf(bytes);
 }
 
-function lastStart(text: string): RunStart | undefined {
-  // Parsing every line of a long log as JSON would take seconds.
-  const line = text.split('\n').findLast((one) => one.startsWith('{"event":"run",'));
-  if (line === undefined) return undefined;
-  try {
-    return parseEvent(line) as RunStart;
-  } catch {
-    return undefined;
-  }
-}
+/** The last start in some lines. Parsing every line of a long log as JSON would take seconds. */
+const lastStart = (text: string): RunStart | undefined =>
+  readEvent(text.split('\n').findLast((one) => one.startsWith('{"event":"run",')) ?? '') as RunStart | undefined;

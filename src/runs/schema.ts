@@ -100,3 +100,12 @@ export function parseEvent(line: string): RunEvent {
   if (found !== undefined && found !== checksumOf(text)) throw new Error('its crc32 differs');
   return runEventSchema.parse(JSON.parse(text));
 }
+
+/** The event of a line; undefined if it is none. */
+export function readEvent(line: string): RunEvent | undefined {
+  try {
+    return parseEvent(line);
+  } catch {
+    return undefined;
+  }
+}

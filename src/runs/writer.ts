@@ -34,7 +34,7 @@ import {
   rankLogPath,
   rescuePath,
 } from './paths.ts';
-import { formatEvent, parseEvent, type RunEvent } from './schema.ts';
+import { formatEvent, type RunEvent, readEvent } from './schema.ts';
 
 /** The log of a run folder, open for writing. */
 export class RunLog {
@@ -235,19 +235,10 @@ function lengthOfEvents(log: Buffer): number {
   let end = log.lastIndexOf('\n') + 1;
   while (end > 0) {
     const start = end > 1 ? log.lastIndexOf('\n', end - 2) + 1 : 0;
-    if (isEvent(log.toString('utf8', start, end - 1))) return end;
+    if (readEvent(log.toString('utf8', start, end - 1))) return end;
     end = start;
   }
   return 0;
-}
-
-function isEvent(line: string): boolean {
-  try {
-    parseEvent(line);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function writeConfiguration(run: string, configuration: Configuration): void {
