@@ -39,12 +39,7 @@ export interface Comparison {
   readonly inside: boolean;
 }
 
-interface Pair {
-  readonly step: number;
-  readonly run: number;
-  readonly reference: number;
-  readonly difference: number;
-}
+type Pair = ReturnType<typeof pairsOf>[number];
 
 /** Learning rates are printed with six decimals: half a unit of the last. */
 const learningRateWithin = 5e-7;
@@ -79,13 +74,13 @@ export function limitsOf(series: SeriesName, { limits }: Pick<Baseline, 'limits'
 }
 
 /** The values at the common steps, in the order of the reference. */
-export function pairsOf(run: Series, reference: Series): Pair[] {
+export function pairsOf(run: Series, reference: Series) {
   const ours = new Map(run);
   return reference.flatMap(([step, wanted]) => {
     const found = ours.get(step);
     if (found === undefined) return [];
-    const gap = Math.abs(found - wanted);
-    return [{ step, run: found, reference: wanted, difference: Number.isNaN(gap) ? Number.POSITIVE_INFINITY : gap }];
+    const difference = Math.abs(found - wanted);
+    return { step, run: found, reference: wanted, difference: Number.isNaN(difference) ? Infinity : difference };
   });
 }
 

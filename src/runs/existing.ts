@@ -11,16 +11,6 @@ import { checkpointsFolder, configPath, logPath } from './paths.ts';
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'own' | 'foreign';
 
-interface Existing {
-  readonly log: Content;
-  /** Whether the log or the configuration was written by a run. */
-  readonly isRun: boolean;
-  /** Entries of the checkpoints folder that a run wrote. */
-  readonly own: readonly string[];
-  /** Entries that no run wrote, as paths relative to the run folder. */
-  readonly foreign: readonly string[];
-}
-
 /**
  * @param overwrite allows replacing what a run wrote
  * @throws Gpt2Error naming what a run that starts there would replace
@@ -68,7 +58,11 @@ export function refuseLostCheckpoints(run: string): void {
 /** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */
 export const refuseUnreadable = (run: string): void => void examine(run);
 
-function examine(run: string): Existing {
+/**
+ * `isRun`: whether the log or the configuration was written by a run. `own`, `foreign`: the entries that a run wrote, and those that
+ * none wrote, as paths relative to the run folder.
+ */
+function examine(run: string) {
   const log = contentOf(logPath(run), isLog);
   const configuration = contentOf(configPath(run), isConfiguration);
   const isRun = log === 'own' || configuration === 'own';
