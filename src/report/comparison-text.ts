@@ -64,17 +64,12 @@ export const describeComparison = (compared: Compared, tolerance?: number): stri
 export const describeOutside = ({ series }: Comparison): string =>
   series
     .flatMap(({ series: of, beyond, meanBeyond }) => [
-      ...(beyond
-        ? [
-            `${of} at step ${beyond.step} is off by ${formatValue(beyond.difference)}, over ${formatValue(beyond.within)}`,
-          ]
-        : []),
-      ...(meanBeyond
-        ? [
-            `${of} is off by ${formatValue(meanBeyond.mean)} on average over steps ${meanBeyond.limit.from} to ${meanBeyond.limit.to}, over ${formatValue(meanBeyond.limit.within)}`,
-          ]
-        : []),
+      beyond &&
+        `${of} at step ${beyond.step} is off by ${formatValue(beyond.difference)}, over ${formatValue(beyond.within)}`,
+      meanBeyond &&
+        `${of} is off by ${formatValue(meanBeyond.mean)} on average over steps ${meanBeyond.limit.from} to ${meanBeyond.limit.to}, over ${formatValue(meanBeyond.limit.within)}`,
     ])
+    .filter(Boolean)
     .join('; ');
 
 const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>

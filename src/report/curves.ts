@@ -66,11 +66,9 @@ export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]
 export const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 
-/** "step (4,096 tokens each)" if all runs agree on it. */
-export function stepLabel(runs: readonly Plotted[]): string {
-  const tokens = tokensPerStep(runs);
-  return tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
-}
+/** "step (4,096 tokens each)" */
+export const stepLabel = (tokens: number | undefined): string =>
+  tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
 
 /** Tokens per step, if all runs have the same. */
 export function tokensPerStep(runs: readonly Plotted[]): number | undefined {

@@ -3,7 +3,16 @@
 import { type Baseline, limitsOf, pairsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
 import type { Series } from '../runs/reader.ts';
-import { type Curve, curvesOf, lastStepOf, type Plotted, sourceLines, stepLabel, titleOf } from './curves.ts';
+import {
+  type Curve,
+  curvesOf,
+  lastStepOf,
+  type Plotted,
+  sourceLines,
+  stepLabel,
+  titleOf,
+  tokensPerStep,
+} from './curves.ts';
 import { type Points, smooth, thin } from './points.ts';
 import { linearScale, logScale } from './scale.ts';
 import { type Figure, type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
@@ -25,19 +34,15 @@ const columns = 1500;
 /** More validations than these are drawn as a line. */
 const mostMarks = 60;
 
-interface LossPlotOptions {
-  /** Replaces the reference's limits, as in `compareSeries`. */
-  readonly tolerance?: number;
-}
-
 /**
  * The SVG of runs. Baselines are drawn up to the runs' last step. The difference from the first baseline (or, without one,
  * from the first of several runs) has its own panel, because equal curves cover each other in one plot.
+ * @param tolerance replaces the reference's limits, as in `compareSeries`
  */
 export function lossPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[] = [],
-  { tolerance }: LossPlotOptions = {},
+  { tolerance }: { tolerance?: number } = {},
 ): string {
   const lastStep = lastStepOf(runs);
   const curves = curvesOf(runs, baselines);
@@ -77,7 +82,7 @@ export function lossPlot(
     title: titleOf(runs, baselines),
     legend,
     panels,
-    xLabel: stepLabel(runs),
+    xLabel: stepLabel(tokensPerStep(runs)),
     sources: [
       ...sourceLines(runs, baselines),
       ...(baselines.length > 1 ? [`difference: from ${baselines[0]!.name}`] : []),

@@ -1,16 +1,13 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour. The caller chooses
 // colour, width and height.
-import { curvesOf, lastStepOf, type Plotted, stepLabel } from './curves.ts';
+import { curvesOf, lastStepOf, type Plotted, stepLabel, tokensPerStep } from './curves.ts';
 import { linearScale, type Scale } from './scale.ts';
 
-interface TerminalOptions {
-  /** Columns of the whole plot. */
-  readonly width: number;
-  /** Rows of the plot without its axis and legend. */
-  readonly height?: number;
-  /** Colours text as a curve, by the curve's place; undefined: one mark per curve. */
-  readonly paint?: (curve: number, text: string) => string;
-}
+/** Rows of the plot without its axis and legend. */
+const height = 16;
+
+/** Colours text as a curve, by the curve's place. */
+type Paint = (curve: number, text: string) => string;
 
 /** Marks without colour, in the order of the curves; a later curve hides an earlier one. */
 const marks = ['o', '*', '+', 'x', '#', '%', '@', '&'];
@@ -21,11 +18,14 @@ const dots = [
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** Lines of a plot of the training losses of runs and baselines, up to the runs' last step. */
+/**
+ * Lines of a plot of the training losses of runs and baselines, up to the runs' last step.
+ * @param width columns of the whole plot @param paint undefined: one mark per curve
+ */
 export function terminalPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[],
-  { width, height = 16, paint }: TerminalOptions,
+  { width, paint }: { readonly width: number; readonly paint?: Paint },
 ): string {
   const curves = curvesOf(runs, baselines);
   const last = lastStepOf(runs);
@@ -47,14 +47,17 @@ export function terminalPlot(
       from = to;
     }
   });
-  const labels = labelRows(vertical, height);
+  const labels = new Map(
+    vertical.ticks.map((tick) => [Math.round((1 - vertical.place(tick)) * (height - 1)), vertical.format(tick)]),
+  );
+  const label = stepLabel(tokensPerStep(runs));
   return [
     'training loss (nats per token)',
     ...cells.map((row, index) =>
       `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, paint)}`.trimEnd(),
     ),
     ...horizontalAxis(horizontal, columns),
-    stepLabel(runs).padStart(Math.floor((columns + stepLabel(runs).length) / 2) + 9),
+    label.padStart(Math.floor((columns + label.length) / 2) + 9),
     ...[...curves.entries()].map(
       ([index, { plotted }]) => `  ${paint ? paint(index, '━━') : marks[index % marks.length]} ${plotted.name}`,
     ),
@@ -67,7 +70,7 @@ interface Cell {
   curve: number;
 }
 
-function drawRow(row: readonly Cell[], paint: TerminalOptions['paint']): string {
+function drawRow(row: readonly Cell[], paint: Paint | undefined): string {
   let text = '';
   for (let at = 0; at < row.length; ) {
     const { curve } = row[at]!;
@@ -95,10 +98,6 @@ function setDot(cells: Cell[][], x: number, y: number, curve: number): void {
   if (!cell) return;
   cell.bits |= dots[(column & 1) as 0 | 1][(row & 3) as 0 | 1 | 2 | 3];
   cell.curve = curve;
-}
-
-function labelRows({ ticks, place, format }: Scale, height: number): Map<number, string> {
-  return new Map(ticks.map((tick) => [Math.round((1 - place(tick)) * (height - 1)), format(tick)]));
 }
 
 function horizontalAxis({ ticks, place, format }: Scale, columns: number): string[] {

@@ -1,5 +1,6 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state. model.ts computes its lines, chart.ts
 // draws them.
+import { stepLabel } from '../curves.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
 import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
@@ -7,7 +8,10 @@ import { Model, type State, seriesLabels, seriesNames } from './model.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 /** Shown until there is a report. */
-let data: ReportData = { title: '', curves: [], baseline: -1, lastStep: 0, tables: [], sources: [] };
+let data: ReportData = {
+  ...{ title: '', curves: [], baseline: -1, lastStep: 0, tokensPerStep: undefined },
+  ...{ tables: [], sources: [], run: undefined },
+};
 let model = new Model(data);
 /** The last step that the view can show. */
 let last = 1;
@@ -75,7 +79,7 @@ function draw(): void {
     isLog: state.isLog,
     baseline: data.baseline,
     label,
-    xLabel: data.tokensPerStep ? `step (${data.tokensPerStep.toLocaleString('en-US')} tokens each)` : 'step',
+    xLabel: stepLabel(data.tokensPerStep),
     looks: data.curves.map(({ dash }, curve) => ({ color: colors()[curve]!, dash })),
     isDark: isDark(),
   });
