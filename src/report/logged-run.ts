@@ -3,11 +3,6 @@
 import { type Line, RunCurves } from '../runs/curves.ts';
 import { formatDuration, formatStep } from './numbers.ts';
 
-export interface Sample {
-  readonly step: number;
-  readonly text: string;
-}
-
 /** Lines and samples kept: as many as a reader may scroll back to. */
 const keptLines = 300;
 const keptSamples = 100;
@@ -16,7 +11,7 @@ const recentSteps = 20;
 
 export class LoggedRun {
   series = new RunCurves();
-  samples: Sample[] = [];
+  samples: { readonly step: number; readonly text: string }[] = [];
   /** The last lines, for reading. */
   lines: string[] = [];
   /** Milliseconds of the last steps. */
@@ -121,13 +116,8 @@ export interface Seen {
   readonly steps: number | undefined;
 }
 
-export interface RunState {
-  readonly state: 'waiting' | 'training' | 'quiet' | 'finished' | 'closed' | 'lost';
-  readonly text: string;
-}
-
 /** The state of a run that is being watched. */
-export function stateOf(run: LoggedRun, { connection, quiet, steps }: Seen): RunState {
+export function stateOf(run: LoggedRun, { connection, quiet, steps }: Seen) {
   const done = steps === undefined ? '' : ` after ${formatStep(run.step)} of ${formatStep(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished${done}` };
   if (run.last.nonFinite) return { state: 'closed', text: `stopped${done}: ${run.last.nonFinite.finding}` };
@@ -142,13 +132,8 @@ export function stateOf(run: LoggedRun, { connection, quiet, steps }: Seen): Run
   return { state: 'training', text: `training${done}` };
 }
 
-export interface RunEnd {
-  readonly state: 'finished' | 'notFinite' | 'stopped' | 'unfinished';
-  readonly text: string;
-}
-
 /** A run's end, by its log alone: a run that was killed leaves the same log as one that is still running. */
-export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; saveEvery: number }): RunEnd {
+export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; saveEvery: number }) {
   const { latest } = run;
   const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished after ${done}` };

@@ -1,7 +1,6 @@
 // Collects the data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
 // makes the document.
 import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
-import type { Limit } from '../compare/reference.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import type { Series } from '../runs/reader.ts';
 import {
@@ -13,84 +12,45 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import {
-  curvesOf,
-  type Look,
-  lastStepOf,
-  type Plotted,
-  type PlottedRun,
-  sourceLines,
-  titleOf,
-  tokensPerStep,
-} from './curves.ts';
+import { curvesOf, lastStepOf, type Plotted, type PlottedRun, sourceLines, titleOf, tokensPerStep } from './curves.ts';
 import type { PackedPoints } from './points.ts';
-import { endOfRun, type RunFigures, runFigures, throughputOf } from './run-figures.ts';
+import { endOfRun, runFigures, throughputOf } from './run-figures.ts';
 
 /** The series that can be plotted: those that comparisons use, and a run's throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
 
-export interface ReportCurve extends Look {
-  readonly name: string;
-  readonly series: Readonly<Record<SeriesName, PackedPoints>> & { readonly tokensPerSecond?: PackedPoints };
-  /** For each series, the limits on a curve that is laid over this one. */
-  readonly limits: Readonly<Partial<Record<PlottedSeries, readonly Limit[]>>>;
-}
-
-export interface ReportTable {
-  readonly title: string;
-  readonly head: readonly string[];
-  readonly rows: readonly (readonly string[])[];
-  readonly notes: readonly string[];
-  /** The violated limits as text; empty if there are none. */
-  readonly outside: string;
-}
-
 /** A report's whole content; plain JSON. */
-export interface ReportData {
-  readonly title: string;
-  /** Baselines first, so that runs are drawn over them. */
-  readonly curves: readonly ReportCurve[];
-  /** The curve that differences are taken from at first; -1: none. */
-  readonly baseline: number;
-  /** The runs' last step, where the view ends at first. */
-  readonly lastStep: number;
-  readonly tokensPerStep?: number;
-  readonly tables: readonly ReportTable[];
-  readonly sources: readonly string[];
-  /** Only in a report of one run. */
-  readonly run?: RunFigures;
-}
-
-interface ReportOptions {
-  readonly compared?: readonly Compared[];
-  readonly tolerance?: number;
-}
+export type ReportData = ReturnType<typeof reportData>;
+export type ReportTable = ReportData['tables'][number];
 
 /** The report of runs, alone, over references or over the first run. */
 export function reportData(
   runs: readonly PlottedRun[],
   baselines: readonly Plotted[] = [],
-  { compared = [], tolerance }: ReportOptions = {},
-): ReportData {
+  { compared = [], tolerance }: { compared?: readonly Compared[]; tolerance?: number } = {},
+) {
   const curves = curvesOf(runs, baselines);
-  const limits = (plotted: Plotted, series: SeriesName) =>
-    limitsOf(series, plotted, tolerance).filter(({ kind }) => kind !== 'mean');
   const ofEach = <T>(make: (series: SeriesName) => T) =>
     Object.fromEntries(seriesNames.map((series) => [series, make(series)])) as Record<SeriesName, T>;
   return {
     title: titleOf(runs, baselines),
-    curves: curves.map(({ plotted, light, dark, dash }) => ({
+    /** Baselines first, so that runs are drawn over them. */
+    curves: curves.map(({ plotted, isBaseline, ...look }) => ({
+      ...look,
       name: plotted.name,
-      light,
-      dark,
-      dash,
       series: {
         ...ofEach((series) => pack(plotted.series[series])),
         tokensPerSecond: plotted.events && pack(throughputOf(plotted.events)),
       },
-      limits: ofEach((series) => limits(plotted, series)),
+      /** For each series, the limits on a curve that is laid over this one. */
+      limits: {
+        ...ofEach((series) => limitsOf(series, plotted, tolerance).filter(({ kind }) => kind !== 'mean')),
+        tokensPerSecond: [],
+      },
     })),
+    /** The curve that differences are taken from at first; -1: none. */
     baseline: curves.findIndex(({ isBaseline }) => isBaseline),
+    /** Where the view ends at first. */
     lastStep: lastStepOf(runs),
     tokensPerStep: tokensPerStep(runs),
     tables: [
@@ -99,17 +59,19 @@ export function reportData(
         head: comparisonHead,
         rows: comparisonRows(one, tolerance),
         notes: comparisonNotes(one, tolerance),
+        /** The violated limits as text; empty if there are none. */
         outside: describeOutside(one.comparison),
       })),
       ...(compared.length > 0 ? [] : runs.map(ownTable)),
       configurationTable([...runs, ...baselines]),
     ].filter(({ rows }) => rows.length > 0),
     sources: sourceLines(runs, baselines),
+    /** Only in a report of one run. */
     run: [...runs, ...baselines].filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : undefined,
   };
 }
 
-const ownTable = (run: PlottedRun): ReportTable => ({
+const ownTable = (run: PlottedRun) => ({
   title: run.name,
   head: ownHead,
   rows: ownRows(run),
@@ -118,7 +80,7 @@ const ownTable = (run: PlottedRun): ReportTable => ({
 });
 
 /** One column per curve; a field that a reference lacks is left empty. */
-function configurationTable(plotted: readonly Plotted[]): ReportTable {
+function configurationTable(plotted: readonly Plotted[]) {
   const configured = plotted.filter(({ configuration }) => configuration);
   const fields = new Set(configured.flatMap(({ configuration }) => Object.keys(configuration!)));
   return {

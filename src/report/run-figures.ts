@@ -4,10 +4,8 @@ import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
 import { pairs } from '../runs/curves.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
-import { endOf, LoggedRun, type RunEnd, type Sample } from './logged-run.ts';
-import { type Tile, tilesOf } from './tiles.ts';
-
-export type { RunEnd };
+import { endOf, LoggedRun } from './logged-run.ts';
+import { tilesOf } from './tiles.ts';
 
 type Logged = Pick<RunRecord, 'configuration' | 'events'>;
 
@@ -19,18 +17,10 @@ export interface Measures {
   readonly dataSheetFlops?: number;
 }
 
+export const endOfRun = ({ events, configuration }: Logged) => endOf(loggedRun(events), configuration);
+
 /** One run's facts, except curves and tables. */
-export interface RunFigures {
-  readonly end: RunEnd;
-  readonly tiles: readonly Tile[];
-  readonly samples: readonly Sample[];
-  /** The end of the log, for reading. */
-  readonly lines: readonly string[];
-}
-
-export const endOfRun = ({ events, configuration }: Logged): RunEnd => endOf(loggedRun(events), configuration);
-
-export function runFigures({ events, configuration }: Logged): RunFigures {
+export function runFigures({ events, configuration }: Logged) {
   const run = loggedRun(events);
   const start = events.findLast((event) => event.event === 'run');
   return {

@@ -1,6 +1,6 @@
 // Makes the elements that depend on the report (buttons of series and curves, tables, sources) and shows a run's state, tiles, samples
 // and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
-import type { Sample } from '../logged-run.ts';
+import type { LoggedRun } from '../logged-run.ts';
 import { formatStep } from '../numbers.ts';
 import type { PlottedSeries, ReportData, ReportTable } from '../report-data.ts';
 import type { Tile } from '../tiles.ts';
@@ -100,7 +100,7 @@ export function showTiles(tiles: readonly Tile[]): void {
 }
 
 /** The newest sample, unless the reader has chosen another. */
-export function showSamples({ samples }: { readonly samples: readonly Sample[] }): void {
+export function showSamples({ samples }: Pick<LoggedRun, 'samples'>): void {
   const select = byId<HTMLSelectElement>('sample-step');
   const isNewest = select.selectedIndex <= 0;
   const chosen = isNewest ? undefined : samples.find(({ step }) => String(step) === select.value);
@@ -117,7 +117,7 @@ export function showSamples({ samples }: { readonly samples: readonly Sample[] }
 }
 
 /** The end of the log; it stays where the reader has scrolled to. */
-export function showLog({ lines }: { readonly lines: readonly string[] }): void {
+export function showLog({ lines }: Pick<LoggedRun, 'lines'>): void {
   const box = byId('log-tail');
   const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 30;
   box.textContent = lines.slice(-300).join('\n');
