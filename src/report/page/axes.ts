@@ -4,7 +4,7 @@ import { formatter, linearMarks, logMarks, ticks } from '../scale.ts';
 import { colorOf } from './elements.ts';
 import type { Picture } from './model.ts';
 
-const font = '12px system-ui, "Segoe UI", Helvetica, Arial, "DejaVu Sans", sans-serif';
+const font = '12px system-ui';
 
 /** @param size of the whole plot in pixels */
 export function axesOf({ isLog, xLabel }: Picture, size: { width: number; height: number }): uPlot.Axis[] {

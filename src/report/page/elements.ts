@@ -9,7 +9,7 @@ import { seriesLabels, seriesNames } from './model.ts';
 /** The element of an id, which the page's markup has. */
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
-/** A colour of base.css by its name. */
+/** A colour of page.css by its name. */
 export const colorOf = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
