@@ -28,8 +28,8 @@ const blockedMilliseconds = 30_000;
 export class EventStream {
   readonly #viewers = new Set<Viewer>();
   #tail: LogTail | undefined;
-  #about: object | undefined;
-  #machine: object | undefined;
+  /** The last event of each name, which is repeated to viewers that connect. */
+  readonly #last = new Map<string, object | undefined>();
   readonly #timers = [setInterval(() => this.#sendQuiet(), quietMilliseconds)];
 
   get viewers(): number {
@@ -44,8 +44,7 @@ export class EventStream {
       if (!tail.look()) return;
       if (tail.start !== start) {
         start = tail.start;
-        this.#about = start && about(start);
-        this.#sendAll('about', this.#about);
+        this.send('about', start && about(start));
       }
       for (const viewer of this.#viewers) this.#sendLines(viewer);
     };
@@ -65,16 +64,15 @@ export class EventStream {
       this.#sendLines(viewer);
     });
     this.#send(viewer, 'retry: 2000\n\n');
-    this.#sendEvent(viewer, 'about', this.#about);
-    this.#sendEvent(viewer, 'machine', this.#machine);
+    for (const [event, data] of this.#last) this.#sendEvent(viewer, event, data);
     this.#sendEvent(viewer, 'quiet', this.#quiet());
     this.#sendLines(viewer);
   }
 
-  /** Sends readings of the machine to all viewers, now and when they connect. */
-  sendMachine(readings: object): void {
-    this.#machine = readings;
-    this.#sendAll('machine', readings);
+  /** Sends an event that is not from the log to all viewers, now and when they connect. */
+  send(event: 'about' | 'machine', data: object | undefined): void {
+    this.#last.set(event, data);
+    for (const viewer of this.#viewers) this.#sendEvent(viewer, event, data);
   }
 
   /** Sends the rest of the log and ends all streams. */
@@ -100,11 +98,7 @@ export class EventStream {
     }
   }
 
-  #sendAll(event: string, data: object | undefined): void {
-    for (const viewer of this.#viewers) this.#sendEvent(viewer, event, data);
-  }
-
-  /** Sends an event that is not from the log; a blocked viewer misses those that are repeated anyway. */
+  /** A blocked viewer misses the events that are repeated anyway. */
   #sendEvent(viewer: Viewer, event: string, data: object | undefined): void {
     const isFleeting = event === 'machine' || event === 'quiet';
     if (data === undefined || (isFleeting && viewer.blockedAt !== undefined)) return;
@@ -112,10 +106,11 @@ export class EventStream {
   }
 
   #sendQuiet(): void {
-    for (const { response, blockedAt } of this.#viewers) {
+    for (const viewer of this.#viewers) {
+      const { response, blockedAt } = viewer;
       if (blockedAt !== undefined && performance.now() - blockedAt > blockedMilliseconds) response.destroy();
+      else this.#sendEvent(viewer, 'quiet', this.#quiet());
     }
-    this.#sendAll('quiet', this.#quiet());
   }
 
   #quiet(): object {

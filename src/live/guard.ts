@@ -4,12 +4,6 @@ import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 
-/** An HTTP refusal. */
-export interface Refusal {
-  readonly status: 400 | 403 | 404 | 405 | 414 | 421 | 503;
-  readonly text: string;
-}
-
 const longestUrl = 256;
 
 /** Names by which this machine reaches itself. */
@@ -26,16 +20,14 @@ export function refusalOf(
   { method, url = '', headers }: Pick<IncomingMessage, 'method' | 'url' | 'headers'>,
   served: string,
   routes: readonly string[],
-): Refusal | undefined {
+): { readonly status: number; readonly text: string } | undefined {
   const { host, origin } = headers;
   // A foreign name that resolves to this machine (DNS rebinding) makes a foreign page's requests same-origin to the browser.
-  if (host === undefined || !isOwnName(host, served))
-    return { status: 421, text: 'this is not the host you asked for' };
-  if (origin !== undefined && origin !== `http://${host}`) return { status: 403, text: 'not for pages of other sites' };
+  if (!isOwnName(host ?? '', served)) return { status: 421, text: 'this is not the host you asked for' };
   // A link from another site is allowed; image and script elements of other sites send no Origin.
-  const site = headers['sec-fetch-site'];
-  const isForeign = site !== undefined && site !== 'same-origin' && site !== 'none';
-  if (isForeign && headers['sec-fetch-mode'] !== 'navigate')
+  const { 'sec-fetch-site': site = 'none', 'sec-fetch-mode': mode } = headers;
+  const isForeign = !['same-origin', 'none'].includes(site as string) && mode !== 'navigate';
+  if (isForeign || (origin !== undefined && origin !== `http://${host}`))
     return { status: 403, text: 'not for pages of other sites' };
   if (method !== 'GET' && method !== 'HEAD') return { status: 405, text: 'this can only be read' };
   if (url.length > longestUrl) return { status: 414, text: 'there is no URL that long here' };

@@ -15,22 +15,14 @@ export type Order = { readonly follow: Followed } | 'close';
 const mostMemory = 128;
 
 /** A page that waits for a run or shows one. */
-export interface LivePage {
-  readonly url: string;
-  /** Shows a run from now on. */
-  follow(followed: Followed): void;
-  /** Waits until the page has ended, in place of the notice about it. @throws Gpt2Error unless it was closed */
-  ended(): Promise<void>;
-  /** Lets the thread send the rest of the log; it ends by itself within a second. */
-  close(): void;
-}
+export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
 
 /**
  * Opens the port and reports the page's address.
  * @param notice gets the address and, unless `ended` is awaited, the failure if the page ends before it is closed
  * @throws Gpt2Error naming the port or the address that is not available
  */
-export async function openLivePage(options: ServeOptions, notice: (text: string) => void): Promise<LivePage> {
+export async function openLivePage(options: ServeOptions, notice: (text: string) => void) {
   const worker = startThread('./thread', import.meta.url, {
     workerData: { options },
     resourceLimits: { maxOldGenerationSizeMb: mostMemory },
@@ -54,12 +46,14 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
   notice(`live page: ${opened.url}${others}`);
   const tell = (order: Order) => worker.postMessage(order);
   return {
-    url: opened.url,
-    follow: (followed) => tell({ follow: followed }),
+    /** Shows a run from now on. */
+    follow: (followed: Followed) => tell({ follow: followed }),
+    /** Waits until the page has ended, in place of the notice about it. @throws Gpt2Error unless it was closed */
     ended: () => {
       isAwaited = true;
       return ended;
     },
+    /** Lets the thread send the rest of the log; it ends by itself within a second. */
     close: () => tell('close'),
   };
 }

@@ -6,7 +6,7 @@ import { Gpt2Error } from '../errors.ts';
 import { livePage } from '../report/html-report.ts';
 import { aboutRun } from './about.ts';
 import { EventStream } from './event-stream.ts';
-import { type Refusal, refusalOf } from './guard.ts';
+import { refusalOf } from './guard.ts';
 import { LogTail } from './log-tail.ts';
 import { watchMachine } from './machine-load.ts';
 
@@ -111,7 +111,10 @@ export class LiveServer {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     for (const [name, value] of Object.entries(this.#headers)) response.setHeader(name, value);
-    const refusal = refusalOf(request, this.#host, ['/', '/events']) ?? this.#fullness(request);
+    const isFull = request.url === '/events' && this.#stream.viewers >= mostViewers;
+    const refusal =
+      refusalOf(request, this.#host, ['/', '/events']) ??
+      (isFull ? { status: 503, text: 'too many viewers' } : undefined);
     if (refusal) {
       // The rest of the request is not read.
       response.setHeader('Connection', 'close');
@@ -124,31 +127,22 @@ export class LiveServer {
       response.end(request.method === 'HEAD' ? undefined : this.#page);
     } else {
       response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' });
-      if (request.method === 'HEAD') response.end();
-      else this.#view(response, request.headers['last-event-id'] as string | undefined);
+      if (request.method === 'HEAD') return void response.end();
+      this.#stream.add(response, request.headers['last-event-id'] as string | undefined);
+      response.on('close', () => this.#watch());
+      this.#watch();
     }
-  }
-
-  #view(response: ServerResponse, lastEventId: string | undefined): void {
-    this.#stream.add(response, lastEventId);
-    response.on('close', () => this.#watch());
-    this.#watch();
   }
 
   /** Queries the driver about the GPU only while there are viewers. */
   #watch(): void {
     const machine = this.#stream.viewers > 0 ? this.#followed?.machine : undefined;
     if (machine) {
-      this.#stopWatching ??= watchMachine(machine.gpu, (reading) => this.#stream.sendMachine(reading));
+      this.#stopWatching ??= watchMachine(machine.gpu, (reading) => this.#stream.send('machine', reading));
     } else {
       this.#stopWatching?.();
       this.#stopWatching = undefined;
     }
-  }
-
-  #fullness({ url }: IncomingMessage): Refusal | undefined {
-    if (url !== '/events' || this.#stream.viewers < mostViewers) return undefined;
-    return { status: 503, text: 'too many viewers' };
   }
 }
 

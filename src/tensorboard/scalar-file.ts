@@ -7,17 +7,15 @@ import { evaluationsAt } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
-interface ScalarOptions {
-  /** Empty: the run's folder. */
-  readonly folder: string;
-  /** The step from which the run continues. */
-  readonly startStep: number;
-  /** Called when a write fails; training continues. */
-  readonly notice: (text: string) => void;
-}
-
-/** Opens the file of a run that starts or continues. @throws as ScalarFile */
-export function openScalarFile(run: string, { folder, startStep, notice }: ScalarOptions): ScalarFile {
+/**
+ * Opens the file of a run that starts or continues.
+ * @param options `folder`: empty for the run's folder; the others as ScalarFile
+ * @throws as ScalarFile
+ */
+export function openScalarFile(
+  run: string,
+  { folder, startStep, notice }: { folder: string; startStep: number; notice: (text: string) => void },
+): ScalarFile {
   const scalars = new ScalarFile(folder || run, startStep, notice);
   // The evaluation of the step from which the run continues came before its save and is not repeated, so it is copied.
   if (startStep > 0) for (const event of evaluationsAt(run, startStep)) scalars.add(event);
