@@ -1,5 +1,4 @@
-// The command `compare`: compares the curves of runs with references or with each other: table, plot, report, verdict. ../compare
-// computes differences and limits, ../report words and figures. A run outside the limits is an error, for the exit code.
+// The command `compare`: table, plot, report and verdict of runs. A run outside the limits is an error, for the exit code.
 import { join } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
@@ -63,7 +62,6 @@ Exit code 0: inside the reference's limits (or --tolerance at every step), or no
 configurations differ. Another run has no limits: only --tolerance sets one.
 `;
 
-/** The command; its action throws Gpt2Error for exit code 1. */
 export function compareCommand(): Command {
   return new Command('compare')
     .description('Compare the curves of runs with references or with each other')

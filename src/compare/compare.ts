@@ -16,7 +16,6 @@ export interface Baseline {
 /** The comparison of one series. Differences are absolute; a NaN counts as an infinite difference. */
 export interface SeriesComparison {
   readonly series: SeriesName;
-  /** Common steps. */
   readonly steps: number;
   /** The common steps to which a limit applies. */
   readonly judged: number;

@@ -16,7 +16,6 @@ export interface NamedRun extends RunRecord {
   readonly folder: string;
 }
 
-/** A run and its baseline. */
 export interface Pair {
   readonly run: NamedRun;
   readonly over: Reference | NamedRun;
@@ -58,7 +57,6 @@ function pairByConfiguration(runs: readonly NamedRun[]): Pairing {
   return { runs, baselines: [], pairs: others.map((run) => ({ run, over: first! })) };
 }
 
-/** Whether a baseline is a run. */
 export const isRun = (over: Baseline): over is NamedRun => 'folder' in over;
 
 const fits = ({ configuration }: RunRecord, over: Reference | NamedRun): boolean =>
@@ -75,7 +73,6 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
-/** The fields in which the configurations of two runs differ. */
 export function configurationDifferences(run: Configuration, other: Configuration): Mismatch[] {
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
     .filter((field) => isCompared(field) && run[field] !== other[field])

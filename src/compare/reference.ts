@@ -100,7 +100,6 @@ export function mismatches(configuration: Configuration, { configuration: wanted
 const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
-/** The reference with a run's configuration, or undefined. */
 export const matchingReference = (configuration: Configuration): Reference | undefined =>
   referenceNames()
     .map(readReference)

@@ -6,7 +6,6 @@ import { hostname } from 'node:os';
 
 const longestUrl = 256;
 
-/** Names by which this machine reaches itself. */
 const ownNames: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
 /** Whether only this machine can reach an address. */

@@ -8,13 +8,11 @@ import type { Followed, ServeOptions } from './server.ts';
 /** The thread's first message: the page's address, or its failure. */
 export type Opened = { readonly url: string } | { readonly failure: string };
 
-/** Messages to the thread. */
 export type Order = { readonly follow: Followed } | 'close';
 
 /** The thread's heap in MiB: viewers need a message each, the page's references less than a megabyte. */
 const mostMemory = 128;
 
-/** A page that waits for a run or shows one. */
 export type LivePage = Awaited<ReturnType<typeof openLivePage>>;
 
 /**

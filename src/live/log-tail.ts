@@ -17,7 +17,6 @@ export interface Lines {
   readonly end: Position;
 }
 
-/** The event of a run's start. */
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
 /** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have some kilobytes at most. */

@@ -12,7 +12,6 @@ import { watchMachine } from './machine-load.ts';
 
 /** The run that the page shows. */
 export interface Followed {
-  /** The run's folder. */
   readonly run: string;
   /** Present if this machine trains the run: shows its load. `gpu` is the GPU's number in CUDA. */
   readonly machine?: { readonly gpu: number | undefined };
@@ -84,13 +83,11 @@ export class LiveServer {
     return live;
   }
 
-  /** The page's address. */
   get url(): string {
     const { port } = this.#server.address() as AddressInfo;
     return `http://${this.#host.includes(':') ? `[${this.#host}]` : this.#host}:${port}/`;
   }
 
-  /** Shows a run from now on. */
   follow(followed: Followed): void {
     const { run } = followed;
     this.#followed = followed;

@@ -9,7 +9,6 @@ export type BundleName = (typeof bundleNames)[number];
 
 const folder = join(import.meta.dirname, 'page');
 
-/** A script or the style sheet, as text for a document. */
 export const bundled = (name: BundleName): string =>
   import.meta.filename.endsWith('.ts') ? bundle(name) : readFileSync(join(folder, name), 'utf8');
 

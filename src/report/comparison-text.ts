@@ -1,5 +1,4 @@
-// Describes a comparison in words and figures, for the terminal and the HTML report: table, verdict, violated limits. ../compare computes
-// the comparison.
+// Describes a comparison (../compare) in words and figures, for the terminal and the HTML report.
 import { type Baseline, type Comparison, pairsOf, seriesNames } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
@@ -7,14 +6,12 @@ import { formatValue } from './numbers.ts';
 import { endOfRun } from './run-figures.ts';
 import { formatTable } from './table.ts';
 
-/** A pair of curves and their differences. */
 export interface Compared extends Pair {
   readonly comparison: Comparison;
 }
 
 export const comparisonHead = ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'];
 
-/** One row per series, under `comparisonHead`. */
 export function comparisonRows({ run, over, comparison }: Compared, tolerance?: number): string[][] {
   const isJudged = judges(over, tolerance);
   return comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
@@ -52,7 +49,6 @@ export function comparisonNotes({ run, over, comparison }: Compared, tolerance?:
   return [...notes, `inside ${what}; steps judged: ${judged}`];
 }
 
-/** The whole text of a comparison, as the terminal shows it. */
 export const describeComparison = (compared: Compared, tolerance?: number): string =>
   [
     `${compared.run.folder} over ${isRun(compared.over) ? compared.over.folder : compared.over.name}`,
@@ -77,7 +73,6 @@ const judges = ({ limits }: Baseline, tolerance: number | undefined): boolean =>
 
 export const ownHead = ['series', 'steps', 'first', 'least', 'last'];
 
-/** One row per series of a single run, under `ownHead`. */
 export const ownRows = (run: Pick<RunRecord, 'series'>): string[][] =>
   ownFigures(run).map(({ series, steps, first, least, last }) => [
     series,

@@ -1,5 +1,5 @@
-// Chooses the curves of a figure and their looks, the same in the SVG, the HTML report and the terminal. Baselines come first, so that runs
-// are drawn over them. Operations on points are in points.ts.
+// Chooses the curves of a figure and their looks, the same in the SVG, the HTML report and the terminal. Baselines come first, so
+// that runs are drawn over them.
 import type { Baseline } from '../compare/compare.ts';
 import type { Reference } from '../compare/reference.ts';
 import type { RunRecord } from '../runs/reader.ts';
@@ -11,7 +11,6 @@ export interface Plotted extends Baseline {
   readonly events?: RunRecord['events'];
 }
 
-/** A run that has a log. */
 export type PlottedRun = Plotted & Pick<RunRecord, 'configuration' | 'events'>;
 
 /** A curve's look. In print without colour, dashes and the size of rings tell curves apart. */
@@ -22,7 +21,6 @@ export interface Look {
   readonly dash: readonly number[];
 }
 
-/** A curve and how it looks. */
 export interface Curve extends Look {
   readonly plotted: Plotted;
   /** Whether runs are compared with it and drawn over it. */
@@ -70,7 +68,6 @@ export const lastStepOf = (runs: readonly Plotted[]): number =>
 export const stepLabel = (tokens: number | undefined): string =>
   tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
 
-/** Tokens per step, if all runs have the same. */
 export function tokensPerStep(runs: readonly Plotted[]): number | undefined {
   const [tokens, ...others] = new Set(runs.map(({ configuration }) => configuration?.totalBatch));
   return typeof tokens === 'number' && others.length === 0 ? tokens : undefined;

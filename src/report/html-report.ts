@@ -6,7 +6,6 @@ import { bundled } from './bundle.ts';
 import type { ReportData } from './report-data.ts';
 import { escapeText } from './svg.ts';
 
-/** The plot and its controls. */
 const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the plot shows">
 <div class="group" id="series" role="group" aria-label="Series"></div>
 <div class="group">

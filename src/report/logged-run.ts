@@ -12,13 +12,11 @@ const recentSteps = 20;
 export class LoggedRun {
   series = new RunCurves();
   samples: { readonly step: number; readonly text: string }[] = [];
-  /** The last lines, for reading. */
   lines: string[] = [];
   /** Milliseconds of the last steps. */
   times: number[] = [];
   /** The last event of each kind. */
   last: Record<string, Line> = {};
-  /** The last event of all. */
   latest: Line | undefined;
 
   /** Forgets everything, before another log is read. */

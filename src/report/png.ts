@@ -4,10 +4,7 @@ import { Gpt2Error } from '../errors.ts';
 /** Pixels per unit of the SVG: about 300 per inch at the width of a column. */
 const scale = 2;
 
-/**
- * The PNG of an SVG document.
- * @throws Gpt2Error if the package is not installed, or the machine has no font
- */
+/** @throws Gpt2Error if the package is not installed, or the machine has no font */
 export async function renderPng(svg: string): Promise<Buffer> {
   const { Resvg } = await import('@resvg/resvg-js').catch((cause: unknown) => {
     throw new Gpt2Error(

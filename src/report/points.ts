@@ -1,5 +1,4 @@
-// Prepares a curve's points for drawing: unpacking, differences, smoothing, thinning to columns, the nearest
-// point. The figures in files, the terminal and the page use them, so nothing here needs Node or a DOM.
+// Prepares a curve's points for drawing. The figures in files and the page do so, so nothing here needs Node or a DOM.
 
 /** A curve: steps rising, one value for each; a value that is not finite interrupts its line. */
 export interface Points {

@@ -1,5 +1,4 @@
-// Collects the data of the HTML report: curves with their looks, limits and points, tables, sources. page/ shows it, html-report.ts
-// makes the document.
+// Collects the data of the HTML report. page/ shows it, html-report.ts makes the document.
 import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import type { Series } from '../runs/reader.ts';
@@ -23,7 +22,6 @@ export type PlottedSeries = SeriesName | 'tokensPerSecond';
 export type ReportData = ReturnType<typeof reportData>;
 export type ReportTable = ReportData['tables'][number];
 
-/** The report of runs, alone, over references or over the first run. */
 export function reportData(
   runs: readonly PlottedRun[],
   baselines: readonly Plotted[] = [],
@@ -34,7 +32,6 @@ export function reportData(
     Object.fromEntries(seriesNames.map((series) => [series, make(series)])) as Record<SeriesName, T>;
   return {
     title: titleOf(runs, baselines),
-    /** Baselines first, so that runs are drawn over them. */
     curves: curves.map(({ plotted, isBaseline, ...look }) => ({
       ...look,
       name: plotted.name,

@@ -1,5 +1,4 @@
-// Derives a run's facts from its log, except curves: how the run ended, last figures, throughput, samples, the end of the log. The live
-// page derives the same from logged-run.ts and tiles.ts.
+// Derives a run's facts from its whole log. The live page derives the same line by line, from logged-run.ts and tiles.ts.
 import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
 import { pairs } from '../runs/curves.ts';
 import type { RunRecord, Series } from '../runs/reader.ts';
@@ -19,7 +18,6 @@ export interface Measures {
 
 export const endOfRun = ({ events, configuration }: Logged) => endOf(loggedRun(events), configuration);
 
-/** One run's facts, except curves and tables. */
 export function runFigures({ events, configuration }: Logged) {
   const run = loggedRun(events);
   const start = events.findLast((event) => event.event === 'run');
@@ -33,7 +31,6 @@ export function runFigures({ events, configuration }: Logged) {
 
 export const throughputOf = (events: RunRecord['events']): Series => pairs(loggedRun(events).series.tokensPerSecond);
 
-/** @param start the event of the run's start */
 export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>): Measures => ({
   tokensPerStep: configuration.totalBatch,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),

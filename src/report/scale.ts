@@ -5,7 +5,6 @@
 export interface Scale {
   readonly place: (value: number) => number;
   readonly ticks: readonly number[];
-  /** The text of a tick. */
   readonly format: (tick: number) => string;
 }
 
@@ -18,10 +17,7 @@ export function linearScale(values: readonly number[], { count, margin }: { coun
   return { place: (value) => (value - low) / (high - low), ...linearMarks(low, high, count) };
 }
 
-/**
- * A logarithmic scale over the finite values among some. Values below `floor` (zero among them) lie on its lower end, which
- * is then `floor`.
- */
+/** Likewise, logarithmic. Values below `floor` (zero among them) lie on the lower end, which is then `floor`. */
 export function logScale(values: readonly number[], { floor, margin }: { floor: number; margin: number }): Scale {
   const [least, largest] = extent(values.map((value) => Math.max(value, floor))) ?? [floor, floor * 10];
   const room = (Math.log10(largest) - Math.log10(least)) * margin || (least === largest ? 0.2 : 0);

@@ -1,5 +1,5 @@
 // Renders a figure as an SVG document, fit for print: panels one above the other over one horizontal axis, a legend, a source line.
-// Equal input gives equal bytes. Scales are in scale.ts; which series a figure shows is left to loss-plot.ts.
+// Equal input gives equal bytes. loss-plot.ts chooses what it shows.
 import { linearScale, type Scale } from './scale.ts';
 
 /** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
@@ -7,7 +7,6 @@ export interface LineStyle {
   readonly color: string;
   /** SVG's stroke-dasharray; none: a solid line. */
   readonly dash?: string;
-  /** Marks at the points, in place of a line. */
   readonly mark?: 'dot' | 'ring';
   /** A line's width, or a mark's radius. */
   readonly size?: number;
@@ -21,7 +20,6 @@ export interface PlotLine {
   readonly style: LineStyle;
 }
 
-/** One pair of axes. */
 export interface Panel {
   /** The quantity of the vertical axis, with its unit. */
   readonly label: string;
@@ -31,12 +29,10 @@ export interface Panel {
   readonly lines: readonly PlotLine[];
 }
 
-/** The content of a document. */
 export interface Figure {
   readonly title: string;
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
-  /** The quantity of the horizontal axis. */
   readonly xLabel: string;
   /** Lines set small below: where the numbers come from. */
   readonly sources: readonly string[];
@@ -54,7 +50,6 @@ const foot = 62;
 const sourceRow = 15;
 const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
-/** The figure as a whole SVG document. */
 export function renderSvg(figure: Figure): string {
   const legendRows = Math.ceil(figure.legend.length / legendColumns);
   const first = legendTop + legendRows * legendRow;

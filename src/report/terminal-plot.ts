@@ -1,5 +1,4 @@
-// Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour. The caller chooses
-// colour, width and height.
+// Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
 import { curvesOf, lastStepOf, type Plotted, stepLabel, tokensPerStep } from './curves.ts';
 import { linearScale, type Scale } from './scale.ts';
 
@@ -18,10 +17,7 @@ const dots = [
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/**
- * Lines of a plot of the training losses of runs and baselines, up to the runs' last step.
- * @param width columns of the whole plot @param paint undefined: one mark per curve
- */
+/** The plot, up to the runs' last step. `width`: columns of all of it; without `paint` each curve has a mark. */
 export function terminalPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[],

@@ -1,5 +1,4 @@
-// Writes the text of the tiles that show a run's last figures, on the report and on the live page; page/elements.ts puts them into
-// the document.
+// Writes the text of the tiles that show a run's last figures, on the report and on the live page.
 import type { MachineReading } from '../live/machine-load.ts';
 import type { LoggedRun } from './logged-run.ts';
 import { formatDuration, formatStep, formatValue } from './numbers.ts';

@@ -11,10 +11,7 @@ import { checkpointsFolder, configPath, logPath } from './paths.ts';
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'own' | 'foreign';
 
-/**
- * @param overwrite allows replacing what a run wrote
- * @throws Gpt2Error naming what a run that starts there would replace
- */
+/** @throws Gpt2Error naming what a run that starts there would replace; `overwrite` allows replacing what a run wrote */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
   const { log, isRun, own, foreign } = examine(run);
   const holds = log === 'own' || (isRun && log === 'foreign') || own.length > 0;
@@ -35,10 +32,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   }
 }
 
-/**
- * For a folder in which no checkpoint was found.
- * @throws Gpt2Error if it holds no run either, or its run's log names checkpoints
- */
+/** For a folder without a checkpoint. @throws Gpt2Error if it holds no run either, or its run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
   if (log !== 'empty' && !isRun) {

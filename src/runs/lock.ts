@@ -44,11 +44,7 @@ export class RunLock {
     this.#log = log;
   }
 
-  /**
-   * @param flags the log is opened with
-   * @returns undefined if another process writes the run
-   * @throws Error if there is no log to open, or it is no regular file
-   */
+  /** @returns undefined if another process writes the run. @throws Error if there is no regular file to open as its log */
   static take(run: string, flags: number): RunLock | undefined {
     const open: number[] = [];
     let lock: RunLock | undefined;

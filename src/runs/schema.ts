@@ -101,7 +101,6 @@ export function parseEvent(line: string): RunEvent {
   return runEventSchema.parse(JSON.parse(text));
 }
 
-/** The event of a line; undefined if it is none. */
 export function readEvent(line: string): RunEvent | undefined {
   try {
     return parseEvent(line);

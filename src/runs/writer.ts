@@ -36,7 +36,6 @@ import {
 } from './paths.ts';
 import { formatEvent, type RunEvent, readEvent } from './schema.ts';
 
-/** The log of a run folder, open for writing. */
 export class RunLog {
   #path: string;
   #open: { readonly log: number; close(): void };
@@ -53,7 +52,6 @@ export class RunLog {
   }
 
   /**
-   * Starts a run in a folder.
    * @param before called with the new path of the log that was there
    * @throws Gpt2Error if the folder cannot be written, or holds what must not be replaced: see `refuseOccupied`
    */
@@ -155,11 +153,7 @@ export class RunLog {
     return `${this.#path} was ${found === 'nothing' ? 'removed or moved' : 'replaced by another file'} during the run`;
   }
 
-  /**
-   * Continues in a new folder next to the lost one, with every line written so far.
-   * @returns the folder
-   * @throws Gpt2Error if it cannot be written
-   */
+  /** Continues in a new folder next to the lost one, with every line so far. @throws Gpt2Error if it cannot be written */
   rescue(run: string, configuration: Configuration): string {
     const lines = Buffer.alloc(this.#bytes);
     readStored(this.#open.log, lines, 0, this.#path);
@@ -187,10 +181,7 @@ export class RunLog {
     return out;
   }
 
-  /**
-   * Syncs the log to the disk and closes it; a second call does nothing.
-   * @throws Gpt2Error if the disk may lack some of it
-   */
+  /** Closes the log; a second call does nothing. @throws Gpt2Error if the disk may lack some of it */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -207,10 +198,7 @@ export class RunLog {
   }
 }
 
-/**
- * Opens the log of a run for this process alone, before anything in its folder is touched.
- * @throws Gpt2Error if another process writes it; `failed` for whatever else goes wrong
- */
+/** Locks a run before anything in its folder is touched. @throws Gpt2Error if another process writes it; `failed` otherwise */
 function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
   let lock: RunLock | undefined;
   try {

@@ -2,7 +2,6 @@
 // step 2, file_version 3, summary 5, session_log 7; a summary's values hold tag 1 and simple_value 2) in the framing of TFRecord
 // files (length, its checksum, data, its checksum; see tensorflow/core/lib/io/record_writer.h). scalar-file.ts chooses the events.
 
-/** The content of an event. */
 export type EventContent =
   | { readonly fileVersion: string }
   /** A process starts at the event's step, which invalidates that and later steps of earlier files. */
@@ -64,7 +63,6 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
   return sum;
 });
 
-/** CRC-32C of some bytes. */
 export function crc32c(data: Buffer): number {
   let sum = 0xffffffff;
   for (const byte of data) sum = (sum >>> 8) ^ table[(sum ^ byte) & 0xff]!;

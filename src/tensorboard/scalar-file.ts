@@ -7,11 +7,7 @@ import { evaluationsAt } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
 
-/**
- * Opens the file of a run that starts or continues.
- * @param options `folder`: empty for the run's folder; the others as ScalarFile
- * @throws as ScalarFile
- */
+/** Opens the file of a run that starts or continues, in its own folder if `folder` is empty. @throws as ScalarFile */
 export function openScalarFile(
   run: string,
   { folder, startStep, notice }: { folder: string; startStep: number; notice: (text: string) => void },
@@ -33,7 +29,6 @@ export class ScalarFile {
   #failed = false;
 
   /**
-   * Creates a file in a folder.
    * @param from the step from which the run continues
    * @param notice called when a write fails; training continues
    * @throws Gpt2Error if it cannot be written
@@ -54,7 +49,6 @@ export class ScalarFile {
     this.#write(from, { start: true });
   }
 
-  /** Writes the figures of an event of the run. */
   add(event: RunEvent): void {
     const point = pointOf(event);
     if (point) this.#write(point.step, { scalars: point.scalars });

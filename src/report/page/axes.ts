@@ -6,7 +6,6 @@ import type { Picture } from './model.ts';
 
 const font = '12px system-ui';
 
-/** @param size of the whole plot in pixels */
 export function axesOf({ isLog, xLabel }: Picture, size: { width: number; height: number }): uPlot.Axis[] {
   const common: uPlot.Axis = {
     font,

@@ -8,9 +8,7 @@ import { colorOf } from './elements.ts';
 import { watchGestures } from './gestures.ts';
 import type { Picture, Range } from './model.ts';
 
-/** The reader's actions on the plot. */
 export interface Actions {
-  /** The cursor is over a step, or has left. */
   readonly hover: (step: number | undefined) => void;
   /** A box was dragged over steps and, unless it is flat, over values. */
   readonly zoomTo: (from: number, to: number, range?: Range) => void;

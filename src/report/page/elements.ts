@@ -6,7 +6,6 @@ import type { PlottedSeries, ReportData, ReportTable } from '../report-data.ts';
 import type { Tile } from '../tiles.ts';
 import { seriesLabels, seriesNames } from './model.ts';
 
-/** The element of an id, which the page's markup has. */
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
 /** A colour of page.css by its name. */
@@ -28,7 +27,6 @@ export const seriesButtons = (choose: (series: PlottedSeries) => void): HTMLElem
     return button;
   });
 
-/** A button for each curve, with a sample of its line. */
 export const legendButtons = ({ curves, baseline }: ReportData, toggle: (curve: number) => void): HTMLElement[] =>
   curves.map(({ name, dash }, curve) => {
     const button = Object.assign(make('button', ''), { type: 'button', title: 'show or hide' });

@@ -1,16 +1,13 @@
-// Computes the lines, the tolerance band and the extent of steps for a report and the reader's choices. chart.ts draws them,
-// viewer.ts handles the choices.
+// Computes what chart.ts draws from a report and the reader's choices, which viewer.ts handles.
 import { appliesTo, withinAt } from '../../compare/compare.ts';
 import { difference, type Points, smooth, unpack } from '../points.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 
-/** Ends of the vertical axis. */
 export interface Range {
   readonly low: number;
   readonly high: number;
 }
 
-/** The reader's choices. */
 export interface State {
   series: PlottedSeries;
   isLog: boolean;
@@ -22,7 +19,6 @@ export interface State {
   to: number;
   /** Undefined: fitted to the values. */
   range: Range | undefined;
-  /** The step of the cursor. */
   cursor: number | undefined;
 }
 
@@ -67,7 +63,6 @@ export class Model {
     this.#data = data;
   }
 
-  /** A curve's own points. */
   points(curve: number, series: PlottedSeries): Points {
     return this.#once(`${series} ${curve}`, () => unpack(this.#data.curves[curve]?.series[series] ?? { values: [] }));
   }

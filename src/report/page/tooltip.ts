@@ -39,7 +39,6 @@ export function readingsAt(model: Model, data: ReportData, state: State): Readin
   });
 }
 
-/** The sentence for screen readers. */
 export const announce = (step: number, readings: readonly Reading[]): string =>
   `step ${formatStep(step)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
 

@@ -1,5 +1,4 @@
-// Handles the plot's controls and keys: they and the gestures on the plot change one state. model.ts computes its lines, chart.ts
-// draws them.
+// Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
 import { stepLabel } from '../curves.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
@@ -199,7 +198,6 @@ const keys: Readonly<Record<string, () => void>> = {
   ...Object.fromEntries(seriesNames.map((series, index) => [index + 1, () => choose(series)])),
 };
 
-/** Keys of the plot itself. */
 const cursorKeys: Readonly<Record<string, (isFar: boolean) => void>> = {
   ArrowLeft: (isFar) => stepCursor(-1, isFar),
   ArrowRight: (isFar) => stepCursor(1, isFar),
@@ -233,7 +231,6 @@ function listen(): void {
   new ResizeObserver(show).observe(byId('chart'));
 }
 
-/** Shows another report. */
 export function showReport(next: ReportData): void {
   const isFirst = data.curves.length === 0;
   showPoints(next);
@@ -260,7 +257,6 @@ export function showPoints(next: ReportData): void {
   show();
 }
 
-/** Starts the plot and its controls. */
 export function startViewer(): void {
   system.addEventListener('change', followSystem);
   followSystem();
