@@ -9,16 +9,7 @@ export interface MachineReading {
   readonly gpu?: GpuReading;
 }
 
-export interface GpuReading {
-  readonly memoryUsed?: number;
-  readonly memoryTotal?: number;
-  /** Degrees Celsius. */
-  readonly temperature?: number;
-  /** Share of the time in which a kernel ran, 0 to 1. */
-  readonly load?: number;
-  /** Watts. */
-  readonly power?: number;
-}
+export type GpuReading = ReturnType<typeof parseGpuLine>;
 
 const everySeconds = 2;
 const fields = 'memory.used,memory.total,temperature.gpu,utilization.gpu,power.draw';
@@ -62,7 +53,7 @@ export const toolsName = (gpu: number, visible = process.env.CUDA_VISIBLE_DEVICE
   visible?.split(',')[gpu]?.trim() || String(gpu);
 
 /** "24680, 81559, 61, 100, 696.42"; a value that the GPU does not report is text in brackets. */
-export function parseGpuLine(line: string): GpuReading {
+export function parseGpuLine(line: string) {
   const [used, total, temperature, load, power] = line.split(',').map((text) => {
     const value = Number.parseFloat(text);
     return Number.isFinite(value) ? value : undefined;
@@ -71,8 +62,11 @@ export function parseGpuLine(line: string): GpuReading {
   return {
     memoryUsed: mebibytes(used),
     memoryTotal: mebibytes(total),
+    /** Degrees Celsius. */
     temperature,
+    /** Share of the time in which a kernel ran, 0 to 1. */
     load: load === undefined ? undefined : load / 100,
+    /** Watts. */
     power,
   };
 }

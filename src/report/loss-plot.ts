@@ -60,11 +60,13 @@ export function lossPlot(
   ];
   const baseline = curves.find(({ isBaseline }) => isBaseline)?.plotted;
   const limited = baseline ? limitLine(limitsOf('train', baseline, tolerance), lastStep) : [];
+  const [norms, rates] = [over('norm'), over('lr')];
   const panels = [
-    linearPanel('loss (nats per token)', 300, losses, 9),
+    { label: 'loss (nats per token)', height: 300, lines: losses, scale: linear(losses, 9) },
     ...(baseline ? [differencePanel(curves, baseline, limited, validationStyle)] : []),
-    normPanel(over('norm')),
-    linearPanel('learning rate', 100, over('lr'), 4),
+    // Norms fall by a factor of ten or more within the first steps.
+    { label: 'gradient norm', height: 120, lines: norms, scale: logarithmic(norms, leastNorm) },
+    { label: 'learning rate', height: 100, lines: rates, scale: linear(rates, 4) },
   ];
   const limitLabel = tolerance === undefined ? 'limit of a training step' : `tolerance ${tolerance}`;
   const legend: Figure['legend'] = [
@@ -91,8 +93,7 @@ export function lossPlot(
   });
 }
 
-const lineOf = ({ light, dash }: Curve): LineStyle =>
-  dash.length > 0 ? { color: light, dash: dash.join(' ') } : { color: light };
+const lineOf = ({ light, dash }: Curve): LineStyle => ({ color: light, dash: dash.join(' ') });
 
 type ValidationStyle = (curve: Curve, index: number) => LineStyle;
 
@@ -120,16 +121,6 @@ function linesOf(points: Series, style: LineStyle, isNoisy: boolean): PlotLine[]
   ];
 }
 
-function linearPanel(label: string, height: number, lines: readonly PlotLine[], count: number): Panel {
-  return { label, height, scale: linearScale(valuesOf(lines), { count, margin: 0.05 }), lines };
-}
-
-/** Logarithmic, because norms fall by a factor of ten or more within the first steps. */
-function normPanel(lines: readonly PlotLine[]): Panel {
-  const scale = logScale(valuesOf(lines), { floor: leastNorm, margin: 0.05 });
-  return { label: 'gradient norm', height: 120, scale, lines };
-}
-
 function differencePanel(
   curves: readonly Curve[],
   { series }: Baseline,
@@ -147,8 +138,7 @@ function differencePanel(
       ];
     }),
   ];
-  const scale = logScale(valuesOf(lines), { floor: leastDifference, margin: 0.05 });
-  return { label: '|difference| of loss', height: 150, scale, lines };
+  return { label: '|difference| of loss', height: 150, lines, scale: logarithmic(lines, leastDifference) };
 }
 
 /** The difference allowed to a training step, up to the runs' last step. */
@@ -171,3 +161,6 @@ const distance = (run: Series, baseline: Series): Series =>
 
 const valuesOf = (lines: readonly PlotLine[]): number[] =>
   lines.flatMap(({ points }) => points.map(([, value]) => value));
+
+const linear = (lines: readonly PlotLine[], count: number) => linearScale(valuesOf(lines), { count, margin: 0.05 });
+const logarithmic = (lines: readonly PlotLine[], floor: number) => logScale(valuesOf(lines), { floor, margin: 0.05 });

@@ -8,14 +8,6 @@ import { tilesOf } from './tiles.ts';
 
 type Logged = Pick<RunRecord, 'configuration' | 'events'>;
 
-/** The figures that turn a step's time into throughput and MFU. */
-export interface Measures {
-  readonly tokensPerStep: number;
-  readonly flopsPerToken: number;
-  /** Operations per second on the device's data sheet; absent if unknown. */
-  readonly dataSheetFlops?: number;
-}
-
 export const endOfRun = ({ events, configuration }: Logged) => endOf(loggedRun(events), configuration);
 
 export function runFigures({ events, configuration }: Logged) {
@@ -31,9 +23,11 @@ export function runFigures({ events, configuration }: Logged) {
 
 export const throughputOf = (events: RunRecord['events']): Series => pairs(loggedRun(events).series.tokensPerSecond);
 
-export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>): Measures => ({
+/** The figures that turn a step's time into throughput and MFU. */
+export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>) => ({
   tokensPerStep: configuration.totalBatch,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),
+  /** Operations per second; undefined if unknown. */
   dataSheetFlops: dataSheetFlops(device, dtype),
 });
 

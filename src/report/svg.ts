@@ -5,7 +5,7 @@ import { linearScale, type Scale } from './scale.ts';
 /** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
 export interface LineStyle {
   readonly color: string;
-  /** SVG's stroke-dasharray; none: a solid line. */
+  /** SVG's stroke-dasharray; none or empty: a solid line. */
   readonly dash?: string;
   readonly mark?: 'dot' | 'ring';
   /** A line's width, or a mark's radius. */
@@ -52,21 +52,22 @@ const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
 export function renderSvg(figure: Figure): string {
   const legendRows = Math.ceil(figure.legend.length / legendColumns);
-  const first = legendTop + legendRows * legendRow;
-  const tops = figure.panels.map((_, index) =>
-    figure.panels.slice(0, index).reduce((top, { height }) => top + height + panelGap, first),
-  );
-  const bottom = figure.panels.reduce((end, { height }) => end + height + panelGap, first) - panelGap;
-  const height = bottom + foot + sourceRow * figure.sources.length;
   const steps = figure.panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(([step]) => step)));
   const horizontal = linearScale(steps, { count: 8, margin: 0 });
+  let bottom = legendTop + legendRows * legendRow - panelGap;
+  const panels = figure.panels.map((panel, index) => {
+    const top = bottom + panelGap;
+    bottom = top + panel.height;
+    return drawPanel(panel, horizontal, top, index === figure.panels.length - 1);
+  });
+  const height = bottom + foot + sourceRow * figure.sources.length;
 
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13" fill="${ink.text}">
 <title>${escapeText(figure.title)}</title>
 <rect width="${width}" height="${height}" fill="#fff"/>
 <text x="${left}" y="28" font-size="16" font-weight="bold">${escapeText(shorten(figure.title, 68))}</text>
 ${figure.legend.map(({ label, style }, index) => legendEntry(label, style, index)).join('\n')}
-${figure.panels.map((panel, index) => drawPanel(panel, horizontal, tops[index]!, index === tops.length - 1)).join('\n')}
+${panels.join('\n')}
 <text x="${(left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(figure.xLabel)}</text>
 ${figure.sources
   .map(

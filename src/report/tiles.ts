@@ -2,7 +2,7 @@
 import type { MachineReading } from '../live/machine-load.ts';
 import type { LoggedRun } from './logged-run.ts';
 import { formatDuration, formatStep, formatValue } from './numbers.ts';
-import type { Measures } from './run-figures.ts';
+import type { measuresOf } from './run-figures.ts';
 
 export interface Tile {
   readonly label: string;
@@ -11,7 +11,7 @@ export interface Tile {
 }
 
 /** `steps` only for a run that is still going, whose remaining time is worth an estimate. */
-type Speed = Measures & { readonly steps?: number };
+type Speed = ReturnType<typeof measuresOf> & { readonly steps?: number };
 
 export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: MachineReading): Tile[] {
   const { train, val } = run.last;

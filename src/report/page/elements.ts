@@ -12,11 +12,8 @@ export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => docu
 export const colorOf = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-export const make = <K extends keyof HTMLElementTagNameMap>(
-  name: K,
-  text: string,
-  className = '',
-): HTMLElementTagNameMap[K] => Object.assign(document.createElement(name), { textContent: text, className });
+export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', className = '') =>
+  Object.assign(document.createElement(name), { textContent: text, className });
 
 export const seriesButtons = (choose: (series: PlottedSeries) => void): HTMLElement[] =>
   seriesNames.map((name, index) => {
@@ -29,7 +26,7 @@ export const seriesButtons = (choose: (series: PlottedSeries) => void): HTMLElem
 
 export const legendButtons = ({ curves, baseline }: ReportData, toggle: (curve: number) => void): HTMLElement[] =>
   curves.map(({ name, dash }, curve) => {
-    const button = Object.assign(make('button', ''), { type: 'button', title: 'show or hide' });
+    const button = Object.assign(make('button'), { type: 'button', title: 'show or hide' });
     const sample = svgElement('svg', { width: 30, height: 8, 'aria-hidden': true });
     const width = curve === baseline ? 4.6 : 2;
     sample.append(
@@ -50,20 +47,20 @@ export const baselineOptions = (curves: ReportData['curves']): HTMLElement[] =>
   curves.map(({ name }, curve) => Object.assign(make('option', name), { value: String(curve) }));
 
 export function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): HTMLTableElement {
-  const table = make('table', '');
+  const table = make('table');
   table.createTHead().append(rowOf('th', head));
   table.createTBody().append(...rows.map((cells) => rowOf('td', cells)));
   return table;
 }
 
 function rowOf(kind: 'th' | 'td', texts: readonly string[]): HTMLElement {
-  const row = make('tr', '');
+  const row = make('tr');
   row.append(...texts.map((text) => make(kind, text)));
   return row;
 }
 
 export function tableSection({ title, head, rows, notes, outside }: ReportTable): HTMLElement {
-  const section = make('section', '');
+  const section = make('section');
   const table = tableOf(head, rows);
   for (const row of table.tBodies[0]!.rows) {
     // The table of configurations, which alone has an empty corner, marks the rows whose values differ.
@@ -88,7 +85,7 @@ export function showState({ state, text }: { readonly state: string; readonly te
 export function showTiles(tiles: readonly Tile[]): void {
   byId('tiles').replaceChildren(
     ...tiles.map(({ label, value, note }) => {
-      const tile = make('div', '');
+      const tile = make('div');
       const description = make('dd', value);
       if (note) description.append(make('small', note));
       tile.append(make('dt', label), description);

@@ -27,10 +27,8 @@ function currentReport(): ReportData | undefined {
   if (!about) return undefined;
   const { series } = run;
   const lastStep = Math.max(series.train.steps.at(-1) ?? 0, series.val.steps.at(-1) ?? 0);
-  const curves = about.report.curves.map((curve, index, all) =>
-    index === all.length - 1 ? { ...curve, series } : curve,
-  );
-  return { ...about.report, curves, lastStep };
+  const { curves } = about.report;
+  return { ...about.report, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], lastStep };
 }
 
 let hasNews = true;

@@ -5,17 +5,10 @@ import type { ReportData } from '../report-data.ts';
 import { make, tableOf } from './elements.ts';
 import type { Model, State } from './model.ts';
 
-export interface Reading {
-  readonly curve: number;
-  readonly name: string;
-  readonly step: number;
-  readonly value: number;
-  readonly smoothed?: number;
-  readonly apart?: number;
-}
+type Reading = ReturnType<typeof readingsAt>[number];
 
 /** The values of the visible curves at the cursor, or nearest to it. */
-export function readingsAt(model: Model, data: ReportData, state: State): Reading[] {
+export function readingsAt(model: Model, data: ReportData, state: State) {
   const { cursor, series, baseline, hidden } = state;
   if (cursor === undefined) return [];
   const lines = model.lines({ ...state, isDifference: false });
@@ -42,15 +35,14 @@ export function readingsAt(model: Model, data: ReportData, state: State): Readin
 export const announce = (step: number, readings: readonly Reading[]): string =>
   `step ${formatStep(step)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
 
-interface Shown {
-  readonly step: number;
-  /** Tokens per step. */
-  readonly tokens: number | undefined;
-  readonly readings: readonly Reading[];
-  readonly colors: readonly string[];
-}
-
-export function fillTooltip(tooltip: HTMLElement, { step, tokens, readings, colors }: Shown): void {
+/** @param tokens per step */
+export function fillTooltip(
+  tooltip: HTMLElement,
+  step: number,
+  tokens: number | undefined,
+  readings: readonly Reading[],
+  colors: readonly string[],
+): void {
   const hasSmoothed = readings.some(({ smoothed }) => smoothed !== undefined);
   const hasApart = readings.some(({ apart }) => apart !== undefined);
   const head = [

@@ -113,7 +113,7 @@ function showTooltip(): void {
   const readings = readingsAt(model, data, state);
   tooltip.hidden = cursor === undefined || cursor < from || cursor > to || readings.length === 0 || chart.isDragging;
   if (tooltip.hidden || cursor === undefined) return;
-  fillTooltip(tooltip, { step: cursor, tokens: data.tokensPerStep, readings, colors: colors() });
+  fillTooltip(tooltip, cursor, data.tokensPerStep, readings, colors());
   const { x, right, top } = chart.placeOf(cursor);
   const hasRoom = right - x - 14 > tooltip.offsetWidth;
   const left = hasRoom ? x + 14 : Math.max(4, x - 14 - tooltip.offsetWidth);
@@ -138,7 +138,8 @@ function reset(): void {
 }
 
 /** Puts the cursor on a step, and moves the view if the step is outside it. */
-function moveCursor(step: number): void {
+function moveCursor(step: number | undefined): void {
+  if (step === undefined) return;
   const length = state.to - state.from;
   state.cursor = step;
   if (step < state.from) look(step, step + length);
@@ -151,10 +152,9 @@ function moveCursor(step: number): void {
 /** To the next value, or a tenth of the view further. */
 function stepCursor(direction: 1 | -1, isFar: boolean): void {
   const { cursor, from, to } = state;
-  const middle = (from + to) / 2;
-  if (cursor === undefined) moveCursor(chart.stepNear(middle) ?? middle);
-  else if (isFar) moveCursor(chart.stepNear(cursor + (direction * (to - from)) / 10) ?? cursor);
-  else moveCursor(chart.stepNear(cursor, direction) ?? cursor);
+  if (cursor === undefined) moveCursor(chart.stepNear((from + to) / 2));
+  else if (isFar) moveCursor(chart.stepNear(cursor + (direction * (to - from)) / 10));
+  else moveCursor(chart.stepNear(cursor, direction));
 }
 
 const hasSeries = (series: PlottedSeries) =>
@@ -186,7 +186,7 @@ const toggleLog = () => change({ isLog: !state.isLog });
 const zoomIn = () => zoom(0.5);
 const zoomOut = () => zoom(2);
 
-const keys: Readonly<Record<string, () => void>> = {
+const keys: Readonly<Record<string, (isFar: boolean) => void>> = {
   '+': zoomIn,
   '=': zoomIn,
   '-': zoomOut,
@@ -198,28 +198,22 @@ const keys: Readonly<Record<string, () => void>> = {
   ...Object.fromEntries(seriesNames.map((series, index) => [index + 1, () => choose(series)])),
 };
 
-const cursorKeys: Readonly<Record<string, (isFar: boolean) => void>> = {
+const cursorKeys: typeof keys = {
   ArrowLeft: (isFar) => stepCursor(-1, isFar),
   ArrowRight: (isFar) => stepCursor(1, isFar),
-  Home: () => moveCursor(chart.stepNear(state.from) ?? state.from),
-  End: () => moveCursor(chart.stepNear(state.to) ?? state.to),
+  Home: () => moveCursor(chart.stepNear(state.from)),
+  End: () => moveCursor(chart.stepNear(state.to)),
   Escape: () => change({ cursor: undefined }),
 };
 
 function listen(): void {
-  const hasModifier = ({ ctrlKey, metaKey, altKey }: KeyboardEvent) => ctrlKey || metaKey || altKey;
-  byId('chart').addEventListener('keydown', (event) => {
-    const action = cursorKeys[event.key];
-    if (!action || hasModifier(event)) return;
-    event.preventDefault();
-    action(event.shiftKey);
-  });
   document.addEventListener('keydown', (event) => {
-    const action = keys[event.key];
-    const isTyping = event.target instanceof HTMLElement && event.target.closest('select, input');
-    if (!action || isTyping || hasModifier(event)) return;
+    const { target, key, shiftKey, ctrlKey, metaKey, altKey } = event;
+    const action = (target === byId('chart') && cursorKeys[key]) || keys[key];
+    const isTyping = target instanceof HTMLElement && target.closest('select, input');
+    if (!action || isTyping || ctrlKey || metaKey || altKey) return;
     event.preventDefault();
-    action();
+    action(shiftKey);
   });
   const clicks = { log: toggleLog, difference: toggleDifference, theme: toggleTheme };
   const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset };
