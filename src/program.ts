@@ -40,11 +40,11 @@ export {
   ownRows,
 } from './report/comparison-text.ts';
 export { htmlReport } from './report/html-report.ts';
+export { endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { formatDuration } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';
 export { reportData } from './report/report-data.ts';
-export { endOfRun } from './report/run-figures.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';

@@ -2,7 +2,7 @@
 import { basename, resolve } from 'node:path';
 import { matchingReference } from '../compare/reference.ts';
 import { reportData } from '../report/report-data.ts';
-import { measuresOf } from '../report/run-figures.ts';
+import { measuresOf } from '../report/tiles.ts';
 import type { RunStart } from './log-tail.ts';
 
 export type About = ReturnType<typeof aboutRun>;

@@ -2,8 +2,8 @@
 import { type Baseline, type Comparison, pairsOf, seriesNames } from '../compare/compare.ts';
 import { configurationDifferences, describeMismatches, isRun, type Pair } from '../compare/pairs.ts';
 import type { RunRecord } from '../runs/reader.ts';
+import { endOfRun } from './logged-run.ts';
 import { formatValue } from './numbers.ts';
-import { endOfRun } from './run-figures.ts';
 import { formatTable } from './table.ts';
 
 export interface Compared extends Pair {

@@ -1,6 +1,7 @@
 // Collects a run's state from its log so far: curves, samples, last lines, and the run's state. The report builds it from a whole
-// log (run-figures.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
+// log (report-data.ts), the live page line by line (page/live.ts), so nothing here needs Node or a DOM.
 import { type Line, RunCurves } from '../runs/curves.ts';
+import type { RunRecord } from '../runs/reader.ts';
 import { formatDuration, formatStep } from './numbers.ts';
 
 /** Lines and samples kept: as many as a reader may scroll back to. */
@@ -18,6 +19,10 @@ export class LoggedRun {
   /** The last event of each kind. */
   last: Record<string, Line> = {};
   latest: Line | undefined;
+
+  constructor(events: RunRecord['events'] = []) {
+    for (const event of events) this.take(event);
+  }
 
   /** Forgets everything, before another log is read. */
   clear(): void {
@@ -145,3 +150,6 @@ export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; sav
   if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}` };
   return { state: 'unfinished', text: `not finished, ${done} done: still running, stopped or killed` };
 }
+
+export const endOfRun = ({ events, configuration }: Pick<RunRecord, 'events' | 'configuration'>) =>
+  endOf(new LoggedRun(events), configuration);

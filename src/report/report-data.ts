@@ -1,6 +1,7 @@
 // Collects the data of the HTML report. page/ shows it, html-report.ts makes the document.
 import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
+import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';
 import {
   type Compared,
@@ -12,8 +13,9 @@ import {
   ownRows,
 } from './comparison-text.ts';
 import { curvesOf, lastStepOf, type Plotted, type PlottedRun, sourceLines, titleOf, tokensPerStep } from './curves.ts';
+import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
-import { endOfRun, runFigures, throughputOf } from './run-figures.ts';
+import { measuresOf, tilesOf } from './tiles.ts';
 
 /** The series that can be plotted: those that comparisons use, and a run's throughput. */
 export type PlottedSeries = SeriesName | 'tokensPerSecond';
@@ -37,7 +39,7 @@ export function reportData(
       name: plotted.name,
       series: {
         ...ofEach((series) => pack(plotted.series[series])),
-        tokensPerSecond: plotted.events && pack(throughputOf(plotted.events)),
+        tokensPerSecond: plotted.events && pack(pairs(new LoggedRun(plotted.events).series.tokensPerSecond)),
       },
       /** For each series, the limits on a curve that is laid over this one. */
       limits: {
@@ -66,6 +68,13 @@ export function reportData(
     /** Only in a report of one run. */
     run: [...runs, ...baselines].filter(({ events }) => events).length === 1 ? runFigures(runs[0]!) : undefined,
   };
+}
+
+function runFigures({ events, configuration }: PlottedRun) {
+  const run = new LoggedRun(events);
+  const start = events.findLast((event) => event.event === 'run');
+  const { samples, lines } = run;
+  return { end: endOf(run, configuration), tiles: tilesOf(run, start && measuresOf(start)), samples, lines };
 }
 
 const ownTable = (run: PlottedRun) => ({

@@ -1,14 +1,23 @@
 // Writes the text of the tiles that show a run's last figures, on the report and on the live page.
 import type { MachineReading } from '../live/machine-load.ts';
+import { dataSheetFlops, flopsPerToken } from '../model/flops.ts';
+import type { RunEvent } from '../runs/schema.ts';
 import type { LoggedRun } from './logged-run.ts';
 import { formatDuration, formatStep, formatValue } from './numbers.ts';
-import type { measuresOf } from './run-figures.ts';
 
 export interface Tile {
   readonly label: string;
   readonly value: string;
   readonly note?: string;
 }
+
+/** The figures that turn a step's time into throughput and MFU. */
+export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>) => ({
+  tokensPerStep: configuration.totalBatch,
+  flopsPerToken: flopsPerToken(configuration, configuration.sequence),
+  /** Operations per second; undefined if unknown. */
+  dataSheetFlops: dataSheetFlops(device, dtype),
+});
 
 /** `steps` only for a run that is still going, whose remaining time is worth an estimate. */
 type Speed = ReturnType<typeof measuresOf> & { readonly steps?: number };
