@@ -48,12 +48,10 @@ const folder = join(packageRoot, 'data', 'reference');
 
 /** Names of the references that come with this package. */
 export const referenceNames = (): string[] =>
-  existsSync(folder)
-    ? readdirSync(folder)
-        .filter((name) => name.endsWith('.json'))
-        .map((name) => basename(name, '.json'))
-        .sort()
-    : [];
+  readdirSync(folder)
+    .filter((name) => name.endsWith('.json'))
+    .map((name) => basename(name, '.json'))
+    .sort();
 
 /**
  * Reads a reference by name or, where no reference is called that, by path.
@@ -77,11 +75,7 @@ export function readReference(nameOrPath: string): Reference {
 }
 
 /** A field in which a run's configuration differs from its reference's. */
-export interface Mismatch {
-  readonly field: string;
-  readonly run: unknown;
-  readonly reference: unknown;
-}
+export type Mismatch = { readonly field: string; readonly run: unknown; readonly reference: unknown };
 
 /**
  * The fields of a reference's configuration in which a run differs. A preset, by whatever name, starts from the seed, and its

@@ -11,12 +11,6 @@ export interface Position {
   readonly mark: string;
 }
 
-/** Complete lines without the last line break, and their end. */
-export interface Lines {
-  readonly text: string;
-  readonly end: Position;
-}
-
 export type RunStart = Extract<RunEvent, { event: 'run' }>;
 
 /** Bytes read at once. A longer line would be sent in pieces, which are not events; ours have some kilobytes at most. */
@@ -65,7 +59,7 @@ export class LogTail {
   }
 
   /** Some of the complete lines after a position; 'cut' if the log has changed before it. */
-  after(position: Position): Lines | 'cut' | undefined {
+  after(position: Position) {
     return this.#open(undefined, (file) => read(file, position));
   }
 
@@ -84,8 +78,9 @@ export class LogTail {
   }
 }
 
-function read(file: number, { offset, mark }: Position): Lines | 'cut' | undefined {
-  if (markAt(file, offset) !== mark) return 'cut';
+/** Complete lines without the last line break, and their end. */
+function read(file: number, { offset, mark }: Position) {
+  if (markAt(file, offset) !== mark) return 'cut' as const;
   const window = Buffer.allocUnsafe(windowBytes);
   const length = readSync(file, window, 0, windowBytes, offset);
   if (length === 0) return undefined;
