@@ -1,6 +1,6 @@
 // Makes the figure of runs, alone or over baselines: losses, their difference from the baseline, gradient norm, learning rate.
 // ../compare judges the limits, svg.ts draws the figure.
-import { type Baseline, limitsOf, pairsOf } from '../compare/compare.ts';
+import { limitsOf, pairsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
 import type { Series } from '../runs/reader.ts';
 import {
@@ -15,7 +15,7 @@ import {
 } from './curves.ts';
 import { type Points, smooth, thin } from './points.ts';
 import { linearScale, logScale } from './scale.ts';
-import { type Figure, type LineStyle, type Panel, type PlotLine, renderSvg } from './svg.ts';
+import { type Figure, type LineStyle, type PlotLine, renderSvg } from './svg.ts';
 
 const limitStyle: LineStyle = { color: '#767676', dash: '1 3' };
 
@@ -45,38 +45,57 @@ export function lossPlot(
   { tolerance }: { tolerance?: number } = {},
 ): string {
   const lastStep = lastStepOf(runs);
-  const curves = curvesOf(runs, baselines);
+  const drawn = curvesOf(runs, baselines);
   const upToLast = (points: Series): Series => points.filter(([step]) => step <= lastStep);
+  const manyMarks = drawn.some(({ plotted }) => upToLast(plotted.series.val).length > mostMarks);
+  const curves = drawn.map((curve, index) => ({
+    ...curve,
+    line: { color: curve.light, dash: curve.dash.join(' ') },
+    marks: validationStyle(curve, index, manyMarks),
+  }));
   const over = (of: 'train' | 'norm' | 'lr'): PlotLine[] =>
-    curves.flatMap((curve) => linesOf(upToLast(curve.plotted.series[of]), lineOf(curve), of !== 'lr'));
-  const manyMarks = curves.some(({ plotted }) => upToLast(plotted.series.val).length > mostMarks);
-  const validationStyle = manyMarks ? validationLine : validationMark;
+    curves.flatMap(({ plotted, line }) => linesOf(upToLast(plotted.series[of]), line, of !== 'lr'));
   const losses = [
     ...over('train'),
-    ...curves.map((curve, index) => ({
-      points: upToLast(curve.plotted.series.val),
-      style: validationStyle(curve, index),
-    })),
+    ...curves.map(({ plotted, marks }) => ({ points: upToLast(plotted.series.val), style: marks })),
   ];
   const baseline = curves.find(({ isBaseline }) => isBaseline)?.plotted;
   const limited = baseline ? limitLine(limitsOf('train', baseline, tolerance), lastStep) : [];
+  const differences: PlotLine[] = [
+    { points: limited, style: limitStyle },
+    ...curves.flatMap(({ plotted, isBaseline, light, marks }): PlotLine[] => {
+      if (!baseline || isBaseline) return [];
+      const { train, val } = baseline.series;
+      return [
+        ...linesOf(distance(plotted.series.train, train), { color: light, size: 1.2 }, true),
+        { points: distance(plotted.series.val, val), style: marks },
+      ];
+    }),
+  ];
   const [norms, rates] = [over('norm'), over('lr')];
   const panels = [
     { label: 'loss (nats per token)', height: 300, lines: losses, scale: linear(losses, 9) },
-    ...(baseline ? [differencePanel(curves, baseline, limited, validationStyle)] : []),
+    ...(baseline
+      ? [
+          {
+            label: '|difference| of loss',
+            height: 150,
+            lines: differences,
+            scale: logarithmic(differences, leastDifference),
+          },
+        ]
+      : []),
     // Norms fall by a factor of ten or more within the first steps.
     { label: 'gradient norm', height: 120, lines: norms, scale: logarithmic(norms, leastNorm) },
     { label: 'learning rate', height: 100, lines: rates, scale: linear(rates, 4) },
   ];
   const limitLabel = tolerance === undefined ? 'limit of a training step' : `tolerance ${tolerance}`;
   const legend: Figure['legend'] = [
-    ...[...curves.keys()]
-      // Runs come before baselines, because the figure is about them.
-      .sort((a, b) => Number(b >= baselines.length) - Number(a >= baselines.length) || a - b)
-      .flatMap((index) => [
-        { label: `${curves[index]!.plotted.name}, train`, style: lineOf(curves[index]!) },
-        { label: `${curves[index]!.plotted.name}, validation`, style: validationStyle(curves[index]!, index) },
-      ]),
+    // Runs come before baselines, because the figure is about them.
+    ...[...curves.slice(baselines.length), ...curves.slice(0, baselines.length)].flatMap(({ plotted, line, marks }) => [
+      { label: `${plotted.name}, train`, style: line },
+      { label: `${plotted.name}, validation`, style: marks },
+    ]),
     ...(limited.length > 0 ? [{ label: limitLabel, style: limitStyle }] : []),
   ];
   const isAveraged = curves.some(({ plotted }) => upToLast(plotted.series.train).length > mostPoints);
@@ -93,16 +112,11 @@ export function lossPlot(
   });
 }
 
-const lineOf = ({ light, dash }: Curve): LineStyle => ({ color: light, dash: dash.join(' ') });
-
-type ValidationStyle = (curve: Curve, index: number) => LineStyle;
-
-/** Rings of growing size beneath, dots on top. */
-const validationMark: ValidationStyle = ({ light, isBaseline }, index) =>
-  isBaseline ? { color: light, mark: 'ring', size: 6 + 2 * index } : { color: light, mark: 'dot' };
-
-const validationLine: ValidationStyle = ({ light, isBaseline }) =>
-  isBaseline ? { color: light, size: 4.5, opacity: 0.5 } : { color: light, size: 2.2, dash: '1 3' };
+/** Rings of growing size beneath, dots on top; lines if there are many. */
+function validationStyle({ light, isBaseline }: Curve, index: number, isLine: boolean): LineStyle {
+  if (isLine) return isBaseline ? { color: light, size: 4.5, opacity: 0.5 } : { color: light, size: 2.2, dash: '1 3' };
+  return isBaseline ? { color: light, mark: 'ring', size: 6 + 2 * index } : { color: light, mark: 'dot' };
+}
 
 /** A curve; a long one as a faint line and its moving average. A learning rate has no noise to average. */
 function linesOf(points: Series, style: LineStyle, isNoisy: boolean): PlotLine[] {
@@ -119,26 +133,6 @@ function linesOf(points: Series, style: LineStyle, isNoisy: boolean): PlotLine[]
     { points: drawn(whole, columns), style: { color: style.color, size: 0.6, opacity: 0.25 } },
     { points: drawn(average, columns / 4), style },
   ];
-}
-
-function differencePanel(
-  curves: readonly Curve[],
-  { series }: Baseline,
-  limited: Series,
-  validationStyle: ValidationStyle,
-): Panel {
-  const lines: PlotLine[] = [
-    { points: limited, style: limitStyle },
-    ...curves.flatMap((curve, index): PlotLine[] => {
-      const { plotted, isBaseline, light } = curve;
-      if (isBaseline) return [];
-      return [
-        ...linesOf(distance(plotted.series.train, series.train), { color: light, size: 1.2 }, true),
-        { points: distance(plotted.series.val, series.val), style: validationStyle(curve, index) },
-      ];
-    }),
-  ];
-  return { label: '|difference| of loss', height: 150, lines, scale: logarithmic(lines, leastDifference) };
 }
 
 /** The difference allowed to a training step, up to the runs' last step. */

@@ -61,7 +61,13 @@ export function reportData(
         /** The violated limits as text; empty if there are none. */
         outside: describeOutside(one.comparison),
       })),
-      ...(compared.length > 0 ? [] : runs.map(ownTable)),
+      ...(compared.length > 0 ? [] : runs).map((run) => ({
+        title: run.name,
+        head: ownHead,
+        rows: ownRows(run),
+        notes: [endOfRun(run).text],
+        outside: '',
+      })),
       configurationTable([...runs, ...baselines]),
     ].filter(({ rows }) => rows.length > 0),
     sources: sourceLines(runs, baselines),
@@ -76,14 +82,6 @@ function runFigures({ events, configuration }: PlottedRun) {
   const { samples, lines } = run;
   return { end: endOf(run, configuration), tiles: tilesOf(run, start && measuresOf(start)), samples, lines };
 }
-
-const ownTable = (run: PlottedRun) => ({
-  title: run.name,
-  head: ownHead,
-  rows: ownRows(run),
-  notes: [endOfRun(run).text],
-  outside: '',
-});
 
 /** One column per curve; a field that a reference lacks is left empty. */
 function configurationTable(plotted: readonly Plotted[]) {

@@ -40,14 +40,9 @@ export function logMarks(low: number, high: number, count: number): Pick<Scale, 
 }
 
 function extent(values: readonly number[]): [least: number, largest: number] | undefined {
-  let least = Number.POSITIVE_INFINITY;
-  let largest = Number.NEGATIVE_INFINITY;
-  for (const value of values) {
-    if (!Number.isFinite(value)) continue;
-    least = Math.min(least, value);
-    largest = Math.max(largest, value);
-  }
-  return least <= largest ? [least, largest] : undefined;
+  const finite = values.filter(Number.isFinite);
+  if (finite.length === 0) return undefined;
+  return [finite.reduce((a, b) => Math.min(a, b)), finite.reduce((a, b) => Math.max(a, b))];
 }
 
 /** Round numbers from `low` to `high`, about `count` of them: steps of 1, 2 or 5 times a power of ten. */
