@@ -45,7 +45,15 @@ export class LiveServer {
   private constructor(host: string) {
     const { html, policy } = livePage();
     this.#page = Buffer.from(html);
-    this.#headers = securityHeaders(policy);
+    this.#headers = {
+      'Content-Security-Policy': `${policy}; frame-ancestors 'none'`,
+      'X-Content-Type-Options': 'nosniff',
+      'X-Frame-Options': 'DENY',
+      'Referrer-Policy': 'no-referrer',
+      'Cross-Origin-Resource-Policy': 'same-origin',
+      'Cross-Origin-Opener-Policy': 'same-origin',
+      'Cache-Control': 'no-store',
+    };
     this.#host = host;
     this.#server = createServer(
       {
@@ -142,16 +150,6 @@ export class LiveServer {
     }
   }
 }
-
-const securityHeaders = (policy: string) => ({
-  'Content-Security-Policy': `${policy}; frame-ancestors 'none'`,
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
-  'Referrer-Policy': 'no-referrer',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cache-Control': 'no-store',
-});
 
 function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions): Gpt2Error {
   const reasons: Record<string, string> = {

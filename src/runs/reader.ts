@@ -10,12 +10,7 @@ import { parseEvent, type RunEvent } from './schema.ts';
 export type Series = readonly (readonly [step: number, value: number])[];
 
 /** Series of a run: losses of training and validation, gradient norms, learning rates. */
-export interface RunSeries {
-  readonly train: Series;
-  readonly val: Series;
-  readonly norm: Series;
-  readonly lr: Series;
-}
+export type RunSeries = Readonly<Record<'train' | 'val' | 'norm' | 'lr', Series>>;
 
 /** The contents of a run log. */
 export interface RunRecord {
