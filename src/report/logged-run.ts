@@ -111,16 +111,11 @@ function describe(event: Line): string[] {
   }
 }
 
-/** Facts about a run that only its viewer knows. */
-export interface Seen {
-  readonly connection: 'open' | 'closed' | 'lost';
-  /** Seconds since the log was written. */
-  readonly quiet: number | null;
-  readonly steps: number | undefined;
-}
-
-/** The state of a run that is being watched. */
-export function stateOf(run: LoggedRun, { connection, quiet, steps }: Seen) {
+/** The state of a run that is being watched; `quiet`: seconds since its log was written. */
+export function stateOf(
+  run: LoggedRun,
+  { connection, quiet, steps }: { connection: 'open' | 'closed' | 'lost'; quiet: number | null; steps?: number },
+) {
   const done = steps === undefined ? '' : ` after ${formatStep(run.step)} of ${formatStep(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished${done}` };
   if (run.last.nonFinite) return { state: 'closed', text: `stopped${done}: ${run.last.nonFinite.finding}` };
