@@ -140,7 +140,7 @@ export function planValidation({
   batch,
   sequence,
   ranks = 1,
-}: Pick<LoaderOptions, 'shards' | 'batch' | 'sequence' | 'ranks'>): ValidationPlan {
+}: Omit<LoaderOptions, 'order' | 'seed' | 'vocabularySize' | 'rank'>): ValidationPlan {
   const sizes = shards.map((path) => {
     using shard = openShard(path);
     return shard.tokens;

@@ -1,7 +1,7 @@
 // A process ends with its exit code though its standard error cannot be synced: koffi would hang over it.
 import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { command } from '../support/cli.ts';
+import { loader } from '../support/cli.ts';
 
 const library = new URL('../../src/native/library.ts', import.meta.url);
 
@@ -15,7 +15,7 @@ it.each([1, 2])('a process whose descriptor %i fails ends with its exit code', (
   `;
   const { status, signal, stderr } = spawnSync(
     process.execPath,
-    [...command.slice(0, 2), '--input-type=module', '--eval', script],
+    ['--import', loader, '--input-type=module', '--eval', script],
     { encoding: 'utf8', timeout: 60_000, killSignal: 'SIGKILL' },
   );
   expect([status, signal]).toEqual([3, null]);

@@ -1,4 +1,4 @@
-// The HTML report as a document: its content, and that no text in it becomes markup. Its behaviour: browser.test.ts.
+// The HTML report as a document: its content, and that no text in it becomes markup. Its behaviour: browser.slow.test.ts.
 import { createHash } from 'node:crypto';
 import { Script } from 'node:vm';
 import { describe, expect, it } from 'vitest';
