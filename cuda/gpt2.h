@@ -15,7 +15,8 @@
  *    gpt2_capture_begin and gpt2_capture_end they are recorded instead of run.
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the size an op
  *    needs, in bytes. Ops run one after another, so the workspace is as large as the largest of them.
- *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path. No floating-point atomics.
+ *  - Bitwise deterministic: same inputs, same bits, at any thread count on one code path (the set of kernels in use, as
+ *    "avx512" or "sm90"). No floating-point atomics.
  */
 #ifndef GPT2_H
 #define GPT2_H
@@ -54,10 +55,10 @@ enum GPT2_STATUS {
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
- * be replayed. The host writes those up to STOP before a step, and reads those from STOP on after it. */
+ * be replayed. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
-  GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or greater, the step changes no weight */
+  GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
   GPT2_STEP_NORM_LIMIT = 2,   /* the same for the norm */
   GPT2_STEP_AFTER_UPDATE = 3, /* not 0: the step changes no weight if the one before changed none */
   GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' own values of the step (src/optimizer) */
@@ -234,9 +235,9 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
 
 /* ================================================================ ops
  *
- * The indented lines that end an op's comment are its shapes, and everything that repeats them is generated from here
- * (scripts/generate, `npm run generate`): TypeScript's functions, argument checks, the CPU's dispatch. A line
- * that does not parse fails the build. They list the tensors in the order of the arguments, separated by commas:
+ * An op's comment ends with indented lines that list its tensors in the order of the arguments, separated by commas.
+ * TypeScript's functions, argument checks and the CPU's dispatch are generated from these lines (scripts/generate,
+ * `npm run generate`). A line that does not parse fails the build.
  *
  *   name [N,C]               is read
  *   name = [N,C]             is overwritten
@@ -246,10 +247,10 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   name (scratch) [N,C]     is overwritten; its content is private to the library
  *
  * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH). >=T allows more rows than T, of
- * which the first T are used. After the shape may stand, in this order:
+ * which the first T are used. These may follow the shape, in this order:
  *
  *   : gradient               the dtype of weight gradients (see GPT2_DTYPE)
- *   : dtype                  the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
+ *   : ARGUMENT               the dtype that the argument of this name gives: GPT2_FP32 or GPT2_BF16
  *   < V                      ids from 0 to V-1; the CPU library fails on any other id
  *   by tokens                only rows whose number is an id in this tensor are read or written
  *   or NULL                  optional
@@ -269,7 +270,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
                                     const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
 
 /* dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
- * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
+ * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
+ * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
  * [0, V) counts only in dwpe.
  *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
  *   workspace gpt2_embedding_scratch(B,T,C,V) */
@@ -369,15 +371,16 @@ GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void 
 /* ---------------------------------------------------------------- cross-entropy */
 
 /* losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
- * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier.
+ * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier. dloss is the factor of the
+ * gradients: 1 / the tokens of a step, for a mean loss.
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp */
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
 
 /* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
- * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
- * exponentials in `logits` and never rounds a logit; it limits a logit's excess over the target's to 77, so that no
- * loss exceeds 77 + log(V).
+ * over the first V outputs, din and dweight the gradients of dloss * sum of losses. The sm_90 kernels differ in two points:
+ * `logits` holds exponentials afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so
+ * no loss exceeds 77 + log(V).
  *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
  *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight) */
 GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits,
@@ -395,7 +398,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
 
 /* ---------------------------------------------------------------- global norm */
 
-/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: on CUDA each thread's part
+/* step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
  * (up to 6,000 squares) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else

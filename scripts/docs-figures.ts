@@ -246,14 +246,14 @@ function speed(): string {
   const notes = [
     `${date.slice(0, 10)}, ${device.device} at its power limit, \`scripts/bench-gpu benchmarks/h100\`, all sizes in one session on one GPU.`,
     'In brackets: our tokens/s divided by theirs, both on the same GPU in the same session; it can differ from the ratio of the two',
-    'columns. llm.c ran in turns with ours (`scripts/bench-llmc.ts`, the faster of two settings). PyTorch and ours at batch 64, 4 and',
+    'columns. llm.c alternated with ours (`scripts/bench-llmc.ts`, the faster of two settings). PyTorch and ours at batch 64, 4 and',
     '128 x 512 were compared the day before on another GPU.',
     '',
-    `- Other GPUs run the portable kernels. On this H100 (\`GPT2_KERNELS=portable\`) they make ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} tokens/s at d12 with batch 64.`,
+    `- Other GPUs run the portable kernels. On this H100 (\`GPT2_KERNELS=portable\`) they reach ${whole(readJson<Bench>(portable).step.tokensPerSecond.median)} tokens/s at d12 with batch 64.`,
     `- At that size the first step ends ${(firstStepMs / 1000).toFixed(1)} s after the program starts.`,
-    `- Saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB holds training up for ${least.toFixed(0)} to ${most.toFixed(0)} ms.`,
-    `- ${viewers.viewers} viewers of the live page: a step takes ${viewers.ratio.toFixed(3)} times as long as without them.`,
-    `- \`sample\` makes ${whole(d12!)} tokens/s of one text with d12, ${whole(d48!)} with d48.`,
+    `- Saving ${(saves.checkpointBytes / 1e9).toFixed(1)} GB pauses training for ${least.toFixed(0)} to ${most.toFixed(0)} ms.`,
+    `- ${viewers.viewers} viewers of the live page do not slow a step measurably (${viewers.ratio.toFixed(3)} times its time without them).`,
+    `- \`sample\` generates ${whole(d12!)} tokens/s of one text with d12, ${whole(d48!)} with d48.`,
   ];
   return `${table(head, rows, 2)}\n\n${notes.join('\n')}`;
 }
@@ -276,7 +276,7 @@ function preproSpeed(): string {
   const rows = rowsOf('benchmarks/prepro.md');
   const of = (beginning: string) => pick(rows, beginning, ([first]) => first!, 'benchmarks/prepro.md');
   const [, rate, perCpu, , memory] = of('2 GB, 4 workers');
-  return `2 GB of text: ${rate} tokens/s on 4 threads, ${memory} of memory at the peak. One second of CPU time makes ${perCpu} tokens;\nPython's tiktoken makes ${of("2 GB, Python's tiktoken, one core")[2]}.`;
+  return `2 GB of text: ${rate} tokens/s on 4 threads, ${memory} of memory at the peak. A second of CPU time, over all threads, encodes ${perCpu} tokens;\nPython's tiktoken ${of("2 GB, Python's tiktoken, one core")[2]}.`;
 }
 
 const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {

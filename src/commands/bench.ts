@@ -27,7 +27,7 @@ const shared = optionNames.filter((name) => optionRows[name].bench);
 /** Columns that differ from those of `train`. */
 const own: Partial<Record<OptionName, Partial<OptionRow>>> = {
   model: { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames },
-  batch: { usage: '--batch <B>', help: 'sequences in a micro-batch', type: whole(1, 65536) },
+  batch: { usage: '--batch <B>', help: 'sequences per GPU in one forward and backward pass', type: whole(1, 65536) },
   totalBatch: { default: { text: 'batch x seq' } },
 };
 

@@ -16,7 +16,7 @@ ${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`)
 
 Examples:
   npm run prepro tinyshakespeare                            download, check, encode
-  npm run prepro tinyshakespeare -- --from input.txt        from your own file
+  npm run prepro tinyshakespeare -- --from input.txt        from a copy that you downloaded
   npm run prepro own-source                                 no network needed
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from a file that you downloaded
   npm run prepro text book.txt notes/                       your own text (npm run prepro text -- --help)

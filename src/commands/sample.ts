@@ -59,11 +59,11 @@ export function sampleCommand(): Command {
       numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
     )
     .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', { least: 0, most: 65536 }, 0))
-    .addOption(numberOption('--top-p <X>', 'total probability of the likeliest tokens to choose from', share, 1))
+    .addOption(numberOption('--top-p <X>', 'nucleus sampling: the fewest tokens with this total probability', share, 1))
     .addOption(
       numberOption(
         '--seed <N>',
-        'seed of the choices, which also depend on the texts generated together',
+        'random seed; a text also depends on the others of its batch',
         { least: 0, most: 2 ** 32 - 1 },
         42,
       ),

@@ -3,10 +3,10 @@
 // answered; ../report/page/live.ts reads the events.
 //
 //   (no name)  lines of the log; the id is the position after them
-//   anew       the lines sent so far are obsolete (a resume cut the log): the whole log follows
+//   reset      the lines sent so far are obsolete (a resume cut the log): the whole log follows
 //   about      facts about the run that its log lacks
 //   machine    memory and temperature now
-//   quiet      seconds since the log was last written; sent regularly, so silence means a broken connection
+//   idle       seconds since the log was last written; sent regularly, so silence means a broken connection
 //   closed     the server ends
 import type { ServerResponse } from 'node:http';
 import { beginning, type LogTail, type Position, type RunStart } from './log-tail.ts';
@@ -20,8 +20,8 @@ interface Viewer {
 
 /** Short enough to look immediate, long enough that steps of a millisecond share a message. */
 const lookMilliseconds = 200;
-/** The interval of `quiet` events; routers cut connections that are silent for a minute. */
-const quietMilliseconds = 5000;
+/** The interval of `idle` events; routers cut connections that are silent for a minute. */
+const idleMilliseconds = 5000;
 /** A viewer that takes nothing for this long is gone or asleep, and reconnects by itself. */
 const blockedMilliseconds = 30_000;
 
@@ -30,7 +30,7 @@ export class EventStream {
   #tail: LogTail | undefined;
   /** The last event of each name, which is repeated to viewers that connect. */
   readonly #last = new Map<string, object | undefined>();
-  readonly #timers = [setInterval(() => this.#sendQuiet(), quietMilliseconds)];
+  readonly #timers = [setInterval(() => this.#sendIdle(), idleMilliseconds)];
 
   get viewers(): number {
     return this.#viewers.size;
@@ -65,7 +65,7 @@ export class EventStream {
     });
     this.#send(viewer, 'retry: 2000\n\n');
     for (const [event, data] of this.#last) this.#sendEvent(viewer, event, data);
-    this.#sendEvent(viewer, 'quiet', this.#quiet());
+    this.#sendEvent(viewer, 'idle', this.#idle());
     this.#sendLines(viewer);
   }
 
@@ -93,27 +93,27 @@ export class EventStream {
       viewer.position = lines === 'cut' ? beginning : lines.end;
       this.#send(
         viewer,
-        lines === 'cut' ? message({ event: 'anew' }, '{}') : message({ id: viewer.position }, lines.text),
+        lines === 'cut' ? message({ event: 'reset' }, '{}') : message({ id: viewer.position }, lines.text),
       );
     }
   }
 
   /** A blocked viewer misses the events that are repeated anyway. */
   #sendEvent(viewer: Viewer, event: string, data: object | undefined): void {
-    const isFleeting = event === 'machine' || event === 'quiet';
+    const isFleeting = event === 'machine' || event === 'idle';
     if (data === undefined || (isFleeting && viewer.blockedAt !== undefined)) return;
     this.#send(viewer, message({ event }, JSON.stringify(data)));
   }
 
-  #sendQuiet(): void {
+  #sendIdle(): void {
     for (const viewer of this.#viewers) {
       const { response, blockedAt } = viewer;
       if (blockedAt !== undefined && performance.now() - blockedAt > blockedMilliseconds) response.destroy();
-      else this.#sendEvent(viewer, 'quiet', this.#quiet());
+      else this.#sendEvent(viewer, 'idle', this.#idle());
     }
   }
 
-  #quiet(): object {
+  #idle(): object {
     const written = this.#tail?.written;
     return { seconds: written ? Math.max(0, (Date.now() - written) / 1000) : null };
   }

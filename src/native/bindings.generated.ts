@@ -207,7 +207,8 @@ export interface Bindings {
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
    * dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens;
-   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. On CUDA V is at most 65536, the limit of a token file, and a token outside
+   * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
+   * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
    * [0, V) counts only in dwpe.
    *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
    *   workspace gpt2_embedding_scratch(B,T,C,V)
@@ -294,15 +295,16 @@ export interface Bindings {
   residualForward(args: { context: Pointer | null; out: Pointer | null; a: Pointer | null; b: Pointer | null; count: Int64 }): number;
   /**
    * losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0. On
-   * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier.
+   * CUDA a target outside [0, V) gives a loss and a row of NaN, here and in gpt2_classifier. dloss is the factor of the
+   * gradients: 1 / the tokens of a step, for a mean loss.
    *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
    * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
-   * over the first V outputs, din and dweight the gradients of dloss * sum of losses. A CUDA library for sm_90 keeps
-   * exponentials in `logits` and never rounds a logit; it limits a logit's excess over the target's to 77, so that no
-   * loss exceeds 77 + log(V).
+   * over the first V outputs, din and dweight the gradients of dloss * sum of losses. The sm_90 kernels differ in two points:
+   * `logits` holds exponentials afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so
+   * no loss exceeds 77 + log(V).
    *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
    *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
    */
@@ -315,7 +317,7 @@ export interface Bindings {
    */
   lossSum(args: { context: Pointer | null; step: Pointer | null; losses: Pointer | null; N: Int32; scale: Float; accumulate: Int32 }): number;
   /**
-   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over both arenas, in blocks of fixed size: on CUDA each thread's part
+   * step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part
    * (up to 6,000 squares) in fp32, the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else

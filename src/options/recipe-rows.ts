@@ -86,7 +86,7 @@ export const recipeRows = {
   batch: {
     usage: '--batch <B|auto>',
     type: { ...whole(1, 65536), or: 'auto' },
-    help: 'sequences in a micro-batch; auto: as many as fit in memory',
+    help: 'sequences per GPU in one forward and backward pass; auto: as many as fit',
     default: 4,
     resume: 'with --order sequence',
     bench: true,
@@ -105,7 +105,7 @@ export const recipeRows = {
   totalBatch: {
     usage: '--total-batch <TOKENS>',
     type: whole(1),
-    help: 'tokens in a step; micro-batches accumulate up to it',
+    help: 'tokens in an optimizer step, reached by gradient accumulation',
     default: { text: 'batch x seq x gpus' },
     bench: true,
   },

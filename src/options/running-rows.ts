@@ -31,7 +31,7 @@ export const runningRows = {
   recompute: {
     usage: '--recompute <WHAT>',
     type: recomputeNames,
-    help: 'activations that backward recomputes to save memory: none, gelu, block',
+    help: 'activation checkpointing: what backward recomputes: none, gelu, block',
     default: 'none',
     optional: true,
   },

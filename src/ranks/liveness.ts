@@ -88,7 +88,7 @@ export class Liveness {
   #failureOf({ heard, step, since }: Other, now: number, furthest: number): string | undefined {
     const seconds = Math.round(this.#patience / 1000);
     if (now - heard > this.#patience) {
-      return `gave no sign of life for ${seconds} s, last in ${step < 0 ? 'its preparations' : `step ${step}`}`;
+      return `sent no heartbeat for ${seconds} s, last in ${step < 0 ? 'its preparations' : `step ${step}`}`;
     }
     const isBehind = step < furthest && now - since > this.#patience && now - heard < 3 * beatMilliseconds;
     return isBehind ? `is in step ${step}, and was waited for in step ${furthest} for ${seconds} s` : undefined;

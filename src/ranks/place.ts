@@ -19,7 +19,7 @@ export interface Place {
   readonly token: string;
   /** Seconds that a rank may take to join. */
   readonly joinSeconds: number;
-  /** Seconds without a sign of life after which a rank counts as failed, once training has begun. */
+  /** Seconds without a heartbeat after which a rank counts as failed, once training has begun. */
   readonly silenceSeconds: number;
 }
 

@@ -256,7 +256,7 @@ export class Ranks {
     return this.#verdict;
   }
 
-  /** Sends a sign of life, and looks for failures. */
+  /** Sends a heartbeat, and looks for failures. */
   #beat(): void {
     this.#sendAll({ type: 'alive', step: this.liveness.step });
     const failures = this.liveness.failures(this.rank);

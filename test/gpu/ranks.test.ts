@@ -151,7 +151,7 @@ else {
       if (processes[0]!.exitCode === null) await once(processes[0]!, 'close');
       expect(performance.now() - begun).toBeLessThan(30_000);
       expect(processes[0]!.exitCode, said).toBe(1);
-      expect(said).toContain(`rank 1 on ${hostname()} ${signal === 'SIGKILL' ? 'is gone' : 'gave no sign of life'}`);
+      expect(said).toContain(`rank 1 on ${hostname()} ${signal === 'SIGKILL' ? 'is gone' : 'sent no heartbeat'}`);
     });
 
     it.skipIf(!hasTorch)('torchrun starts it (needs python3 with torch)', () => {

@@ -52,7 +52,7 @@ it('a finished run, then what is written while the viewer looks', async () => {
   log.write(...steps(1000, 1010));
   await hasAll(viewer);
   expect(viewer.lines).toHaveLength(1011);
-  expect(viewer.told).not.toContain('anew');
+  expect(viewer.told).not.toContain('reset');
 });
 
 it('says what the page is about: name, reference, cost of a token; nothing of paths', async () => {
@@ -84,7 +84,7 @@ it('an H100 in bf16 has a data sheet', async () => {
 it('before there is a run, and before there is a log, viewers wait', async () => {
   rmSync(log.run, { recursive: true });
   const early = view();
-  await until(() => expect(early.told).toContain('quiet'));
+  await until(() => expect(early.told).toContain('idle'));
   follow();
   expect(early.lines).toEqual([]);
   log = new WrittenLog(log.run);
@@ -137,7 +137,7 @@ it('a viewer that comes back goes on after its last event', async () => {
   const again = view(first.lastEventId);
   await until(() => expect([...first.lines, ...again.lines]).toEqual(log.lines));
   expect(again.lines).toHaveLength(log.lines.length - seen);
-  expect(again.told).not.toContain('anew');
+  expect(again.told).not.toContain('reset');
 });
 
 it('so too with another server of the same run', async () => {
@@ -172,14 +172,14 @@ it.each([
   log.cut(saved);
   log.write({ ...runEvent(), resumedFrom: 20, time: '2026-01-02T00:00:00Z' }, ...steps(20, 20 + regrown));
   await hasAll(present);
-  expect(present.told.filter((name) => name === 'anew')).toHaveLength(1);
+  expect(present.told.filter((name) => name === 'reset')).toHaveLength(1);
   const back = view(gone.lastEventId);
   await hasAll(back);
-  expect(back.told).toContain('anew');
+  expect(back.told).toContain('reset');
   // From here on it is a log like any other.
   log.write(...steps(200, 201));
   await hasAll(present);
-  expect(present.told.filter((name) => name === 'anew')).toHaveLength(1);
+  expect(present.told.filter((name) => name === 'reset')).toHaveLength(1);
 });
 
 it('a viewer that had not read as far as the cut goes on without a word', async () => {
@@ -194,7 +194,7 @@ it('a viewer that had not read as far as the cut goes on without a word', async 
   log.write({ ...runEvent(), resumedFrom: 20 }, ...steps(20, 25));
   const again = view(first.lastEventId);
   await until(() => expect([...first.lines, ...again.lines]).toEqual(log.lines));
-  expect(again.told).not.toContain('anew');
+  expect(again.told).not.toContain('reset');
 });
 
 it('a run that is begun anew with --overwrite is told anew', async () => {
@@ -205,7 +205,7 @@ it('a run that is begun anew with --overwrite is told anew', async () => {
   log.cut(0);
   log.write({ ...runEvent({ seed: 1 }), time: '2026-01-02T00:00:00Z' }, ...steps(0, 80));
   await hasAll(viewer);
-  expect(viewer.told).toContain('anew');
+  expect(viewer.told).toContain('reset');
 });
 
 it.each([

@@ -86,6 +86,6 @@ export class StreamViewer {
       this.told.push(event);
       this.data[event] = JSON.parse(data.join('\n'));
     }
-    if (event === 'anew') this.lines = [];
+    if (event === 'reset') this.lines = [];
   }
 }

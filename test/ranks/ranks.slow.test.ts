@@ -204,9 +204,7 @@ describe('failing', () => {
     await introduce(silent, { token: 'token', rank: 1, ranks: 2 });
     silent.send({ type: 'value', value: 'elsewhere' });
     (await root).liveness.begin(0);
-    expect(await verdictOf(await root)).toBe(
-      'rank 1 on elsewhere gave no sign of life for 2 s, last in its preparations',
-    );
+    expect(await verdictOf(await root)).toBe('rank 1 on elsewhere sent no heartbeat for 2 s, last in its preparations');
     silent.close();
   });
 

@@ -70,7 +70,7 @@ function connect(): void {
       hasNews = true;
     });
   listen('message', (lines) => run.add(lines));
-  listen('anew', () => run.clear());
+  listen('reset', () => run.clear());
   listen('about', (data) => {
     about = JSON.parse(data);
     const report = currentReport();
@@ -79,7 +79,7 @@ function connect(): void {
   listen('machine', (data) => {
     machine = JSON.parse(data);
   });
-  listen('quiet', (data) => {
+  listen('idle', (data) => {
     quiet = { ...JSON.parse(data), at: performance.now() };
   });
   listen('closed', () => {
