@@ -1,5 +1,4 @@
-// Breaks downloads at random bytes while every write to the disk is late by up to 30 ms. For download.test.ts, and by the
-// hundred for scripts/break-downloads.ts.
+// Breaks downloads at random bytes while every write to the disk is late by up to 30 ms. For download.test.ts.
 import { createHash } from 'node:crypto';
 import fs, { existsSync, readFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';

@@ -1,6 +1,5 @@
 // Changes one byte of a run folder's or its data's files and uses them: resumes the run, reads its log, evaluates its model,
-// starts anew. Each change must be noticed, or change nothing that comes out. For change-bytes.test.ts, and by the thousand
-// for scripts/change-bytes.ts.
+// starts anew. Each change must be noticed, or change nothing that comes out. For change-bytes.test.ts.
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { newestValidCheckpoint } from '../../src/checkpoint/directory.ts';

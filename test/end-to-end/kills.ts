@@ -1,5 +1,5 @@
 // Kills a run again and again with SIGKILL, at random moments of training, saving, pruning and logging, and resumes it. What
-// came of it is compared with the same run left alone. For kills.test.ts, and by the hundred for scripts/kill-runs.ts.
+// came of it is compared with the same run left alone. For kills.test.ts.
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';

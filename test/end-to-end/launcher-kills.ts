@@ -1,19 +1,16 @@
 // Kills the launcher of two ranks with SIGKILL soon after its start and looks whether its ranks end too. For
-// launcher-kills.test.ts, and by the dozen for scripts/kill-launchers.ts. Linux only: processes are found in /proc.
+// launcher-kills.test.ts. Linux only: processes are found in /proc.
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
-import { logPath } from '../../src/runs/paths.ts';
 import { sourceCommand, type Workplace } from '../support/cli.ts';
 import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
 
 export interface LauncherKill {
   /** Ranks that had been started when the launcher was killed. */
   readonly ranks: number;
-  /** Whether the run had begun by then. */
-  readonly trained: boolean;
   /** Ranks still alive after the time they were given. */
   readonly orphans: number;
 }
@@ -22,18 +19,16 @@ export interface LauncherKill {
  * Kills one launcher, and orphans at the end.
  * @param moment called after the start with the number of ranks found so far; returns when the launcher is to be killed
  * @param seconds that ranks are given to end
- * @param program what node runs: the sources, or dist/cli.js, which is loaded in less time
  */
 export async function killLauncher(
   place: Workplace,
   moment: (ranksStarted: () => number) => Promise<void>,
   seconds: number,
-  program = sourceCommand,
 ): Promise<LauncherKill> {
   const token = randomUUID();
   if (!existsSync(place.path('data'))) rankData(place);
   const options = ['--steps', '1000000', '--val-every', '0', '--save-every', '0', '--out', token];
-  const args = [...program, 'train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'];
+  const args = [...sourceCommand, 'train', ...tinyRanks, ...sharedSteps, ...options, '--gpus', '2'];
   const environment = { ...process.env, GPT2_JOB_TOKEN: token };
   const launcher = spawn(process.execPath, args, { cwd: place.folder, env: environment, stdio: 'ignore' });
   const ranks = () => ranksWith(token);
@@ -43,10 +38,9 @@ export async function killLauncher(
     launcher.kill('SIGKILL');
     await ended;
     const started = ranks().length;
-    const trained = existsSync(logPath(place.path(token)));
     const end = performance.now() + seconds * 1000;
     while (ranks().length > 0 && performance.now() < end) await setTimeout(100);
-    return { ranks: started, trained, orphans: ranks().length };
+    return { ranks: started, orphans: ranks().length };
   } finally {
     launcher.kill('SIGKILL');
     for (const pid of ranks()) process.kill(pid, 'SIGKILL');

@@ -1,5 +1,5 @@
 // Ends one of two ranks inside a save, again and again, and compares every checkpoint that is left whole with those of a job
-// left alone. For rank-kills.test.ts, and by the dozen for scripts/kill-ranks.ts.
+// left alone. For rank-kills.test.ts.
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { basename } from 'node:path';

@@ -1,5 +1,7 @@
 // Feeds damaged files to a format's reader. It may read them or refuse them in one line; anything else is a defect.
+import { createHash } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Gpt2Error } from '../../src/errors.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
 import type { Format } from './formats.ts';
@@ -13,33 +15,34 @@ export interface FuzzResult {
   readonly refused: number;
 }
 
-/** A file that was neither read nor refused; `file` brings it back. */
-export class FuzzFailure extends Error {
-  readonly file: Uint8Array;
-
-  constructor(message: string, file: Uint8Array, cause?: unknown) {
-    super(message, { cause });
-    this.file = file;
-  }
-}
-
-/** @throws FuzzFailure with the first file that fails; the same seed and count give the same files */
-export function fuzz(format: Format, { inputs, seed }: { inputs: number; seed: number }): FuzzResult {
+/** @throws Error with the first file that fails, which goes to `corpus`; the same seed and count give the same files */
+export function fuzz(
+  format: Format,
+  { inputs, seed, corpus }: { inputs: number; seed: number; corpus: string },
+): FuzzResult {
   let read = 0;
   for (let index = 0; index < inputs; index++) {
     const file = mutate(new Random(seed + index), format.examples);
-    if (tryFile(format, file, `input ${seed + index}`)) read++;
+    try {
+      if (tryFile(format, file, `input ${seed + index}`)) read++;
+    } catch (error) {
+      writeFileSync(
+        join(corpus, `${format.name}-${createHash('sha256').update(file).digest('hex').slice(0, 12)}`),
+        file,
+      );
+      throw error;
+    }
   }
   rmSync(format.path, { force: true });
   return { read, refused: inputs - read };
 }
 
-/** Whether the file was read. @throws FuzzFailure if it was not refused in one line either */
+/** Whether the file was read. @throws Error if it was not refused in one line either */
 export function tryFile(format: Format, file: Uint8Array, what: string): boolean {
   writeFileSync(format.path, file);
   const begin = performance.now();
   const fail = (reason: string, cause?: unknown): never => {
-    throw new FuzzFailure(`${format.name}, ${what}: ${reason}`, file, cause);
+    throw new Error(`${format.name}, ${what}: ${reason}`, { cause });
   };
   let isRead = false;
   try {

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { RankTask } from '../support/collective-rank.ts';
 import { gpuCount, summed, together } from '../support/collectives.ts';
 import { startOf } from '../support/collectives-start.ts';
+import { rounds } from '../support/rounds.ts';
 
 const ranks = 2;
 
@@ -49,8 +50,7 @@ describe.skipIf(gpuCount < ranks)('collectives on two GPUs', () => {
     120_000,
   );
 
-  // By the million: GPT2_ROUNDS=1000.
-  const thousands = Number(process.env.GPT2_ROUNDS ?? 100);
+  const thousands = 100 * rounds;
   it(`each of ${thousands},000 rounds finds what the round before has written`, async () => {
     for (const { error, values } of await together(['rounds', 'rounds'], thousands, { kind: 'cuda' })) {
       expect(error).toBeUndefined();

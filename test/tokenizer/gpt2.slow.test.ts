@@ -6,6 +6,7 @@ import { Random } from '../../src/op-cases/numbers.ts';
 import { chooseCut } from '../../src/tokenizer/safe-cuts.ts';
 import { decode, encode, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { TokenList } from '../../src/tokenizer/tokens.ts';
+import { rounds } from '../support/rounds.ts';
 import { anyText, longWord } from './texts.ts';
 
 const tiktoken = get_encoding('r50k_base');
@@ -17,7 +18,7 @@ it("gives tiktoken's ids, and the text back, for any text", () => {
       expect([...ids]).toEqual([...tiktoken.encode_ordinary(text)]);
       expect(decode(ids)).toBe(text);
     }),
-    { numRuns: 8000 },
+    { numRuns: 8000 * rounds },
   );
 });
 
@@ -26,7 +27,7 @@ it("gives tiktoken's ids for long words of few different characters", () => {
     fc.property(longWord, (text) => {
       expect(encode(text).join()).toBe(tiktoken.encode_ordinary(text).join());
     }),
-    { numRuns: 300 },
+    { numRuns: 300 * rounds },
   );
 });
 
@@ -69,7 +70,7 @@ it('cut at any place it chooses, the ids of the parts are those of the whole', (
       gpt2.append(bytes, cut, bytes.length, parts);
       expect([...parts.view()]).toEqual([...tiktoken.encode_ordinary(text)]);
     }),
-    { numRuns: 8000 },
+    { numRuns: 8000 * rounds },
   );
 });
 
