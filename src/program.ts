@@ -2,6 +2,7 @@
 export type { BenchReport } from './bench/bench.ts';
 export { benchTraining } from './bench/bench-training.ts';
 export { refuseOtherVocabulary } from './checkpoint/weights.ts';
+export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
 export { mismatches, nearestReference, referenceNames } from './compare/reference.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
@@ -20,7 +21,6 @@ export { openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { selectKind } from './native/select-device.ts';
-export { type NumberRange, readNumber } from './options/number.ts';
 export { readValue, withOptionsFile } from './options/read.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';

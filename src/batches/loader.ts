@@ -1,10 +1,13 @@
 // Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
 // gives exactly the batches that would have followed.
+
 import { dirname } from 'node:path';
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkListed, type Dataset, readDataset } from '../shards/find.ts';
 import { openShard, type Shard } from '../shards/shard.ts';
-import { type Order, type OrderName, orderOf, type Position, startPosition } from './order.ts';
+import { type Order, type OrderName, orderNames, orderOf, type Position, startPosition } from './order.ts';
 
 /** A micro-batch: `inputs` and `targets`, the tokens that follow them, each [B,T]. The next batch reuses the arrays. */
 export interface Batch {
@@ -52,6 +55,18 @@ export interface Loader extends Disposable {
  * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
  */
 export function openLoader(options: LoaderOptions): Loader {
+  checkGiven(
+    options,
+    {
+      shards: 'texts',
+      batch: whole(1),
+      sequence: whole(1),
+      order: orderNames,
+      seed: whole(0, 2 ** 32 - 1),
+      vocabularySize: whole(1, 65536),
+    },
+    { rank: whole(0), ranks: whole(1) },
+  );
   const { batch, sequence, order: orderName, seed, vocabularySize, rank = 0, ranks = 1 } = options;
   const shards: Shard[] = [];
   const datasets = new Map<string, Dataset | undefined>();

@@ -2,7 +2,8 @@
 // where a micro-batch is read; permutations are derived from them.
 import { identityPermutation, MersenneTwister } from './mersenne-twister.ts';
 
-export type OrderName = 'llmc' | 'file' | 'sequence';
+export const orderNames = ['llmc', 'file', 'sequence'] as const;
+export type OrderName = (typeof orderNames)[number];
 
 /** A loader's position: complete passes, complete shards in this pass, samples read from the open shard. */
 export interface Position {

@@ -1,7 +1,10 @@
 // Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
 // checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
+
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { attempt, Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
@@ -53,7 +56,13 @@ export interface CheckpointToWrite extends CheckpointHead {
  * const optimizer = trainer.optimizerState.copies;
  * writeCheckpoint({ folder: 'runs/copy/checkpoints', step: 2, manifest, model, optimizer });
  */
-export function writeCheckpoint({ model, optimizer, ...head }: CheckpointToWrite): string {
+export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
+  checkGiven(
+    checkpoint,
+    { folder: 'text', step: whole(0), manifest: 'object', model: 'object', optimizer: 'object' },
+    {},
+  );
+  const { model, optimizer, ...head } = checkpoint;
   clearLeftovers(head.folder);
   return writeState(head, stateInDevice(model, optimizer), makeFolders);
 }

@@ -179,7 +179,8 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const results: object[] = [{ model: weights.path, device: on }];
   let loss: Loss | undefined;
   if (data) {
-    const options = { ...sizes, ...data, batches: flags.steps, notice, progress, ranks };
+    const { shards, tokenizer } = data;
+    const options = { ...sizes, shards, tokenizer, batches: flags.steps, notice, progress, ranks };
     const evaluation = await evaluate(model, options);
     if (isShown) clearStatus();
     loss = { loss: evaluation.loss, model: weights.path, data: data.folder };

@@ -52,9 +52,9 @@ export function preproTinystoriesCommand(): Command {
   const command = new Command('tinystories').description('TinyStories: 2.2 GB of short stories in simple words');
   return addCorpusFlags(command, tinystories.out, tinystories.shardTokens)
     .addHelpText('after', tinystoriesHelp)
-    .action(async ({ valFraction: validation, ...flags }: Flags) => {
+    .action(async ({ valFraction: validation, json, ...flags }: Flags) => {
       const options = { ...flags, out: flags.out ?? tinystories.out, validation };
-      tell(await withProgress((shown) => prepareTinystories({ ...shown, ...options })), flags);
+      tell(await withProgress((shown) => prepareTinystories({ ...shown, ...options })), { json });
     });
 }
 
@@ -71,8 +71,8 @@ export function preproFinewebCommand(): Command {
     );
   return addCorpusFlags(command, 'data/fineweb10B or data/edu_fineweb10B', defaultShardTokens)
     .addHelpText('after', finewebHelp)
-    .action(async ({ valFraction: validation, ...flags }: FinewebFlags) => {
+    .action(async ({ valFraction: validation, json, ...flags }: FinewebFlags) => {
       const options = { ...flags, out: flags.out ?? finewebVersion(flags.version).out, validation };
-      tell(await withProgress((shown) => prepareFineweb({ ...shown, ...options })), flags);
+      tell(await withProgress((shown) => prepareFineweb({ ...shown, ...options })), { json });
     });
 }

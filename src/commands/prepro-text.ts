@@ -48,7 +48,7 @@ export function preproTextCommand(): Command {
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
     .action(async (paths: string[], flags: OwnFlags) => {
-      const { separator, field, valFraction = defaultValFraction } = flags;
+      const { separator, field, valFraction = defaultValFraction, tokenizer, workers, overwrite } = flags;
       if (field !== undefined && separator !== undefined) {
         throw new UsageError('--field and --separator exclude each other: give one');
       }
@@ -61,7 +61,7 @@ export function preproTextCommand(): Command {
       const made = await withProgress(async (shown) => {
         const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
         if (lines && field === undefined) shown.notice(readAsText(lines.path));
-        const made = await prepareText(inputs, { ...shown, ...flags, out, format, division });
+        const made = await prepareText(inputs, { ...shown, tokenizer, workers, overwrite, out, format, division });
         const files = inputs.filter(({ bytes }) => bytes > 0).length;
         if (mark !== undefined && made.dataset.documents! <= files) shown.notice(neverFound(mark));
         return made;

@@ -47,7 +47,8 @@ export function preproCommand(): Command {
         const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
         throw new UsageError(`${what}: name one of ${known.join(', ')}`);
       }
-      tell(await prepareDataset(name, { ...flags, notice }), flags);
+      const { json, ...options } = flags;
+      tell(await prepareDataset(name, { ...options, notice }), { json });
     });
 }
 

@@ -107,12 +107,14 @@ async function sample(flags: Flags): Promise<void> {
   const cache = new KeyValueCache(model, { texts, window });
 
   const begun = performance.now();
+  const { tokens, seed, temperature, topK, topP, whenFull } = flags;
+  const choice = { tokens, seed, temperature, topK, topP, whenFull };
   let made = 0;
   for (let first = 0; first < prompts.length; first += texts) {
     const together = prompts.slice(first, first + texts);
     const page = new Page(together, tokenizer, { ...flags, isLast: first + texts >= prompts.length });
     const generation = generate(cache, {
-      ...flags,
+      ...choice,
       // In the training data every document begins after an end of text.
       prompts: together.map((prompt) => [tokenizer.endOfText, ...encode(prompt, tokenizer)]),
       firstText: first,

@@ -1,5 +1,7 @@
 // Compares a run with a reference or another run, series by series: their differences, and whether these are inside the limits.
 // ../runs and reference.ts read them, pairs.ts pairs them, ../report and the command show the result.
+import { checkValue } from '../checks/given.ts';
+import { real } from '../checks/number.ts';
 import type { RunSeries, Series } from '../runs/reader.ts';
 import type { Limit } from './reference.ts';
 
@@ -52,6 +54,7 @@ const subtraction = 1e-9;
  * @example const { inside } = compareSeries(readRun('runs/first').series, readReference('llmc-d6-fp32-b4-t64'), 0.01);
  */
 export function compareSeries(run: RunSeries, reference: Baseline, tolerance?: number): Comparison {
+  if (tolerance !== undefined) checkValue('tolerance', real(0), tolerance);
   const series = seriesNames.map((name) =>
     compareOne(name, pairsOf(run[name], reference.series[name]), limitsOf(name, reference, tolerance)),
   );

@@ -52,8 +52,8 @@ export interface FinewebOptions extends CorpusOptions {
 
 /** @throws as prepareText and download */
 export async function prepareFineweb(options: FinewebOptions): Promise<Prepared> {
-  const { from, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
-  const version = finewebVersion(options.version);
+  const { from, version: name, shards: _, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
+  const version = finewebVersion(name);
   if (!from) return downloadShards(version, options);
   const inputs = findInputs(from, { suffixes: ['.parquet', '.jsonl', '.jsonl.gz', '.json.gz'] });
   return prepareText(inputs, {

@@ -1,7 +1,9 @@
 // Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed,
 // dataset.json last: a folder with dataset.json is complete.
+
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { gpt2VocabularySize } from '../model/config.ts';
@@ -33,10 +35,9 @@ export interface PrepareOptions {
  * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
  * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
  */
-export async function prepareDataset(
-  name: string,
-  { from, out, overwrite, notice = () => {} }: PrepareOptions = {},
-): Promise<Prepared> {
+export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
+  checkGiven(options, {}, { from: 'text', out: 'text', overwrite: 'switch', notice: 'function' });
+  const { from, out, overwrite, notice = () => {} } = options;
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
   if (from && set === ownSource) {

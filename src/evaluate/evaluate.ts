@@ -1,6 +1,9 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. Batches and their mean (mean-loss.ts) are those of a run's validation.
+
 import { openLoader, planValidation } from '../batches/loader.ts';
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
@@ -51,6 +54,11 @@ export interface Evaluation {
  * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
  */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
+  checkGiven(
+    options,
+    { shards: 'texts', tokenizer: 'text', batch: whole(1), sequence: whole(1) },
+    { batches: whole(1), notice: 'function', progress: 'function', ranks: 'object' },
+  );
   const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
   const { vocabularySize } = model.config;
   checkSequence(sequence, model.config);

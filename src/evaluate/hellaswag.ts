@@ -4,6 +4,8 @@
 // Scores do not depend on the number of rows in a batch: a row's width depends on its own length, and its padding is neither
 // attended to (attention is causal) nor counted. Each op computes a row in an order that does not depend on other rows;
 // test/evaluate/hellaswag.test.ts checks that every library and dtype gives the same bits.
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { Gpt2Error, InterruptedError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
@@ -55,10 +57,9 @@ export interface HellaswagScore {
  * const sizes = { sequence: 64, vocabularySize: 50257 };
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
  */
-export function readHellaswag(
-  path: string,
-  { sequence, vocabularySize }: { sequence: number; vocabularySize: number },
-): Hellaswag {
+export function readHellaswag(path: string, sizes: { sequence: number; vocabularySize: number }): Hellaswag {
+  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, {});
+  const { sequence, vocabularySize } = sizes;
   const questions = readQuestions(path);
   let cut = 0;
   const rows = questions.flatMap(({ context, completions }, question) =>
@@ -111,6 +112,11 @@ export async function scoreHellaswag(
   hellaswag: Hellaswag,
   options: ScoreOptions,
 ): Promise<HellaswagScore> {
+  checkGiven(
+    options,
+    { batch: whole(1), sequence: whole(1) },
+    { progress: 'function', ranks: 'object', signal: 'object' },
+  );
   const sums = await completionLosses(model, hellaswag, options);
   let [correct, correctNorm] = [0, 0];
   for (const [index, { label, completions }] of hellaswag.questions.entries()) {

@@ -1,7 +1,9 @@
 // Exports a model to a format of another program.
+
 import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { resolveCheckpoint } from '../checkpoint/directory.ts';
+import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { WeightType } from './checkpoint-weights.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
@@ -32,7 +34,10 @@ export interface ExportOptions {
  * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
  * @example exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
-export function exportModel({ model, format, out, dtype = 'fp32' }: ExportOptions): string {
+export function exportModel(options: ExportOptions): string {
+  const formats = Object.keys(exportFormats);
+  checkGiven(options, { model: 'text', format: formats, out: 'text' }, { dtype: ['fp32', 'bf16'] });
+  const { model, format, out, dtype = 'fp32' } = options;
   if (format === 'hf' && dtype !== 'fp32')
     throw new UsageError(`--format hf writes fp32, not ${dtype}: omit --dtype, or give --format llmc or gguf`);
   const isFolder = format === 'hf';

@@ -1,4 +1,6 @@
 // The sizes of a GPT-2: presets by name (d12 is GPT-2 124M), aliases, and custom sizes.
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { UsageError } from '../errors.ts';
 
 /** The sizes of a model. */
@@ -69,10 +71,8 @@ export function modelName(asked: string, config: ModelConfig): string {
 
 /** Checks sizes and returns them. @throws UsageError naming the invalid size */
 export function checkConfig(config: ModelConfig): ModelConfig {
-  for (const [name, size] of Object.entries(config)) {
-    if (!Number.isSafeInteger(size) || size < 1)
-      throw new UsageError(`${name} must be a whole number of at least 1, not ${size}`);
-  }
+  const size = whole(1);
+  checkGiven(config, { layers: size, channels: size, heads: size, context: size, vocabularySize: size }, {});
   if (config.channels % config.heads !== 0) {
     throw new UsageError(
       `channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,

@@ -1,5 +1,7 @@
 // The cache of growing texts: for each layer the keys and values of all earlier tokens, and the tokens, so that a new token
 // costs the work of one token. Tokens are chosen in src/sample.
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
@@ -86,7 +88,9 @@ export class KeyValueCache implements CacheView {
   /** Whether a generation is using this cache. */
   isInUse = false;
 
-  constructor(model: Model, { texts, window }: CacheSizes) {
+  constructor(model: Model, sizes: CacheSizes) {
+    checkGiven(sizes, { texts: whole(1), window: whole(1) }, {});
+    const { texts, window } = sizes;
     const { device, config } = model;
     const allocate = (name: string, row: Row): Tensor => {
       const type = elementType(row, device);

@@ -1,5 +1,7 @@
 // A model on a device: configuration, weights, and the activations of a batch. Forward and backward are functions over it
 // (forward.ts, backward.ts); src/train adds gradients and optimizer state.
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import type { Device } from '../native/device.ts';
 import {
   attentionScratch,
@@ -8,9 +10,9 @@ import {
   layernormScratch,
   matmulScratch,
 } from '../ops/ops.generated.ts';
-import { type ActivationSizes, Activations, headChunk } from './activations.ts';
+import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy } from './arena.ts';
-import { type ModelConfig, paddedVocabularySize } from './config.ts';
+import { checkConfig, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
 export interface Model {
@@ -34,6 +36,8 @@ export interface Model {
  * initializeWeights(model, 42);
  */
 export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
+  checkConfig(config);
+  checkGiven(sizes, { B: whole(1), T: whole(1), purpose: ['training', 'inference'] }, { recompute: recomputeNames });
   const { elementType } = device;
   const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.communicator.ranks);
   const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharding);

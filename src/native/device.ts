@@ -1,6 +1,9 @@
 // A device: one context of a native library and everything allocated in it. It turns statuses into errors and owns memory,
 // events and recorded programs (programs.ts).
+
 import { setImmediate, setTimeout } from 'node:timers/promises';
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
@@ -8,8 +11,9 @@ import type { CommunicatorDescription } from './communicator.ts';
 import { type LibraryKind, loadLibrary } from './library.ts';
 import { type Program, RecordedProgram } from './programs.ts';
 
+export const dtypes = ['fp32', 'tf32', 'bf16'] as const;
 /** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
-export type Dtype = 'fp32' | 'tf32' | 'bf16';
+export type Dtype = (typeof dtypes)[number];
 
 export interface DeviceOptions {
   /** The CPU library or the CUDA library. */
@@ -78,6 +82,17 @@ export class Device {
   }
 
   private constructor(options: DeviceOptions) {
+    checkGiven(
+      options,
+      { kind: ['cpu', 'cuda'] },
+      {
+        index: whole(0, 2 ** 31 - 1),
+        dtype: dtypes,
+        threads: whole(0, 1024),
+        accumulates: 'switch',
+        captures: 'switch',
+      },
+    );
     const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, captures = true } = options;
     this.#bindings = loadLibrary(kind);
     const out = new BigUint64Array(1);

@@ -1,4 +1,6 @@
 // AdamW (Loshchilov and Hutter 2019).
+import { checkGiven } from '../checks/given.ts';
+import { real } from '../checks/number.ts';
 import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
@@ -25,7 +27,9 @@ export class AdamW implements Optimizer {
   readonly scalars = [correction('beta1'), correction('beta2')];
   readonly #weightDecay: number;
 
-  constructor({ weightDecay }: { readonly weightDecay: number }) {
+  constructor(options: { readonly weightDecay: number }) {
+    checkGiven(options, { weightDecay: real(0) }, {});
+    const { weightDecay } = options;
     this.#weightDecay = weightDecay;
   }
 

@@ -2,4 +2,5 @@
 import { AdamW } from './adamw.ts';
 import type { OptimizerChoice } from './assign.ts';
 
-export const chooseOptimizer = (options: { readonly weightDecay: number }): OptimizerChoice => new AdamW(options);
+export const chooseOptimizer = ({ weightDecay }: { readonly weightDecay: number }): OptimizerChoice =>
+  new AdamW({ weightDecay });

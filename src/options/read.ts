@@ -1,31 +1,43 @@
 // Reads options strictly by their rows: from the command line, from JSON objects, from files.
+import { checkGiven, checkValue, isNumeric, type Kind } from '../checks/given.ts';
+import { type Spellings, unknownOption } from '../checks/nearest.ts';
+import { numberOf } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
-import { readNumber } from './number.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
-import { type OptionName, optionRows, rowNamed, type TrainOptions } from './table.ts';
+import { type OptionName, optionNames, optionRows, rowNamed, type TrainOptions } from './table.ts';
 
 /**
  * Reads the text or JSON value of an option.
  * @throws UsageError naming the flag, what it takes, and the value
  */
 export function readValue(row: OptionRow, value: unknown): OptionValue {
-  const { type, alone } = row;
+  const { type } = row;
   const flag = flagOf(row);
-  const refuse = (wanted: string): never => {
-    throw new UsageError(`${flag} takes ${wanted}, not ${JSON.stringify(value)}`);
-  };
-  if (type === 'switch') return typeof value === 'boolean' ? value : refuse('no value');
-  if (type === 'text') return typeof value === 'string' && (value !== '' || alone === '') ? value : refuse('a text');
-  if ('number' in type) return readNumber(flag, value, { kind: 'any', least: type.number[0], most: type.number[1] });
-  if ('integer' in type) {
-    const { integer, or } = type;
-    if (or !== undefined && value === or) return or;
-    return readNumber(flag, value, { kind: 'whole', least: integer[0], most: integer[1], or });
+  if (type === 'switch' && typeof value !== 'boolean') {
+    throw new UsageError(`${flag} takes no value, not ${JSON.stringify(value)}`);
   }
-  return type.includes(value as string) ? (value as string) : refuse(`one of ${type.join(', ')}`);
+  const read = isNumeric(type) && (type.or === undefined || value !== type.or) ? numberOf(value) : value;
+  checkValue(flag, kindOf(row), read, value);
+  return read as OptionValue;
 }
+
+/** The value that stands for a flag alone may be the empty text. */
+const kindOf = ({ type, alone }: OptionRow): Kind => (type === 'text' && alone === '' ? 'text or ""' : type);
+
+const kinds = Object.fromEntries(optionNames.map((name) => [name, kindOf(optionRows[name])])) as Record<
+  OptionName,
+  Kind
+>;
+const spellings: Spellings = new Map([
+  ...optionNames.map((name) => [name, name] as const),
+  ...optionNames.map((name) => [flagOf(optionRows[name]), name] as const),
+]);
+const help = '`gpt2 train --help` lists the options';
+
+/** Checks the options that a program gives. @throws UsageError for an unknown name or a wrong value */
+export const checkTrainOptions = (given: TrainOptions): void => checkGiven(given, {}, kinds, { spellings, help });
 
 /** @throws UsageError as `readValue` */
 export const readOption = (name: OptionName, value: unknown): OptionValue => readValue(optionRows[name], value);
@@ -36,8 +48,7 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   for (const [name, value] of Object.entries(values)) {
     if (Object.hasOwn(derivedFields, name) || value === undefined || value === null) continue;
     const row = rowNamed(name);
-    if (!row)
-      throw new UsageError(`${source}: there is no option "${name}"; remove it, train --help lists the options`);
+    if (!row) throw new UsageError(`${source}: ${unknownOption(name, spellings, help)}`);
     options[name] = readValue(row, value);
   }
   return options as TrainOptions;

@@ -1,4 +1,5 @@
 // Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
+import { orderNames } from '../batches/order.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** llm.c's default. */
@@ -64,7 +65,7 @@ export const recipeRows = {
   },
   order: {
     usage: '--order <NAME>',
-    type: ['llmc', 'file', 'sequence'],
+    type: orderNames,
     help: "llmc: llm.c's shuffle; file: no shuffle; sequence: single sequences shuffled",
     default: 'llmc',
     resume: 'never',

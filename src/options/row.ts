@@ -1,5 +1,8 @@
 // The columns of the options table (table.ts), and the types that follow from them.
+import type { ValueType } from '../checks/given.ts';
 import type { LibraryKind } from '../native/library.ts';
+
+export { real, whole } from '../checks/number.ts';
 
 export type OptionValue = string | number | boolean;
 
@@ -19,21 +22,13 @@ interface DerivedDefault {
   readonly of?: (facts: Facts) => OptionValue;
 }
 
-/** A text, a switch, a number in a range (with the word allowed instead), or one of several words. */
-type OptionType =
-  | 'text'
-  | 'switch'
-  | { readonly integer: readonly [least: number, most: number]; readonly or?: string }
-  | { readonly number: readonly [least: number, most: number] }
-  | readonly string[];
-
 /** One option. */
 export interface OptionRow {
   /** The flag, and the name of its value in <>, or in [] where it may be left out. */
   readonly usage: string;
   /** Value of the flag alone, where its value may be left out. */
   readonly alone?: OptionValue;
-  readonly type: OptionType;
+  readonly type: ValueType;
   /** Imperative or noun phrase of fewer than 80 characters; the default follows from its own column. */
   readonly help: string;
   readonly default?: OptionValue | DerivedDefault;
@@ -56,11 +51,6 @@ export interface OptionRow {
   /** `bench` has the option too. */
   readonly bench?: true;
 }
-
-/** Whole numbers from `least`. */
-export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
-/** Numbers from `least`. */
-export const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
 
 /** A row's value before the run starts, including the word allowed instead of a number. */
 export type ValueOf<R extends OptionRow> = R['type'] extends { readonly or: infer W } ? number | W : SettledValueOf<R>;

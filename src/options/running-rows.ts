@@ -1,5 +1,6 @@
 // Options of how a run trains: device, memory, ranks, validation, samples, checkpoints. Part of the options table (table.ts).
 import { recomputeNames } from '../model/activations.ts';
+import { dtypes } from '../native/device.ts';
 import { type OptionRow, whole } from './row.ts';
 
 export const runningRows = {
@@ -14,7 +15,7 @@ export const runningRows = {
   },
   dtype: {
     usage: '--dtype <NAME>',
-    type: ['fp32', 'tf32', 'bf16'],
+    type: dtypes,
     help: 'fp32, tf32, bf16',
     default: { text: 'bf16 on CUDA, fp32 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'bf16' : 'fp32') },
     bench: true,

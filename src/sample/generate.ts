@@ -1,12 +1,14 @@
 // Generates texts token by token over a cache of keys and values: each prompt runs at once, then each step adds a token to all
 // texts, recorded and replayed. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
+import { checkGiven } from '../checks/given.ts';
+import { real, whole } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { decode } from '../model/decode.ts';
 import type { CacheView, KeyValueCache, TokenCopy } from '../model/key-value-cache.ts';
 import type { Tensor } from '../native/buffer.ts';
 import { sample } from '../ops/ops.generated.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
-import { type Choice, checkChoice, textSeed } from './choice.ts';
+import { type Choice, textSeed } from './choice.ts';
 
 /** Defaults: temperature 1, topK 0, topP 1. */
 export interface GenerateOptions extends Partial<Choice> {
@@ -61,12 +63,20 @@ const stepsAhead = 16;
  * }
  */
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
+  checkGiven(
+    options,
+    { prompts: 'object', tokens: whole(0), seed: whole(-(2 ** 31), 2 ** 32 - 1) },
+    {
+      temperature: real(0),
+      topK: whole(0, 2 ** 31 - 1),
+      topP: real(0, 1),
+      firstText: whole(0),
+      stopAt: whole(0),
+      whenFull: ['slide', 'stop'],
+    },
+  );
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const choice = { temperature, topK, topP };
-  checkChoice(choice);
-  if (!Number.isSafeInteger(tokens) || tokens < 0) {
-    throw new UsageError(`tokens must be a whole number of at least 0, not ${tokens}`);
-  }
   if (prompts.length > cache.texts) {
     throw new UsageError(`the cache has room for ${cache.texts} texts, not ${prompts.length}`);
   }

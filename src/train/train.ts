@@ -1,11 +1,12 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
 import { tidy } from '../checkpoint/write.ts';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import { checkTrainOptions } from '../options/read.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
-import { StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import type { Run } from './run/run.ts';
 import { kindsAt, Session } from './run/session.ts';
@@ -19,6 +20,8 @@ import { type Settled, settle } from './run/settle.ts';
  * const { out, steps } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
  */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
+  checkTrainOptions(options);
+  checkHooks(hooks);
   const { place, onNotice = () => {} } = hooks;
   if (!place) {
     if ((options.ranks ?? 1) === 1) return trainHere(options, hooks);

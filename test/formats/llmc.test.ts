@@ -76,7 +76,7 @@ describeBackends("llm.c's model file", (_, kind) => {
   it.each([
     ['another magic', setting(0, 20240520), 'it begins with 20240520, not 20240326'],
     ['an old version', setting(1, 1), 'its version is 1, not 3 (fp32) or 5 (bf16)'],
-    ['no layers', setting(4, 0), 'layers must be a whole number of at least 1, not 0'],
+    ['no layers', setting(4, 0), 'layers takes a whole number of at least 1, not 0'],
     ['heads that do not divide', setting(5, 5), 'channels 48 are not divisible by heads 5'],
     ['a vocabulary of no token file', setting(3, 100_000), 'vocabularySize 100000 is over 65536'],
     ['fewer rows than tokens', setting(7, 60), 'its wte has 60 rows for a vocabulary of 61'],

@@ -77,7 +77,7 @@ describe('a run with another optimizer', () => {
   });
 
   it('refuses to resume the state of AdamW', async () => {
-    vi.mocked(choose.chooseOptimizer).mockImplementationOnce((given) => new AdamW(given));
+    vi.mocked(choose.chooseOptimizer).mockImplementationOnce(({ weightDecay }) => new AdamW({ weightDecay }));
     await train(options({ steps: 4, stopAfter: 2 }));
     await expect(train({ out: place.path('run'), resume: true })).rejects.toThrow(
       /optimizer\.safetensors does not fit the model: it lacks sum\.wte\.weight/,

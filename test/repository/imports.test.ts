@@ -21,7 +21,7 @@ const layers: readonly (readonly string[])[] = [
   ['op-cases'],
   ['ops'],
   ['native'],
-  ['files'],
+  ['files', 'checks'],
   ['package-root.ts', 'errors.ts', 'signals.ts'],
 ];
 

@@ -179,9 +179,9 @@ describeBackends('generation', (_, kind) => {
     // Nothing to go on from means the end of text, which this small vocabulary lacks.
     await refused({ prompts: [[]] }).toThrow('the prompt has the token 50256');
     await refused({ tokens: -1 }).toThrow(UsageError);
-    await refused({ temperature: -1 }).toThrow('temperature must be a number of at least 0, not -1');
-    await refused({ topK: 0.5 }).toThrow('topK must be a whole number of at least 0, not 0.5');
-    await refused({ topP: 2 }).toThrow('topP must be a number from 0 to 1, not 2');
-    await refused({ seed: 0.5 }).toThrow('seed must be a whole number of 32 bits, not 0.5');
+    await refused({ temperature: -1 }).toThrow('temperature takes a number of at least 0, not -1');
+    await refused({ topK: 0.5 }).toThrow('topK takes a whole number from 0 to 2147483647, not 0.5');
+    await refused({ topP: 2 }).toThrow('topP takes a number from 0 to 1, not 2');
+    await refused({ seed: 0.5 }).toThrow('seed takes a whole number from -2147483648 to 4294967295, not 0.5');
   });
 });

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { Batch } from '../../src/batches/loader.ts';
-import { ShapeError } from '../../src/errors.ts';
+import { ShapeError, UsageError } from '../../src/errors.ts';
 import { lossesOf, meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
@@ -126,7 +126,7 @@ describeBackends('batches', (_, kind) => {
     const { model, options } = trainer;
     for (const [name, size] of Object.entries({ batch: 0, sequence: 2.5, accumulation: Number.NaN })) {
       expect(() => new Trainer(model, { ...options, [name]: size })).toThrow(
-        new ShapeError(`${name} must be a whole number of at least 1, not ${size}`),
+        new UsageError(`${name} takes a whole number of at least 1, not ${size}`),
       );
     }
     const before = state(trainer);

@@ -1,8 +1,10 @@
 // Finds the files of a text (given files, and those of given folders, sorted by the bytes of their paths) and reads their bytes.
+
 import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createGunzip } from 'node:zlib';
+import { checkGiven } from '../../checks/given.ts';
 import { Gpt2Error } from '../../errors.ts';
 import type { FileRole, Format, Input } from './format.ts';
 import { parquetDocuments } from './parquet-reader.ts';
@@ -16,8 +18,10 @@ const readBytes = 1 << 20;
  */
 export function findInputs(
   paths: readonly string[],
-  { role = 'split', suffixes = [''] }: { role?: FileRole; suffixes?: readonly string[] } = {},
+  options: { role?: FileRole; suffixes?: readonly string[] } = {},
 ): Input[] {
+  checkGiven(options, {}, { role: ['split', 'train', 'val'], suffixes: 'texts' });
+  const { role = 'split', suffixes = [''] } = options;
   return paths.flatMap((path) => {
     const stats = statusOf(path);
     if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];

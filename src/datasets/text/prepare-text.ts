@@ -1,10 +1,13 @@
 // Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
 // until the shards are complete, so a killed preparation resumes. The shards are the same then, and for any number of threads.
+
 import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
+import { checkGiven } from '../../checks/given.ts';
+import { real, whole } from '../../checks/number.ts';
 import { UsageError } from '../../errors.ts';
 import { checkedJson } from '../../files/checked-json.ts';
 import { type Dataset, datasetFile, roleOfName } from '../../shards/find.ts';
@@ -48,6 +51,17 @@ export interface TextOptions {
  * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
  */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
+  checkGiven(
+    options,
+    { out: 'text', format: 'object', division: 'object' },
+    {
+      tokenizer: 'text',
+      workers: whole(1, 1024),
+      overwrite: 'switch',
+      onProgress: 'function',
+      notice: 'function',
+    },
+  );
   const { out, format, division, tokenizer: name = 'gpt2', overwrite, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const tokenizer = tokenizerNamed(name);
@@ -129,10 +143,15 @@ async function encodeAll(
   return { parts, input: fingerprint.digest('hex') };
 }
 
-function check(format: Format, { shardTokens, validation }: Division): void {
-  if (!Number.isSafeInteger(shardTokens) || shardTokens < 1 || shardTokens > mostShardTokens) {
-    throw new UsageError(`--shard-tokens takes a whole number from 1 to ${mostShardTokens}, not ${shardTokens}`);
-  }
+function check(format: Format, division: Division): void {
+  if (format.kind === 'jsonl') checkGiven(format, { kind: ['jsonl'], field: 'text' }, {});
+  else checkGiven(format, { kind: ['text', 'jsonl'] }, { separator: 'text or ""', strip: 'switch' });
+  checkGiven(
+    division,
+    { prefix: 'text or ""', shardTokens: whole(1, mostShardTokens), validation: { ...real(0), or: 'first shard' } },
+    {},
+  );
+  const { validation } = division;
   if (validation !== 'first shard' && !(validation > 0 && validation < 1)) {
     throw new UsageError(`--val-fraction takes a number over 0 and under 1, not ${validation}`);
   }

@@ -7,6 +7,7 @@ import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
+import { checkTrainOptions } from '../../options/read.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
@@ -42,7 +43,8 @@ export interface TrainingPlan {
  * const plan = planRun({ model: 'd6', device: 'cpu' }, console.log);
  * console.log(plan.parameters, plan.refusal ?? 'fits');
  */
-export function planRun(given: TrainOptions, notice: (text: string) => void): TrainingPlan {
+export function planRun(given: TrainOptions, notice: (text: string) => void = () => {}): TrainingPlan {
+  checkTrainOptions(given);
   const { options, deviceOptions, config } = settle(given, notice);
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;

@@ -1,4 +1,5 @@
 // Types of `train`'s arguments and result.
+import { checkGiven } from '../../checks/given.ts';
 import { Gpt2Error } from '../../errors.ts';
 import type { Place } from '../../ranks/place.ts';
 import type { RunEvent } from '../../runs/schema.ts';
@@ -32,6 +33,14 @@ export interface TrainHooks {
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
   readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
 }
+
+/** @throws UsageError */
+export const checkHooks = (hooks: TrainHooks): void =>
+  checkGiven(
+    hooks,
+    {},
+    { place: 'object', signal: 'object', onStart: 'function', onNotice: 'function', onEvent: 'function' },
+  );
 
 export interface TrainResult {
   /** The run folder. */

@@ -19,7 +19,7 @@ export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 /** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
 export async function openModel({ settled, ranks, notice }: Opening, device: Device, asked: Configuration) {
   const { options, config, checkpoint, start } = settled;
-  const { batch: B, sequence: T, recompute } = options;
+  const { batch: B, sequence: T, accumulation, gradientClip, recompute } = options;
   // Communication between ranks takes device memory, so it comes before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
@@ -27,8 +27,9 @@ export async function openModel({ settled, ranks, notice }: Opening, device: Dev
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
   const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
+  const step = { batch: B, sequence: T, accumulation, gradientClip };
   const overlapsBackward = overlap === 'on';
-  const trainer = new Trainer(model, { ...options, optimizer: sizes.optimizer, overlapsBackward }, communicator);
+  const trainer = new Trainer(model, { ...step, optimizer: sizes.optimizer, overlapsBackward }, communicator);
   const { copies } = trainer.optimizerState;
   const writer = new BackgroundWriter(model, copies);
   // Parts of other ranks can only be saved through host memory, and the first save may be hours from here.

@@ -1,9 +1,12 @@
 // Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
 // replays micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
 // host can issue a step while the device works on the previous one.
+
 import { checkBatch, writeBatch } from '../../batches/batch.ts';
 import type { Batch } from '../../batches/loader.ts';
-import { ShapeError, UsageError } from '../../errors.ts';
+import { checkGiven } from '../../checks/given.ts';
+import { real, whole } from '../../checks/number.ts';
+import { UsageError } from '../../errors.ts';
 import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
@@ -34,7 +37,7 @@ export interface BegunStep {
 
 /**
  * Runs optimizer steps on a model: gradients of micro-batches, their norm, and the update.
- * @throws ShapeError for sizes that are not whole numbers of at least 1
+ * @throws UsageError for an option out of range
  * @example
  * const optimizer = new AdamW({ weightDecay: 0.1 });
  * const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, optimizer, gradientClip: 1 });
@@ -59,7 +62,7 @@ export class Trainer {
   /** @param communicator with the ranks that a step is divided between, each with its own micro-batches */
   constructor(model: Model, options: TrainerOptions, communicator?: Communicator) {
     const { device, sharding } = model;
-    checkSizes(options);
+    checkOptions(options);
     this.model = model;
     this.options = options;
     this.#ops = new StepOps(model, options, communicator);
@@ -169,12 +172,10 @@ export class Trainer {
   }
 }
 
-function checkSizes(options: TrainerOptions): void {
-  for (const name of ['batch', 'sequence', 'accumulation'] as const) {
-    const size = options[name];
-    if (Number.isSafeInteger(size) && size > 0) continue;
-    throw new ShapeError(`${name} must be a whole number of at least 1, not ${size}`);
-  }
+function checkOptions(options: TrainerOptions): void {
+  const sizes = { batch: whole(1), sequence: whole(1), accumulation: whole(1) };
+  const optional = { overlapsBackward: 'switch', defersUpdate: 'switch' } as const;
+  checkGiven(options, { ...sizes, optimizer: 'object or function', gradientClip: real(0) }, optional);
 }
 
 /** Rejects values with which the update would turn weights into NaN. */

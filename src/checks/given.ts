@@ -1,0 +1,75 @@
+// Checks the options that a program gives to the public API: their names, types and ranges. Files and the command line hold
+// numbers as text; a program does not.
+import { UsageError } from '../errors.ts';
+import { type Spellings, unknownOption } from './nearest.ts';
+import { checkNumber, type NumberRange, shown } from './number.ts';
+
+/** A number in a range, or the word allowed instead. */
+type NumberType = { readonly or?: string } & (
+  | { readonly integer: readonly [least: number, most: number] }
+  | { readonly number: readonly [least: number, most: number] }
+);
+
+/** A text, a switch, a number, or one of several words. */
+export type ValueType = 'text' | 'switch' | NumberType | readonly string[];
+
+/** What an option of the API takes; the functions that receive an 'object' check its content. */
+export type Kind = ValueType | 'text or ""' | 'texts' | 'function' | 'object' | 'object or function';
+
+type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
+type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
+
+/**
+ * Checks an object of options.
+ * @param required what each option without a default takes
+ * @param optional what each other one takes
+ * @param names other spellings of the options, and where to find them
+ * @throws UsageError for an unknown name, with the nearest one, or a wrong value
+ */
+export function checkGiven<T extends object>(
+  given: T,
+  required: Kinds<Exclude<keyof T, OptionalKey<T>>>,
+  optional: Kinds<OptionalKey<T>>,
+  names?: { readonly spellings: Spellings; readonly help: string },
+): void {
+  checkValue('options', 'object', given);
+  const kinds: Readonly<Record<string, Kind>> = { ...required, ...optional };
+  const known = Object.keys(kinds);
+  const wrong = Object.keys(given).find((name) => !known.includes(name));
+  if (wrong !== undefined) {
+    const { spellings, help } = names ?? {
+      spellings: new Map(known.map((name) => [name, name])),
+      help: `the options are ${known.join(', ')}`,
+    };
+    throw new UsageError(unknownOption(wrong, spellings, help));
+  }
+  for (const [name, kind] of Object.entries(kinds)) {
+    const value = (given as Readonly<Record<string, unknown>>)[name];
+    if (value !== undefined || Object.hasOwn(required, name)) checkValue(name, kind, value);
+  }
+}
+
+/** @param given the value as the message shows it @throws UsageError naming the option, what it takes, and the value */
+export function checkValue(name: string, kind: Kind, value: unknown, given: unknown = value): void {
+  const demand = (isRight: boolean, wanted: string) => {
+    if (!isRight) throw new UsageError(`${name} takes ${wanted}, not ${shown(given)}`);
+  };
+  const isText = typeof value === 'string';
+  if (kind === 'switch') demand(typeof value === 'boolean', 'true or false');
+  else if (kind === 'text') demand(isText && value !== '', 'a text');
+  else if (kind === 'text or ""') demand(isText, 'a text');
+  else if (kind === 'texts') demand(Array.isArray(value) && value.every((text) => typeof text === 'string'), 'texts');
+  else if (kind === 'function') demand(typeof value === 'function', 'a function');
+  else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
+  else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
+  else if (!isNumeric(kind)) demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
+  else if (kind.or === undefined || value !== kind.or) checkNumber(name, value, rangeOf(kind), given);
+}
+
+/** Whether a value is a number, or the word allowed instead. */
+export const isNumeric = (kind: Kind): kind is NumberType => typeof kind === 'object' && !Array.isArray(kind);
+
+function rangeOf(type: NumberType): NumberRange {
+  const [least, most] = 'integer' in type ? type.integer : type.number;
+  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or: type.or };
+}

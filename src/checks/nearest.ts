@@ -1,0 +1,36 @@
+// Finds the name that a mistyped one was meant to be.
+
+/** Names of options by each way to spell them, such as flags. */
+export type Spellings = ReadonlyMap<string, string>;
+
+/** What is wrong with a name: `there is no option "stepps"; did you mean "steps"?` @param otherwise advice without a near name */
+export function unknownOption(wrong: string, spellings: Spellings, otherwise: string): string {
+  const near = nearest(wrong, spellings);
+  return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;
+}
+
+/** The option with the nearest spelling, case and punctuation aside: up to three edits, in at most two fifths of the letters. */
+function nearest(wrong: string, spellings: Spellings): string | undefined {
+  const letters = lettersOf(wrong);
+  const found = [...spellings].map(([spelling, name]) => ({ name, edits: distance(letters, lettersOf(spelling)) }));
+  const [best] = found.sort((a, b) => a.edits - b.edits);
+  return best && best.edits <= Math.min(3, 0.4 * letters.length) ? best.name : undefined;
+}
+
+const lettersOf = (name: string): string => name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
+
+/** Letters to insert, delete, replace or swap with their neighbour (Damerau-Levenshtein, optimal string alignment). */
+function distance(a: string, b: string): number {
+  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, column) => column)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = rows[i - 1]![j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwap ? rows[i - 2]![j - 2]! + 1 : replaced;
+      row.push(Math.min(replaced, swapped, rows[i - 1]![j]! + 1, row[j - 1]! + 1));
+    }
+    rows.push(row);
+  }
+  return rows[a.length]![b.length]!;
+}

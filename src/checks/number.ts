@@ -1,0 +1,55 @@
+// Reads numbers strictly, and names the range in its errors.
+import { UsageError } from '../errors.ts';
+
+export interface NumberRange {
+  readonly kind: 'whole' | 'any';
+  readonly least: number;
+  /** Number.MAX_SAFE_INTEGER or Number.MAX_VALUE: no limit. */
+  readonly most: number;
+  /** The limits themselves are excluded. */
+  readonly isOpen?: boolean;
+  /** A word that is allowed instead; the caller reads it. */
+  readonly or?: string;
+}
+
+/** Whole numbers from `least`. */
+export const whole = (least: number, most: number = Number.MAX_SAFE_INTEGER) => ({ integer: [least, most] }) as const;
+/** Numbers from `least`. */
+export const real = (least: number, most: number = Number.MAX_VALUE) => ({ number: [least, most] }) as const;
+
+/** Reads a number or the text of one. @throws UsageError naming the flag, the range and the value */
+export function readNumber(flag: string, value: unknown, range: NumberRange): number {
+  const number = numberOf(value);
+  checkNumber(flag, number, range, value);
+  return number;
+}
+
+/** @param given the value as the message shows it @throws UsageError as `readNumber` */
+export function checkNumber(name: string, value: unknown, range: NumberRange, given: unknown = value): void {
+  const { kind, least, most, isOpen = false } = range;
+  if (typeof value === 'number' && (kind === 'any' || Number.isSafeInteger(value))) {
+    if (isOpen ? value > least && value < most : value >= least && value <= most) return;
+  }
+  throw new UsageError(`${name} takes ${describe(range)}, not ${shown(given)}`);
+}
+
+/** NaN for all but numbers and decimal texts: Number('') is 0, Number('0x10') is 16, Number([4]) is 4, Number(true) is 1. */
+export function numberOf(value: unknown): number {
+  if (typeof value === 'number') return value;
+  const isDecimal = typeof value === 'string' && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value);
+  return isDecimal ? Number(value) : Number.NaN;
+}
+
+function describe({ kind, least, most, isOpen, or }: NumberRange): string {
+  const isUnlimited = most === Number.MAX_SAFE_INTEGER || most === Number.MAX_VALUE;
+  const limits = isUnlimited ? `of at least ${least}` : `from ${least} to ${most}`;
+  const range = isOpen ? `over ${least} and under ${most}` : limits;
+  return `${kind === 'whole' ? 'a whole number' : 'a number'} ${range}${or === undefined ? '' : ` or ${or}`}`;
+}
+
+/** A wrong value in one line, texts in quotes. */
+export function shown(value: unknown): string {
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'string' || Array.isArray(value)) return JSON.stringify(value);
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

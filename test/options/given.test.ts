@@ -1,0 +1,194 @@
+// Wrong options, given to the API and on the command line: both refuse them with one exact message before they open anything.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { UsageError } from '../../src/errors.ts';
+import * as api from '../../src/index.ts';
+import { command as node, tinyModel, Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+});
+afterAll(() => place[Symbol.dispose]());
+
+type Options = Record<string, unknown>;
+type Row = [options: Options, message: string, flags?: string[], onCommandLine?: string];
+
+const whole = 'takes a whole number of at least 1';
+const real = 'takes a number of at least 0';
+const rows: Row[] = [
+  [{ stepps: 3 }, 'there is no option "stepps"; did you mean "steps"?', ['--stepps', '3'], "unknown option '--stepps'"],
+  [{ lr: 1 }, 'there is no option "lr"; did you mean "learningRate"?'],
+  [{ 'grad-clip': 1 }, 'there is no option "grad-clip"; did you mean "gradientClip"?'],
+  [{ learning_rate: 1 }, 'there is no option "learning_rate"; did you mean "learningRate"?'],
+  [{ setps: 3 }, 'there is no option "setps"; did you mean "steps"?'],
+  [{ constructor: 3 }, 'there is no option "constructor"; `gpt2 train --help` lists the options'],
+  [{ steps: 2.5 }, `steps ${whole}, not 2.5`, ['--steps', '2.5'], `--steps ${whole}, not "2.5"`],
+  [{ steps: '3' }, `steps ${whole}, not "3"`],
+  [{ steps: null }, `steps ${whole}, not null`],
+  [
+    { order: 'x' },
+    'order takes one of llmc, file, sequence, not "x"',
+    ['--order', 'x'],
+    '--order takes one of llmc, file, sequence, not "x"',
+  ],
+  [{ gradientClip: -1 }, `gradientClip ${real}, not -1`, ['--grad-clip', '-1'], `--grad-clip ${real}, not "-1"`],
+  [{ learningRate: -1 }, `learningRate ${real}, not -1`, ['--lr', '-1'], `--lr ${real}, not "-1"`],
+  [{ learningRate: Number.NaN }, `learningRate ${real}, not NaN`, ['--lr', 'NaN'], `--lr ${real}, not "NaN"`],
+  [
+    { schedule: 'cosin' },
+    'schedule takes one of cosine, linear, constant, wsd, not "cosin"',
+    ['--schedule', 'cosin'],
+    '--schedule takes one of cosine, linear, constant, wsd, not "cosin"',
+  ],
+  [
+    { batch: '4' },
+    'batch takes a whole number from 1 to 65536 or auto, not "4"',
+    ['--batch', 'some'],
+    '--batch takes a whole number from 1 to 65536 or auto, not "some"',
+  ],
+  [{ resume: 'yes' }, 'resume takes true or false, not "yes"'],
+  [{ data: '' }, 'data takes a text, not ""', ['--data', ''], '--data takes a text, not ""'],
+];
+
+describe.each(rows)('%j', (options, message, flags, onCommandLine) => {
+  const given = (): Options => ({ data: 'no-such-folder', out: 'no-such-run', device: 'cpu', ...options });
+
+  it('train(), trainEvents() and planRun() refuse it', async () => {
+    const error = new UsageError(message);
+    await expect(api.train(given())).rejects.toThrow(error);
+    await expect(api.trainEvents(given()).next()).rejects.toThrow(error);
+    expect(() => api.planRun(given())).toThrow(error);
+  });
+
+  it.runIf(flags)('train refuses its flag', () => {
+    const { code, stderr } = place.run(['train', '--data', 'no-such-folder', ...tinyModel, ...flags!]);
+    expect(code, node.join(' ')).toBe(2);
+    expect(stderr.split('\n')[0]).toContain(onCommandLine!);
+  });
+});
+
+/** A value of each type that functions of the API take, none of which is used. */
+const object = {} as never;
+const calls: [name: string, message: string, call: () => unknown][] = [
+  [
+    'train, hooks',
+    'there is no option "onevents"; did you mean "onEvent"?',
+    () => api.train({}, { onevents: 1 } as never),
+  ],
+  ['train, signal', 'signal takes an object, not 3', () => api.train({}, { signal: 3 } as never)],
+  ['train, nothing', 'options takes an object, not undefined', () => api.train(undefined as never)],
+  ['Device.open', 'kind takes one of cpu, cuda, not "gpu"', () => api.Device.open({ kind: 'gpu' } as never)],
+  [
+    'Device.open',
+    'threads takes a whole number from 0 to 1024, not "2"',
+    () => api.Device.open({ kind: 'cpu', threads: '2' } as never),
+  ],
+  ['selectDevice', '--device takes auto, cpu, cuda or cuda:N, not "tpu"', () => api.selectDevice('tpu')],
+  [
+    'openLoader',
+    'seed takes a whole number from 0 to 4294967295, not undefined',
+    () => api.openLoader({ shards: [], batch: 1, sequence: 1, order: 'file', vocabularySize: 8 } as never),
+  ],
+  [
+    'openLoader',
+    'there is no option "seq"; the options are shards, batch, sequence, order, seed, vocabularySize, rank, ranks',
+    () => api.openLoader({ shards: [], seq: 1 } as never),
+  ],
+  [
+    'createModel',
+    'there is no option "recompte"; did you mean "recompute"?',
+    () =>
+      api.createModel(object, api.presetConfig('d6')!, { B: 1, T: 8, purpose: 'inference', recompte: 'gelu' } as never),
+  ],
+  [
+    'createModel',
+    'heads takes a whole number of at least 1, not undefined',
+    () => api.createModel(object, { layers: 1, channels: 8 } as never, object),
+  ],
+  [
+    'KeyValueCache',
+    'texts takes a whole number of at least 1, not 0',
+    () => new api.KeyValueCache(object, { texts: 0, window: 8 }),
+  ],
+  [
+    'Trainer',
+    'gradientClip takes a number of at least 0, not undefined',
+    () =>
+      new api.Trainer(object, {
+        batch: 1,
+        sequence: 8,
+        accumulation: 1,
+        optimizer: new api.AdamW({ weightDecay: 0 }),
+      } as never),
+  ],
+  ['AdamW', 'weightDecay takes a number of at least 0, not -1', () => new api.AdamW({ weightDecay: -1 })],
+  [
+    'evaluate',
+    'batch takes a whole number of at least 1, not "4"',
+    () => api.evaluate(object, { shards: [], tokenizer: 'gpt2', batch: '4', sequence: 8 } as never),
+  ],
+  [
+    'scoreHellaswag',
+    'sequence takes a whole number of at least 1, not 0.5',
+    () => api.scoreHellaswag(object, object, { batch: 1, sequence: 0.5 }),
+  ],
+  [
+    'readHellaswag',
+    'there is no option "squence"; did you mean "sequence"?',
+    () => api.readHellaswag('none', { squence: 1 } as never),
+  ],
+  [
+    'generate',
+    'topP takes a number from 0 to 1, not 2',
+    () => api.generate(object, { prompts: [], tokens: 1, seed: 1, topP: 2 }).next(),
+  ],
+  [
+    'generate',
+    'there is no option "topk"; did you mean "topK"?',
+    () => api.generate(object, { prompts: [], tokens: 1, seed: 1, topk: 2 } as never).next(),
+  ],
+  [
+    'exportModel',
+    'format takes one of hf, llmc, gguf, not "onnx"',
+    () => api.exportModel({ model: 'none', format: 'onnx', out: 'x' } as never),
+  ],
+  [
+    'prepareDataset',
+    'there is no option "overwite"; did you mean "overwrite"?',
+    () => api.prepareDataset('own-source', { overwite: true } as never),
+  ],
+  [
+    'prepareText',
+    'shardTokens takes a whole number from 1 to 2147483647, not "9"',
+    () =>
+      api.prepareText([], {
+        out: 'x',
+        format: { kind: 'text' },
+        division: { prefix: 'x', shardTokens: '9', validation: 0.1 },
+      } as never),
+  ],
+  [
+    'prepareText',
+    'kind takes one of text, jsonl, not "csv"',
+    () => api.prepareText([], { out: 'x', format: { kind: 'csv' }, division: object } as never),
+  ],
+  [
+    'findInputs',
+    'role takes one of split, train, val, not "test"',
+    () => api.findInputs([], { role: 'test' } as never),
+  ],
+  [
+    'writeCheckpoint',
+    'step takes a whole number of at least 0, not -1',
+    () => api.writeCheckpoint({ folder: 'x', step: -1, manifest: object, model: object, optimizer: object }),
+  ],
+  [
+    'compareSeries',
+    'tolerance takes a number of at least 0, not NaN',
+    () => api.compareSeries(object, object, Number.NaN),
+  ],
+];
+
+it.each(calls)('%s refuses: %s', async (_, message, call) => {
+  await expect((async () => call())()).rejects.toThrow(new UsageError(message));
+});
