@@ -1,6 +1,9 @@
 // The public API, by what one does with it. Doc comments and examples are at the definitions; examples leave out
 // `import { ... } from 'gpt2.ts'`. What only the commands need is in program.ts.
 
+// Programs without this library see the types that use `Disposable` too.
+/// <reference lib="esnext.disposable" preserve="true" />
+
 // device
 
 export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';

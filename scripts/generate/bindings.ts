@@ -51,7 +51,7 @@ export function bindings(
 /** An address in device memory, or a handle of the library. */
 export type Pointer = bigint;
 /** The caller's own memory, or the address of memory from gpt2_allocate_pinned. */
-export type HostMemory = NodeJS.TypedArray | Pointer;
+export type HostMemory = ArrayBufferView | Pointer;
 export type Int32 = number;
 export type Uint32 = number;
 export type Int64 = number;

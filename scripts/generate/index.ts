@@ -1,10 +1,11 @@
-// Makes every file that repeats cuda/gpt2.h. `npm run generate` writes them; a test fails when one is stale.
+// Makes every file that repeats cuda/gpt2.h, and the type of the options table. `npm run generate` writes them; a test fails when one is stale.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { bindings } from './bindings.ts';
 import { parseEnums, parseFunctions } from './header.ts';
 import { api, cpuOps, kernelTable, opsHeader, wrapped } from './native.ts';
 import { ops } from './ops.ts';
+import { trainOptions } from './options.ts';
 import { parseOps } from './shapes.ts';
 
 const root = new URL('../../', import.meta.url);
@@ -22,6 +23,7 @@ export function generate(source: string): Record<string, string> {
   return {
     'src/native/bindings.generated.ts': bindings(source, functions, enums),
     'src/ops/ops.generated.ts': ops(all, scratches, constants),
+    'src/options/train-options.generated.ts': trainOptions(),
     'cuda/runtime/ops.generated.h': wrapped(opsHeader(all, scratches)),
     'cuda/runtime/api.generated.cpp': wrapped(api(all, scratches)),
     'cuda/cpu/kernels.generated.h': wrapped(kernelTable(all, scratches)),

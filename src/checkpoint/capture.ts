@@ -30,8 +30,10 @@ export const tokensFile = 'tokens.bin';
 /** Version 1 has no checksum. */
 export const captureVersion = 2;
 
+/** Typed: the inferred type of "-Infinity" is no valid declaration. */
+const notFinite: z.ZodType<'NaN' | 'Infinity' | '-Infinity'> = z.enum(['NaN', 'Infinity', '-Infinity']);
 /** A number, or the text of one that is not finite. */
-const result = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity'])]);
+const result = z.union([z.number(), notFinite]);
 
 const captureSchema = z.object({
   format: z.literal('gpt2.ts capture'),
@@ -59,7 +61,7 @@ const captureSchema = z.object({
       layer: count.optional(),
       op: z.string().optional(),
       tensor: z.string(),
-      value: z.enum(['NaN', 'Infinity', '-Infinity']),
+      value: notFinite,
     })
     .optional(),
   files: filesSchema(weightsFile, tokensFile),

@@ -52,9 +52,6 @@ export interface OptionRow {
   readonly bench?: true;
 }
 
-/** A row's value before the run starts, including the word allowed instead of a number. */
-export type ValueOf<R extends OptionRow> = R['type'] extends { readonly or: infer W } ? number | W : SettledValueOf<R>;
-
 /** A row's value once settled. */
 export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
   ? boolean

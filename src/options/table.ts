@@ -1,10 +1,11 @@
 // The options of training, one row each. The command line, --help, completion, config files, a run's configuration and its
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
-// add its row to one of the three parts, and the code that uses it.
+// add its row to one of the three parts, `npm run generate`, and the code that uses it.
 import { recipeRows } from './recipe-rows.ts';
-import type { HasDefault, OptionRow, SettledValueOf, ValueOf } from './row.ts';
+import type { HasDefault, OptionRow, SettledValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
+import type { TrainOptions } from './train-options.generated.ts';
 
 /** Options that config.json records; those of one start of the program are recorded nowhere. */
 const recordedRows = { ...recipeRows, ...runningRows };
@@ -24,8 +25,7 @@ export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[
 export const rowNamed = (name: string): OptionRow | undefined =>
   Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
 
-/** Options as given: any may be missing. */
-export type TrainOptions = { -readonly [K in OptionName]?: ValueOf<Table[K]> };
+export type { TrainOptions };
 
 type Defaulted = { [K in OptionName]: HasDefault<Table[K]> extends true ? K : never }[OptionName];
 

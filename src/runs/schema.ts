@@ -11,8 +11,11 @@ const nonFinite = {
   '-Infinity': Number.NEGATIVE_INFINITY,
 } as const;
 
-/** A number, or the text of one that is not finite. */
-const number = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name])]);
+/** A number, or the text of one that is not finite. Typed: the inferred type of "-Infinity" is no valid declaration. */
+const number: z.ZodType<number> = z.union([
+  z.number(),
+  z.enum(['NaN', 'Infinity', '-Infinity']).transform((name) => nonFinite[name]),
+]);
 const step = z.int().nonnegative();
 
 /** Every kind of line; `event` is the discriminator. */

@@ -1,4 +1,9 @@
 // What the package says of itself where it is installed; scripts/test-package installs it.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { asTyped } from '../../src/package-root.ts';
 
@@ -12,4 +17,23 @@ it.each([
 ])('%s', (text, installed) => {
   expect(asTyped(text, true)).toBe(installed);
   expect(asTyped(text, false)).toBe(text);
+});
+
+it('a strict program without further libraries compiles with its types', () => {
+  const root = fileURLToPath(new URL('../..', import.meta.url));
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+  const tsc = (...args: string[]) => {
+    const command = join(root, 'node_modules/.bin/tsc');
+    const { status, stdout } = spawnSync(command, args, { cwd: folder, encoding: 'utf8' });
+    expect(status, stdout).toBe(0);
+  };
+  try {
+    tsc('-p', join(root, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(folder, 'dist'));
+    mkdirSync(join(folder, 'node_modules'));
+    symlinkSync(join(root, 'node_modules/zod'), join(folder, 'node_modules/zod'));
+    writeFileSync(join(folder, 'program.mts'), "export * from './dist/index.js';\n");
+    tsc('--strict', '--module', 'nodenext', '--target', 'es2022', '--skipLibCheck', 'false', '--noEmit', 'program.mts');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 });

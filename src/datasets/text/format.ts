@@ -41,7 +41,7 @@ export interface Piece {
 /** The input of one call of a thread. */
 export interface Chunk {
   readonly index: number;
-  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly bytes: Uint8Array & { readonly buffer: ArrayBuffer };
   readonly pieces: readonly Piece[];
 }
 

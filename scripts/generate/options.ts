@@ -1,0 +1,26 @@
+// Makes src/options/train-options.generated.ts: the options table as a type, so that editors show each option's help.
+import { helpOf, type OptionRow } from '../../src/options/row.ts';
+import { optionNames, optionRows } from '../../src/options/table.ts';
+import { jsDoc } from './header.ts';
+
+function typeOf({ type }: OptionRow): string {
+  if (type === 'text') return 'string';
+  if (type === 'switch') return 'boolean';
+  if ('integer' in type || 'number' in type) return type.or === undefined ? 'number' : `number | '${type.or}'`;
+  return type.map((word) => `'${word}'`).join(' | ');
+}
+
+/** The whole text of train-options.generated.ts. */
+export function trainOptions(): string {
+  const fields = optionNames.map((name) => {
+    const row = optionRows[name];
+    return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${typeOf(row)};`;
+  });
+  return `// Made from the options table by scripts/generate (npm run generate). Do not edit.
+
+/** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
+export type TrainOptions = {
+${fields.join('\n')}
+};
+`;
+}

@@ -1,0 +1,97 @@
+// Made from the options table by scripts/generate (npm run generate). Do not edit.
+
+/** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
+export type TrainOptions = {
+  /** `--steps <N>`: optimizer steps; the schedule spans them (default: one epoch). */
+  steps?: number;
+  /** `--model <NAME|PATH>`: preset, custom, or path of weights to start from (default: d12 on CUDA, d6 on CPU). */
+  model?: string;
+  /** `--layers <N>`: transformer layers (default: the model's). */
+  layers?: number;
+  /** `--channels <N>`: channels, the width of the model (default: the model's). */
+  channels?: number;
+  /** `--heads <N>`: attention heads (default: the model's). */
+  heads?: number;
+  /** `--context <N>`: longest sequence, in tokens; may be shorter than the starting weights' (default: 1024, or the weights'). */
+  context?: number;
+  /** `--data <DIR>`: folder of token shards (see prepro) (default: data/tinyshakespeare). */
+  data?: string;
+  /** `--order <NAME>`: llmc: llm.c's shuffle; file: no shuffle; sequence: single sequences shuffled (default: llmc). */
+  order?: 'llmc' | 'file' | 'sequence';
+  /** `--seed <N>`: seed of the initial weights and the order of batches (default: 42). */
+  seed?: number;
+  /** `--overfit-batch`: train on the first batch only. */
+  overfitBatch?: boolean;
+  /** `--batch <B|auto>`: sequences in a micro-batch; auto: as many as fit in memory (default: 4). */
+  batch?: number | 'auto';
+  /** `--seq <T>`: tokens in a sequence (default: 1024 on CUDA, 64 on CPU). */
+  sequence?: number;
+  /** `--total-batch <TOKENS>`: tokens in a step; micro-batches accumulate up to it (default: batch x seq x gpus). */
+  totalBatch?: number;
+  /** `--lr <X>`: peak learning rate (default: 0.0003; from weights 0.00003, nanoGPT's for fine-tuning). */
+  learningRate?: number;
+  /** `--warmup <N>`: steps of linear warmup (default: 0). */
+  warmup?: number;
+  /** `--schedule <NAME>`: decay to --final-lr-frac: cosine, linear, constant, wsd (in the last fifth) (default: cosine). */
+  schedule?: 'cosine' | 'linear' | 'constant' | 'wsd';
+  /** `--final-lr-frac <X>`: learning rate at the end of --schedule, as a share of --lr; 1: no decay (default: 1). */
+  finalLearningRateFraction?: number;
+  /** `--weight-decay <X>`: AdamW weight decay of matrices (default: 0). */
+  weightDecay?: number;
+  /** `--grad-clip <X>`: largest gradient norm; 0: no clipping (default: 1). */
+  gradientClip?: number;
+  /** `--skip-spikes <Z>`: skip updates with loss or norm Z sigma over the mean of the last 128 steps. */
+  skipSpikes?: number;
+  /** `--device <NAME>`: auto, cuda, cuda:N, cpu (default: auto). */
+  device?: string;
+  /** `--dtype <NAME>`: fp32, tf32, bf16 (default: bf16 on CUDA, fp32 on CPU). */
+  dtype?: 'fp32' | 'tf32' | 'bf16';
+  /** `--threads <N>`: CPU threads; 0: all cores (default: 0). */
+  threads?: number;
+  /** `--recompute <WHAT>`: activations that backward recomputes to save memory: none, gelu, block (default: none). */
+  recompute?: 'none' | 'gelu' | 'block';
+  /** `--gpus <N>`: GPUs of this machine, one process each (many machines: docs/ranks.md) (default: 1). */
+  ranks?: number;
+  /** `--zero <0|1>`: with several GPUs: 1 divides the optimizer state, 0 keeps all of it on each (default: 1). */
+  zero?: number;
+  /** `--overlap <WHEN>`: sum gradients during backward: on, off, auto (on, except on fast NCCL links) (default: auto). */
+  overlap?: 'auto' | 'on' | 'off';
+  /** `--val-every <N>`: steps between validations; 0: none (default: 20). */
+  valEvery?: number;
+  /** `--val-steps <N>`: batches in a validation (default: 20). */
+  valSteps?: number;
+  /** `--hellaswag-every <N>`: steps between evaluations on HellaSwag, also at the end; 0: none (default: 0). */
+  hellaswagEvery?: number;
+  /** `--hellaswag <FILE>`: file of questions for --hellaswag-every, in llm.c's format (default: data/hellaswag/hellaswag_val.bin). */
+  hellaswag?: string;
+  /** `--sample-every <N>`: steps between text samples; 0: none (default: 20). */
+  sampleEvery?: number;
+  /** `--save-every <N>`: steps between checkpoints; 0: only at the end and on Ctrl-C (default: 0). */
+  saveEvery?: number;
+  /** `--keep <N>`: newest checkpoints to keep (default: all). */
+  keep?: number;
+  /** `--keep-every <M>`: with --keep: also keep the checkpoint of every M-th step. */
+  keepEvery?: number;
+  /** `--out <DIR>`: run folder: log, configuration, checkpoints (default: runs/<DATA>-<MODEL>-<TIME>). */
+  out?: string;
+  /** `--resume`: continue the run in --out from its newest valid checkpoint. */
+  resume?: boolean;
+  /** `--overwrite`: replace the run in --out; keep its log. */
+  overwrite?: boolean;
+  /** `--config <FILE>`: read options from a JSON file, such as a config.json; flags override it. */
+  config?: string;
+  /** `--stop-after <N>`: save and exit after N steps, counted from the run's first start. */
+  stopAfter?: number;
+  /** `--max-memory <GIB>`: most device memory to use, in GiB (default: all that is free). */
+  maxMemory?: number;
+  /** `--dry-run`: print memory use and batch sizes of the run; do not train. */
+  dryRun?: boolean;
+  /** `--serve [PORT]`: show the run in a browser while it trains (PORT 0: any free; absent: 8042). */
+  serve?: number;
+  /** `--serve-host <ADDRESS>`: address that --serve listens on; no password: all who reach it can read (default: 127.0.0.1). */
+  serveHost?: string;
+  /** `--tensorboard [DIR]`: write TensorBoard event files too (DIR absent: into the run folder). */
+  tensorboard?: string;
+  /** `--json`: print events as JSON lines on stdout, without progress. */
+  json?: boolean;
+};
