@@ -10,6 +10,7 @@ import peerBench from '../benchmarks/h100/peers.json' with { type: 'json' };
 import pytorchBench from '../benchmarks/h100/pytorch.json' with { type: 'json' };
 import h100Runs from '../benchmarks/h100-runs.json' with { type: 'json' };
 import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' };
+import { apiReference } from './docs-api.ts';
 import { recordedOptions, startOptions, table } from './docs-options.ts';
 
 const root = new URL('../', import.meta.url);
@@ -301,6 +302,8 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   generation,
   options: recordedOptions,
   'start-options': startOptions,
+  // The public functions and types.
+  api: apiReference,
 };
 
 /** A page with the current figures of benchmarks/. @throws Error for a region that names unknown figures */

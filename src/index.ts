@@ -62,6 +62,7 @@ export { type ExportFormat, type ExportOptions, exportModel } from './formats/ex
 
 export { type CacheSizes, KeyValueCache } from './model/key-value-cache.ts';
 export { type Generated, type GenerateOptions, type GenerationEnd, generate } from './sample/generate.ts';
+export { generateText, type TextGenerationOptions } from './sample/generate-text.ts';
 
 // evaluation
 

@@ -32,6 +32,7 @@ export interface Weights {
 }
 
 /**
+ * Finds and verifies the weights that a path names: a run, a checkpoint, or a model file or folder of another program.
  * @throws Gpt2Error if the path names no weights, or damaged ones
  * @example
  * const weights = resolveWeights('runs/first');

@@ -1,6 +1,8 @@
 // The mean loss of a model over batches of tokens. It changes nothing that training keeps between steps.
 import { writeBatch } from '../batches/batch.ts';
 import type { Batch } from '../batches/loader.ts';
+import { checkGiven } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { InterruptedError, ShapeError } from '../errors.ts';
 import type { ActivationSet } from '../model/activations.ts';
 import { forward } from '../model/forward.ts';
@@ -20,6 +22,7 @@ interface Sizes {
  * @example const loss = await meanLoss(model, { batch: 4, sequence: 64, batches: 2 }, () => loader.next());
  */
 export async function meanLoss(model: Model, sizes: Sizes, nextBatch: () => Batch): Promise<number> {
+  checkGiven(sizes, { batch: whole(1), sequence: whole(1), batches: whole(1) }, {});
   const { batch, sequence, batches } = sizes;
   return (await summedLoss(model, sizes, nextBatch)) / (batches * batch * sequence);
 }

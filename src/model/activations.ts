@@ -208,6 +208,11 @@ export class Activations {
     return turn;
   }
 
+  /** Most tokens in a batch, B x T. */
+  get rows(): number {
+    return this.#largest.B * this.#largest.T;
+  }
+
   /**
    * The activations of a batch of B x T, in the same memory.
    * @throws ShapeError if B x T tokens do not fit

@@ -22,11 +22,11 @@ export type TrainOptions = {
   seed?: number;
   /** `--overfit-batch`: train on the first batch only. */
   overfitBatch?: boolean;
-  /** `--batch <B|auto>`: sequences in a micro-batch; auto: as many as fit in memory (default: 4). */
+  /** `--batch <B|auto>`: sequences per GPU in one forward and backward pass; auto: as many as fit (default: 4). */
   batch?: number | 'auto';
   /** `--seq <T>`: tokens in a sequence (default: 1024 on CUDA, 64 on CPU). */
   sequence?: number;
-  /** `--total-batch <TOKENS>`: tokens in a step; micro-batches accumulate up to it (default: batch x seq x gpus). */
+  /** `--total-batch <TOKENS>`: tokens in an optimizer step, reached by gradient accumulation (default: batch x seq x gpus). */
   totalBatch?: number;
   /** `--lr <X>`: peak learning rate (default: 0.0003; from weights 0.00003, nanoGPT's for fine-tuning). */
   learningRate?: number;
@@ -48,7 +48,7 @@ export type TrainOptions = {
   dtype?: 'fp32' | 'tf32' | 'bf16';
   /** `--threads <N>`: CPU threads; 0: all cores (default: 0). */
   threads?: number;
-  /** `--recompute <WHAT>`: activations that backward recomputes to save memory: none, gelu, block (default: none). */
+  /** `--recompute <WHAT>`: activation checkpointing: what backward recomputes: none, gelu, block (default: none). */
   recompute?: 'none' | 'gelu' | 'block';
   /** `--gpus <N>`: GPUs of this machine, one process each (many machines: docs/ranks.md) (default: 1). */
   ranks?: number;

@@ -51,6 +51,15 @@ interface Text {
 /** Steps between two reads of tokens: 16 tokens of d12 take about 2 ms on an H100, and the host polls every millisecond. */
 const stepsAhead = 16;
 
+/** What a seed and the options of a choice take. */
+export const seedKind = whole(-(2 ** 31), 2 ** 32 - 1);
+export const choiceKinds = {
+  temperature: real(0),
+  topK: whole(0, 2 ** 31 - 1),
+  topP: real(0, 1),
+  whenFull: ['slide', 'stop'],
+} as const;
+
 /**
  * Yields the tokens of all texts as they are chosen, and each text's end; the same for the same weights, options and cache
  * sizes. The event loop runs between tokens. Only one generation at a time may use a cache.
@@ -65,15 +74,8 @@ const stepsAhead = 16;
 export async function* generate(cache: KeyValueCache, options: GenerateOptions): AsyncGenerator<Generated, void> {
   checkGiven(
     options,
-    { prompts: 'object', tokens: whole(0), seed: whole(-(2 ** 31), 2 ** 32 - 1) },
-    {
-      temperature: real(0),
-      topK: whole(0, 2 ** 31 - 1),
-      topP: real(0, 1),
-      firstText: whole(0),
-      stopAt: whole(0),
-      whenFull: ['slide', 'stop'],
-    },
+    { prompts: 'object', tokens: whole(0), seed: seedKind },
+    { ...choiceKinds, firstText: whole(0), stopAt: whole(0) },
   );
   const { prompts, tokens, seed, temperature = 1, topK = 0, topP = 1, firstText = 0, whenFull = 'slide' } = options;
   const choice = { temperature, topK, topP };

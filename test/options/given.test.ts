@@ -137,6 +137,17 @@ const calls: [name: string, message: string, call: () => unknown][] = [
     'there is no option "squence"; did you mean "sequence"?',
     () => api.readHellaswag('none', { squence: 1 } as never),
   ],
+  ['generateText', 'prompt takes a text, not undefined', () => api.generateText(object, undefined as never)],
+  [
+    'generateText',
+    'there is no option "topk"; did you mean "topK"?',
+    () => api.generateText(object, '', { topk: 2 } as never),
+  ],
+  [
+    'meanLoss',
+    'batches takes a whole number of at least 1, not 0',
+    () => api.meanLoss(object, { batch: 1, sequence: 8, batches: 0 }, object),
+  ],
   [
     'generate',
     'topP takes a number from 0 to 1, not 2',

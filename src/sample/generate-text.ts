@@ -1,0 +1,52 @@
+// Continues a text in one call.
+import { checkGiven, checkValue } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
+import { Gpt2Error } from '../errors.ts';
+import { KeyValueCache } from '../model/key-value-cache.ts';
+import type { Model } from '../model/model.ts';
+import { decode, encode, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { choiceKinds, type GenerateOptions, generate, seedKind } from './generate.ts';
+
+/** Options of `generateText`; the others are those of `generate`. */
+export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperature' | 'topK' | 'topP' | 'whenFull'> {
+  /** Most tokens to generate. Default 128. */
+  readonly tokens?: number;
+  /** The same text for the same weights, prompt and seed. Default 42. */
+  readonly seed?: number;
+}
+
+/** Each model's cache: device memory is freed with the device only. */
+const caches = new WeakMap<Model, KeyValueCache>();
+
+/**
+ * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. The size of
+ * the model's vocabulary decides the tokenizer. Call it once at a time per model.
+ * @throws UsageError for a wrong option; Gpt2Error for a vocabulary without a known tokenizer, or weights that have diverged
+ * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
+ */
+export async function generateText(model: Model, prompt: string, options: TextGenerationOptions = {}): Promise<string> {
+  checkValue('prompt', 'text or ""', prompt);
+  checkGiven(options, {}, { tokens: whole(0), seed: seedKind, ...choiceKinds });
+  const { tokens: most = 128, seed = 42, ...choice } = options;
+  const { config, activations } = model;
+  const tokenizer = tokenizerOf(config);
+  if (!tokenizer) {
+    throw new Gpt2Error(
+      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give token ids to generate() instead`,
+    );
+  }
+  const window = Math.min(config.context, activations.rows);
+  const cache = caches.get(model) ?? new KeyValueCache(model, { texts: 1, window });
+  caches.set(model, cache);
+  const { endOfText } = tokenizer;
+  // In the training data every document begins after an end of text.
+  const prompts = [[endOfText, ...encode(prompt, tokenizer)]];
+  const ids: number[] = [];
+  for await (const part of generate(cache, { ...choice, prompts, tokens: most, seed, stopAt: endOfText })) {
+    if ('token' in part) ids.push(part.token);
+    else if (part.end === 'diverged') {
+      throw new Gpt2Error("the model's weights have diverged: load an earlier checkpoint");
+    }
+  }
+  return decode(ids, tokenizer);
+}

@@ -1,0 +1,52 @@
+// A text in one call: what encode, generate and decode give.
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { Gpt2Error } from '../../src/errors.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { KeyValueCache } from '../../src/model/key-value-cache.ts';
+import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { generate } from '../../src/sample/generate.ts';
+import { generateText } from '../../src/sample/generate-text.ts';
+import { bytes, decode, encode } from '../../src/tokenizer/tokenizer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { tinyConfig } from '../support/tiny-model.ts';
+
+describeBackends('generateText', (_, kind) => {
+  let device: Device;
+  beforeEach(() => {
+    device = Device.open({ kind });
+  });
+  afterEach(() => device.close());
+
+  function modelOf(vocabularySize: number, rows: number): Model {
+    const model = createModel(device, { ...tinyConfig, vocabularySize }, { B: 1, T: rows, purpose: 'inference' });
+    initializeWeights(model, 42);
+    return model;
+  }
+
+  it.each([tinyConfig.context, 16])('continues a prompt over activations of %i tokens', async (rows) => {
+    const model = modelOf(bytes.vocabularySize, rows);
+    const cache = new KeyValueCache(model, { texts: 1, window: rows });
+    const prompts = [[bytes.endOfText, ...encode('Hé, ', bytes)]];
+    const ids: number[] = [];
+    for await (const part of generate(cache, { prompts, tokens: 128, seed: 42, stopAt: bytes.endOfText })) {
+      if ('token' in part) ids.push(part.token);
+    }
+    const wanted = decode(ids, bytes);
+    expect(wanted.length).toBeGreaterThan(20);
+    expect(await generateText(model, 'Hé, ')).toBe(wanted);
+    expect(await generateText(model, 'Hé, ', { tokens: undefined, seed: 42 })).toBe(wanted);
+    expect(await generateText(model, 'Hé, ', { seed: 7 })).not.toBe(wanted);
+    expect(await generateText(model, 'Hé, ', { tokens: 0 })).toBe('');
+  });
+
+  it('refuses a vocabulary without a tokenizer, and weights that have diverged', async () => {
+    await expect(generateText(modelOf(61, 16), 'a')).rejects.toThrow(
+      new Gpt2Error('a vocabulary of 61 tokens has no known tokenizer; give token ids to generate() instead'),
+    );
+    const model = modelOf(bytes.vocabularySize, 16);
+    model.masters.get('lnfb').write(new Float32Array(tinyConfig.channels).fill(Number.NaN));
+    castWeights(model);
+    await expect(generateText(model, 'a')).rejects.toThrow("the model's weights have diverged");
+  });
+});
