@@ -6,6 +6,7 @@ import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';
 import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
+import { namesOf, refuseKeptFlags } from './npm-flags.ts';
 import { preproCommand } from './prepro.ts';
 import { replayCommand } from './replay.ts';
 import { reportCommand } from './report.ts';
@@ -39,7 +40,9 @@ export function program(interruption: () => AbortSignal): Command {
       const why = 'npm prints lines of its own before the JSON';
       command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
     }
-    if (command.commands.length > 0) command.helpCommand('help [COMMAND]');
+    if (command.commands.length > 0) {
+      command.helpCommand('help [COMMAND]').hook('preSubcommand', ({ args }, next) => refuseKeptFlags(next, args));
+    }
     command.configureOutput({
       writeOut: (text) => process.stdout.write(asTyped(text)),
       writeErr: (text) => process.stderr.write(asTyped(text)),
@@ -51,12 +54,10 @@ export function program(interruption: () => AbortSignal): Command {
 
 /** Turns commander's messages into one line that ends with what to do, as in ours. */
 function inOneLine(text: string, command: Command): string {
-  const names: string[] = [];
-  for (let at: Command | null = command; at?.parent; at = at.parent) names.unshift(at.name());
   const what = text
     .replace(/^error: /, '')
     .trim()
     .replaceAll('\n', ' ')
     .replace(/\.$/, '');
-  return `${what}; see \`npm run gpt2 -- ${[...names, '--help'].join(' ')}\`\n`;
+  return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
 }
