@@ -21,14 +21,19 @@ export function programVersion(): string {
   return `${name} ${version}`;
 }
 
-/** Whether this is an installed package, whose commands are typed with npx, and not a clone, where npm runs them. */
+/** Whether this is an installed package, and not a clone. */
 export const isInstalled: boolean = packageRoot.split(sep).includes('node_modules');
 
-/** A text whose commands are as typed in a clone; in an installed package, with the commands to type there. */
-export function asTyped(text: string, installed = isInstalled): string {
-  if (!installed) return text;
-  return text
-    .replaceAll(/npm run (?:--silent )?gpt2 -- /g, 'npx gpt2 ')
-    .replaceAll(/npm run (?:--silent )?(prepro|train|sample|eval|compare|bench)( --(?= ))?/g, 'npx gpt2 $1')
-    .replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1');
+/** Whether commands are typed with npx, which runs dist/; the npm scripts of a clone run src/. */
+export const isCompiled: boolean = import.meta.url.endsWith('.js');
+
+/** A text whose commands are those of a clone's npm scripts; with the commands to type where npx or a package runs them. */
+export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
+  const ours = 'npm run (?:--silent )?(?=(?:gpt2|prepro|train|sample|eval|compare|bench)\\b)';
+  const run = compiled
+    ? text
+        .replaceAll(new RegExp(`(${ours}[^\\n\`]*?) -- `, 'g'), '$1 ')
+        .replaceAll(new RegExp(`${ours}(?:gpt2 )?`, 'g'), 'npx gpt2 ')
+    : text;
+  return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;
 }

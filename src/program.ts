@@ -25,7 +25,7 @@ export { readValue, withOptionsFile } from './options/read.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';
 export { type OptionName, optionNames, optionRows, optionTable } from './options/table.ts';
-export { asTyped, isInstalled, programVersion } from './package-root.ts';
+export { asTyped, isCompiled, programVersion } from './package-root.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { placeFromEnvironment, threadsOf } from './ranks/place.ts';

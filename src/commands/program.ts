@@ -1,6 +1,6 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { Command } from 'commander';
-import { asTyped, isInstalled, programVersion } from '../program.ts';
+import { asTyped, isCompiled, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';
@@ -36,7 +36,7 @@ export function program(interruption: () => AbortSignal): Command {
   for (const command of commands) root.addCommand(command as unknown as Command);
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command.exitOverride().option('--verbose', 'print the stack of an error');
-    if (!isInstalled && command.options.some(({ long }) => long === '--json')) {
+    if (!isCompiled && command.options.some(({ long }) => long === '--json')) {
       const why = 'npm prints lines of its own before the JSON';
       command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
     }

@@ -174,7 +174,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
   it('says what to do where nothing is trained yet', () => {
     using empty = new Workplace();
     const { code, stderr } = empty.run(['sample']);
-    expect(stderr).toMatch(/^runs\/ has no trained model: run `npm run train/);
+    expect(stderr).toMatch(/^runs\/ has no trained model: run `np\w+ \w+ train/);
     expect(code).toBe(1);
   });
 });

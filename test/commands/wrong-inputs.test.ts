@@ -49,7 +49,7 @@ type Row = [code: 1 | 2, args: string[], what: string | RegExp, where: string[],
 
 const rows: Record<string, Row[]> = {
   gpt2: [
-    [2, ['trian'], "unknown command 'trian'", ['Did you mean train?', 'gpt2 -- --help']],
+    [2, ['trian'], "unknown command 'trian'", ['Did you mean train?', '--help']],
     [2, ['--versio'], "unknown option '--versio'", ['--help']],
   ],
   train: [
@@ -83,7 +83,7 @@ const rows: Record<string, Row[]> = {
     [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
     [1, train('--config', 'none.json'), 'cannot be read: ENOENT', ['none.json', '--config']],
     [1, train('--data', 'none'), 'there is no data in none', ['prepro tinyshakespeare', '--data']],
-    [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['npm run prepro own-source']],
+    [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['prepro own-source']],
     [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
     [1, train('--data', 'notes.bin'), 'cannot be read as a folder', ['notes.bin', '--data']],
     [
@@ -178,7 +178,7 @@ const rows: Record<string, Row[]> = {
     [2, ['sample', '--temperature', 'hot'], 'not "hot"', ['--temperature takes a number']],
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
-    [1, ['sample', ...cpu], 'runs/ has no trained model', ['npm run train', '--model']],
+    [1, ['sample', ...cpu], 'runs/ has no trained model', ['train', '--model']],
     [
       1,
       ['sample', ...cpu, '--model', 'none'],

@@ -1,22 +1,33 @@
 // What the package says of itself where it is installed; scripts/test-package installs it.
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { asTyped } from '../../src/package-root.ts';
+import { asTyped, packageRoot } from '../../src/package-root.ts';
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],
   ['next: npm run train -- --data data/x --steps 100', 'next: npx gpt2 train --data data/x --steps 100'],
   ['npm run prepro tinyshakespeare', 'npx gpt2 prepro tinyshakespeare'],
+  ['type `npm run my-own -- --resume`', 'type `npm run my-own -- --resume`'],
   ['npm run --silent eval -- --json', 'npx gpt2 eval --json'],
   ['npm run --silent gpt2 -- doctor', 'npx gpt2 doctor'],
   ['npm run gpt2 -- replay runs/x', 'npx gpt2 replay runs/x'],
+  [
+    'npm run compare a b -- --plot   (npm run prepro text -- --help)',
+    'npx gpt2 compare a b --plot   (npx gpt2 prepro text --help)',
+  ],
 ])('%s', (text, installed) => {
-  expect(asTyped(text, true)).toBe(installed);
-  expect(asTyped(text, false)).toBe(text);
+  expect(asTyped(text, { compiled: true, installed: true })).toBe(installed);
+  expect(asTyped(text, { compiled: true, installed: false })).toBe(/build:/.test(text) ? text : installed);
+  expect(asTyped(text, { compiled: false, installed: false })).toBe(text);
+});
+
+const built = join(packageRoot, 'dist/cli.js');
+it.skipIf(!existsSync(built))('the built program can be executed, for npx in a clone', () => {
+  expect(statSync(built).mode & 0o111).toBe(0o111);
 });
 
 it('a strict program without further libraries compiles with its types', () => {
