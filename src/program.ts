@@ -24,7 +24,7 @@ export { selectKind } from './native/select-device.ts';
 export { readValue, withOptionsFile } from './options/read.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';
-export { type OptionName, optionNames, optionRows, optionTable } from './options/table.ts';
+export { type OptionName, optionMeant, optionNames, optionParts, optionRows, optionTable } from './options/table.ts';
 export { asTyped, isCompiled, programVersion } from './package-root.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';

@@ -1,6 +1,6 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { Command } from 'commander';
-import { asTyped, isCompiled, programVersion } from '../program.ts';
+import { asTyped, flagOf, helpOf, isCompiled, optionMeant, optionRows, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';
@@ -54,10 +54,29 @@ export function program(interruption: () => AbortSignal): Command {
 
 /** Turns commander's messages into one line that ends with what to do, as in ours. */
 function inOneLine(text: string, command: Command): string {
-  const what = text
+  const what = knownElsewhere(text, command)
     .replace(/^error: /, '')
     .trim()
     .replaceAll('\n', ' ')
     .replace(/\.$/, '');
   return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
+}
+
+/** What other programs have and this one lacks. */
+const missing: Readonly<Record<string, string>> = {
+  '--lora': 'LoRA is not supported, training changes all weights',
+  '--dropout': 'dropout is not supported',
+};
+
+/** Replaces commander's suggestion of a similar flag where another program's flag is meant by its meaning. */
+function knownElsewhere(text: string, { options }: Command): string {
+  const [unknown, flag] = /unknown option '(--[\w-]+)[^']*'/.exec(text) ?? [];
+  if (flag === undefined) return text;
+  const name = optionMeant(flag);
+  const row = name && optionRows[name];
+  const hint =
+    row && options.some(({ long }) => long === flagOf(row))
+      ? `here it is ${flagOf(row)}, ${helpOf(row)}`
+      : missing[flag];
+  return hint === undefined ? text : `${unknown}: ${hint}`;
 }

@@ -6,7 +6,9 @@ import {
   ExitError,
   launchRanks,
   modelPaths,
+  type OptionName,
   optionNames,
+  optionParts,
   placeFromEnvironment,
   presetNames,
   type RunDescription,
@@ -52,7 +54,9 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
   // Help texts name choices and the value of a flag without its argument themselves.
   command.configureHelp({ optionDescription: ({ description }) => description });
-  for (const name of optionNames) command.addOption(tableOption(name));
+  for (const [heading, rows] of Object.entries(optionParts)) {
+    for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
+  }
   return command.action(async (flags: Record<string, unknown>) => {
     const options = withOptionsFile(optionsFromFlags(optionNames, flags));
     const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);

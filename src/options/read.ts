@@ -1,4 +1,6 @@
 // Reads options strictly by their rows: from the command line, from JSON objects, from files.
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
 import { checkGiven, checkValue, isNumeric, type Kind } from '../checks/given.ts';
 import { type Spellings, unknownOption } from '../checks/nearest.ts';
 import { numberOf } from '../checks/number.ts';
@@ -6,7 +8,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
-import { type OptionName, optionNames, optionRows, rowNamed, type TrainOptions } from './table.ts';
+import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
 /**
  * Reads the text or JSON value of an option.
@@ -33,6 +35,7 @@ const kinds = Object.fromEntries(optionNames.map((name) => [name, kindOf(optionR
 const spellings: Spellings = new Map([
   ...optionNames.map((name) => [name, name] as const),
   ...optionNames.map((name) => [flagOf(optionRows[name]), name] as const),
+  ...optionNames.flatMap((name) => (optionRows[name].elsewhere ?? []).map((other) => [other, name] as const)),
 ]);
 const help = '`gpt2 train --help` lists the options';
 
@@ -47,18 +50,20 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
   const options: Record<string, OptionValue> = {};
   for (const [name, value] of Object.entries(values)) {
     if (Object.hasOwn(derivedFields, name) || value === undefined || value === null) continue;
-    const row = rowNamed(name);
-    if (!row) throw new UsageError(`${source}: ${unknownOption(name, spellings, help)}`);
-    options[name] = readValue(row, value);
+    const option = optionNamed(name);
+    if (!option) throw new UsageError(`${source}: ${unknownOption(name, spellings, help)}`);
+    if (option in options) throw new UsageError(`${source} gives "${option}" twice, once as "${name}": remove one`);
+    options[option] = readValue(optionRows[option], value);
   }
   return options as TrainOptions;
 }
 
 /**
- * Reads a file of options, such as a run's config.json, edited or not.
+ * Reads a file of options, or a folder's config.json, as a run wrote it or edited.
  * @throws Gpt2Error if it is not such a file; UsageError as `readOptions`
  */
-export function readOptionsFile(path: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
+export function readOptionsFile(given: string, check: (file: CheckedJson) => void = () => {}): TrainOptions {
+  const path = statSync(given, { throwIfNoEntry: false })?.isDirectory() ? join(given, 'config.json') : given;
   let file: CheckedJson;
   try {
     file = readCheckedJson(path);

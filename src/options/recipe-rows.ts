@@ -17,6 +17,7 @@ export const recipeRows = {
     help: 'optimizer steps; the schedule spans them',
     default: { text: 'one epoch' },
     compare: 'if the rate falls',
+    elsewhere: ['max-steps', 'max-iters', 'num-iterations', 'iterations', 'epochs', 'num-epochs', 'num-train-epochs'],
   },
   model: {
     usage: '--model <NAME|PATH>',
@@ -25,6 +26,7 @@ export const recipeRows = {
     default: { text: 'd12 on CUDA, d6 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'd12' : 'd6') },
     resume: 'to the same model',
     bench: true,
+    elsewhere: ['init-from', 'model-name', 'checkpoint'],
   },
   layers: {
     usage: '--layers <N>',
@@ -32,6 +34,7 @@ export const recipeRows = {
     help: 'transformer layers',
     default: { text: "the model's" },
     resume: 'never',
+    elsewhere: ['n-layer', 'num-layers'],
   },
   channels: {
     usage: '--channels <N>',
@@ -39,6 +42,7 @@ export const recipeRows = {
     help: 'channels, the width of the model',
     default: { text: "the model's" },
     resume: 'never',
+    elsewhere: ['n-embd', 'd-model', 'hidden-size'],
   },
   heads: {
     usage: '--heads <N>',
@@ -46,6 +50,7 @@ export const recipeRows = {
     help: 'attention heads',
     default: { text: "the model's" },
     resume: 'never',
+    elsewhere: ['n-head', 'num-heads'],
   },
   context: {
     usage: '--context <N>',
@@ -62,6 +67,7 @@ export const recipeRows = {
     compare: 'by file name',
     perMachine: true,
     bench: true,
+    elsewhere: ['dataset', 'data-dir'],
   },
   order: {
     usage: '--order <NAME>',
@@ -91,6 +97,7 @@ export const recipeRows = {
     default: 4,
     resume: 'with --order sequence',
     bench: true,
+    elsewhere: ['batch-size', 'micro-batch-size', 'per-device-train-batch-size'],
   },
   sequence: {
     usage: '--seq <T>',
@@ -102,6 +109,7 @@ export const recipeRows = {
     },
     resume: 'with --order sequence',
     bench: true,
+    elsewhere: ['block-size', 'sequence-length', 'seq-len', 'max-length'],
   },
   totalBatch: {
     usage: '--total-batch <TOKENS>',
@@ -109,6 +117,7 @@ export const recipeRows = {
     help: 'tokens in an optimizer step, reached by gradient accumulation',
     default: { text: 'batch x seq x gpus' },
     bench: true,
+    elsewhere: ['gradient-accumulation-steps', 'grad-accum', 'total-batch-size'],
   },
   learningRate: {
     usage: '--lr <X>',
@@ -118,14 +127,22 @@ export const recipeRows = {
       text: `${newModelRate}; from weights ${fineTuningRate}, nanoGPT's for fine-tuning`,
       of: ({ startsFromWeights }) => (startsFromWeights ? fineTuningRate : newModelRate),
     },
+    elsewhere: ['max-lr'],
   },
-  warmup: { usage: '--warmup <N>', type: whole(0), help: 'steps of linear warmup', default: 0 },
+  warmup: {
+    usage: '--warmup <N>',
+    type: whole(0),
+    help: 'steps of linear warmup',
+    default: 0,
+    elsewhere: ['warmup-steps', 'warmup-iters'],
+  },
   schedule: {
     usage: '--schedule <NAME>',
     type: ['cosine', 'linear', 'constant', 'wsd'],
     help: 'decay to --final-lr-frac: cosine, linear, constant, wsd (in the last fifth)',
     default: 'cosine',
     compare: 'if the rate falls',
+    elsewhere: ['lr-scheduler', 'lr-scheduler-type'],
   },
   finalLearningRateFraction: {
     usage: '--final-lr-frac <X>',
@@ -133,9 +150,16 @@ export const recipeRows = {
     help: 'learning rate at the end of --schedule, as a share of --lr; 1: no decay',
     default: 1,
     compare: 'if the rate falls',
+    elsewhere: ['min-lr'],
   },
   weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'AdamW weight decay of matrices', default: 0 },
-  gradientClip: { usage: '--grad-clip <X>', type: real(0), help: 'largest gradient norm; 0: no clipping', default: 1 },
+  gradientClip: {
+    usage: '--grad-clip <X>',
+    type: real(0),
+    help: 'largest gradient norm; 0: no clipping',
+    default: 1,
+    elsewhere: ['max-grad-norm', 'clip-grad'],
+  },
   skipSpikes: {
     usage: '--skip-spikes <Z>',
     type: real(1),

@@ -50,6 +50,8 @@ export interface OptionRow {
   readonly needs?: string;
   /** `bench` has the option too. */
   readonly bench?: true;
+  /** Its names in other programs: an error that quotes one names this option. */
+  readonly elsewhere?: readonly string[];
 }
 
 /** A row's value once settled. */

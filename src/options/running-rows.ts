@@ -19,6 +19,7 @@ export const runningRows = {
     help: 'fp32, tf32, bf16',
     default: { text: 'bf16 on CUDA, fp32 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'bf16' : 'fp32') },
     bench: true,
+    elsewhere: ['precision'],
   },
   threads: {
     usage: '--threads <N>',
@@ -28,6 +29,7 @@ export const runningRows = {
     compare: 'no',
     perMachine: true,
     bench: true,
+    elsewhere: ['num-threads'],
   },
   recompute: {
     usage: '--recompute <WHAT>',
@@ -35,6 +37,7 @@ export const runningRows = {
     help: 'activation checkpointing: what backward recomputes: none, gelu, block',
     default: 'none',
     optional: true,
+    elsewhere: ['gradient-checkpointing'],
   },
   ranks: {
     usage: '--gpus <N>',
@@ -43,6 +46,7 @@ export const runningRows = {
     default: 1,
     optional: true,
     resume: 'with --order sequence',
+    elsewhere: ['nproc-per-node', 'num-gpus', 'world-size'],
   },
   zero: {
     usage: '--zero <0|1>',
@@ -64,8 +68,15 @@ export const runningRows = {
     help: 'steps between validations; 0: none',
     default: 20,
     compare: 'no',
+    elsewhere: ['eval-interval', 'eval-every', 'eval-steps'],
   },
-  valSteps: { usage: '--val-steps <N>', type: whole(1), help: 'batches in a validation', default: 20 },
+  valSteps: {
+    usage: '--val-steps <N>',
+    type: whole(1),
+    help: 'batches in a validation',
+    default: 20,
+    elsewhere: ['eval-iters'],
+  },
   hellaswagEvery: {
     usage: '--hellaswag-every <N>',
     type: whole(0),
@@ -96,6 +107,7 @@ export const runningRows = {
     help: 'steps between checkpoints; 0: only at the end and on Ctrl-C',
     default: 0,
     compare: 'no',
+    elsewhere: ['save-interval', 'save-steps', 'checkpoint-every'],
   },
   keep: {
     usage: '--keep <N>',

@@ -10,6 +10,7 @@ export const startRows = {
     type: 'text',
     help: 'run folder: log, configuration, checkpoints',
     default: { text: 'runs/<DATA>-<MODEL>-<TIME>' },
+    elsewhere: ['out-dir', 'output-dir', 'run-dir'],
   },
   resume: {
     usage: '--resume',
@@ -24,9 +25,9 @@ export const startRows = {
     default: false,
   },
   config: {
-    usage: '--config <FILE>',
+    usage: '--config <PATH>',
     type: 'text',
-    help: 'read options from a JSON file, such as a config.json; flags override it',
+    help: "read options from a JSON file or a run's config.json; flags override it",
   },
   stopAfter: {
     usage: '--stop-after <N>',
@@ -63,6 +64,7 @@ export const startRows = {
     alone: '',
     type: 'text',
     help: 'write TensorBoard event files too (DIR absent: into the run folder)',
+    elsewhere: ['wandb', 'wandb-log', 'report-to'],
   },
   json: {
     usage: '--json',

@@ -2,7 +2,7 @@
 // schema, docs/formats.md, and the rules of --resume, compare and ranks derive from the columns (row.ts). To add an option,
 // add its row to one of the three parts, `npm run generate`, and the code that uses it.
 import { recipeRows } from './recipe-rows.ts';
-import type { HasDefault, OptionRow, SettledValueOf } from './row.ts';
+import { flagOf, type HasDefault, type OptionRow, type SettledValueOf } from './row.ts';
 import { runningRows } from './running-rows.ts';
 import { startRows } from './start-rows.ts';
 import type { TrainOptions } from './train-options.generated.ts';
@@ -12,6 +12,13 @@ const recordedRows = { ...recipeRows, ...runningRows };
 
 /** Keyed by the option's name in config.json. */
 export const optionTable = { ...recordedRows, ...startRows };
+
+/** The parts of the table, by their headings in --help. */
+export const optionParts: Readonly<Record<string, Readonly<Record<string, OptionRow>>>> = {
+  'What is trained:': recipeRows,
+  'How it is trained:': runningRows,
+  'This start:': startRows,
+};
 
 type Table = typeof optionTable;
 export type OptionName = keyof Table;
@@ -24,6 +31,17 @@ export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[
 /** The row of a name from a file; undefined: there is no such option. */
 export const rowNamed = (name: string): OptionRow | undefined =>
   Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
+
+const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
+
+/** The option of a name as config.json or --help has it, however its words are divided: learningRate, learning_rate, lr, --lr. */
+export const optionNamed = (name: string): OptionName | undefined =>
+  optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
+
+/** The option that is meant by its own name or by its name in another program, such as max-steps; undefined: none. */
+export const optionMeant = (name: string): OptionName | undefined =>
+  optionNamed(name) ??
+  optionNames.find((key) => optionRows[key].elsewhere?.some((each) => plain(each) === plain(name)));
 
 export type { TrainOptions };
 

@@ -78,7 +78,7 @@ export type TrainOptions = {
   resume?: boolean;
   /** `--overwrite`: replace the run in --out; keep its log. */
   overwrite?: boolean;
-  /** `--config <FILE>`: read options from a JSON file, such as a config.json; flags override it. */
+  /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */
   config?: string;
   /** `--stop-after <N>`: save and exit after N steps, counted from the run's first start. */
   stopAfter?: number;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { readValue } from '../../src/options/read.ts';
 import { defaultOf, flagOf } from '../../src/options/row.ts';
-import { optionNames, optionRows } from '../../src/options/table.ts';
+import { optionMeant, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
 
 describe.each(optionNames)('%s', (name) => {
   const row = optionRows[name];
@@ -28,6 +28,13 @@ describe.each(optionNames)('%s', (name) => {
     if (row.needs !== undefined) expect(optionNames).toContain(row.needs);
     expect(row.usage).toMatch(row.type === 'switch' ? /^--[\w-]+$/ : row.alone === undefined ? / <.+>$/ : / \[.+\]$/);
   });
+});
+
+it('has no name of another program twice, nor one of its own', () => {
+  const elsewhere = optionNames.flatMap((name) => (optionRows[name].elsewhere ?? []).map((other) => [other, name]));
+  expect(elsewhere.length).toBeGreaterThan(30);
+  expect(elsewhere.map(([other]) => [other, optionMeant(`--${other}`)])).toEqual(elsewhere);
+  expect(elsewhere.filter(([other]) => optionNamed(other!))).toEqual([]);
 });
 
 /** Option names in quotes, in an array or a union, and as keys of one object. */

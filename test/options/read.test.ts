@@ -1,0 +1,28 @@
+// Names of options in files of --config: as config.json and logs have them, or as --help has them.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { readOptionsFile } from '../../src/options/read.ts';
+import { flagOf } from '../../src/options/row.ts';
+import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+it('every option is named by its field, its flag, and either in snake case', () => {
+  const snake = (name: string) => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  const named = (as: (name: OptionName) => string) => optionNames.map((name) => optionNamed(as(name)));
+  expect(named((name) => name)).toEqual(optionNames);
+  expect(named(snake)).toEqual(optionNames);
+  expect(named((name) => flagOf(optionRows[name]))).toEqual(optionNames);
+  expect(named((name) => flagOf(optionRows[name]).replace('--', '').replaceAll('-', '_'))).toEqual(optionNames);
+  expect(optionNamed('max-steps')).toBeUndefined();
+});
+
+it('reads them from a file, and from the config.json of a folder', () => {
+  writeFileSync(join(folder, 'config.json'), JSON.stringify({ lr: 1e-3, 'total-batch': 512, valEvery: 5, seq: 64 }));
+  const read = { learningRate: 1e-3, totalBatch: 512, valEvery: 5, sequence: 64 };
+  expect(readOptionsFile(join(folder, 'config.json'))).toEqual(read);
+  expect(readOptionsFile(folder)).toEqual(read);
+});
