@@ -21,10 +21,15 @@ export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | '
 interface OwnFlags extends TextFlags {
   readonly separator?: string;
   readonly field?: string;
+  readonly include?: readonly string[];
+  readonly exclude?: readonly string[];
 }
 
+const addTo = (glob: string, before: readonly string[] = []) => [...before, glob];
+
 const help = `
-A folder means all its files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
+A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
+--include and --exclude select among them: * and ? stand for any characters of a name, ** for folders too.
 <|endoftext|> precedes every document. A hash of its text decides whether a document is for validation; documents over
 32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the beginning of one is used.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
@@ -32,6 +37,7 @@ A killed preparation resumes when the command runs again. It takes twice the dis
 Examples:
   npm run prepro -- text book.txt                          data/book
   npm run prepro -- text notes/ --out data/n --val-fraction 0.1
+  npm run prepro -- text notes/ --include '*.md' --exclude 'drafts/**'
   npm run prepro -- text corpus.txt --separator '\\n\\n'     \\n: a line break, \\t: a tab
   npm run prepro -- text dump.jsonl.gz --field text        a JSON object per line
   npm run prepro -- text table.parquet --field text        a column of text
@@ -43,7 +49,9 @@ export function preproTextCommand(): Command {
     .description('Make token shards of any UTF-8 text: files or folders')
     .argument('<FILE...>', 'files or folders')
     .option('--separator <TEXT>', 'text between documents (default: a file is a document)')
-    .option('--field <NAME>', 'JSON field or .parquet column of the documents');
+    .option('--field <NAME>', 'JSON field or .parquet column of the documents')
+    .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", addTo)
+    .option('--exclude <GLOB>', "files of folders to leave out, such as 'drafts/**'; may be repeated", addTo);
   return addTextFlags(command)
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)
@@ -57,8 +65,9 @@ export function preproTextCommand(): Command {
       const format =
         field === undefined ? { kind: 'text' as const, separator: mark } : { kind: 'jsonl' as const, field };
       const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
-      const inputs = findInputs(paths);
+      const { include, exclude } = flags;
       const made = await withProgress(async (shown) => {
+        const inputs = findInputs(paths, { include, exclude, notice: shown.notice });
         const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
         if (lines && field === undefined) shown.notice(readAsText(lines.path));
         const made = await prepareText(inputs, { ...shown, tokenizer, workers, overwrite, out, format, division });
@@ -66,7 +75,7 @@ export function preproTextCommand(): Command {
         if (mark !== undefined && made.dataset.documents! <= files) shown.notice(neverFound(mark));
         return made;
       });
-      tell(made, flags);
+      tell(made, flags, shareOf(made.dataset, valFraction));
     });
 }
 
@@ -130,15 +139,24 @@ export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promis
   }
 }
 
+/** The share of the tokens that is for validation, and the share asked for if it differs. */
+function shareOf({ shards }: Prepared['dataset'], asked: number): string {
+  const sumOf = (some: typeof shards) => some.reduce((sum, { tokens }) => sum + tokens, 0);
+  const [share, wanted] = [sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards), asked].map(
+    (value) => `${Number((100 * value).toPrecision(2))}%`,
+  );
+  return `, ${share} of the tokens for validation${share === wanted ? '' : ` (asked for: ${wanted})`}`;
+}
+
 /** Prints the shards, and the command that trains on them. */
-export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>): void {
+export function tell({ folder, present, dataset }: Prepared, { json }: Pick<TextFlags, 'json'>, share = ''): void {
   const count = (value: number) => value.toLocaleString('en-US');
   const shards = dataset.shards.map(({ file, tokens }) => `${folder}/${file}: ${count(tokens)} tokens`);
   const documents =
     dataset.documents === undefined
       ? ''
       : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
-  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}`;
+  const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}${share}`;
   const data = folder === 'data/tinyshakespeare' ? '' : ` --data ${folder}`;
   const lines = [head, ...shards, `next: npm run train --${data} --steps 100`];
   printResult({ folder, present, ...dataset }, lines, json);

@@ -55,7 +55,7 @@ export async function prepareFineweb(options: FinewebOptions): Promise<Prepared>
   const { from, version: name, shards: _, field = 'text', shardTokens, validation = 'first shard', ...rest } = options;
   const version = finewebVersion(name);
   if (!from) return downloadShards(version, options);
-  const inputs = findInputs(from, { suffixes: ['.parquet', '.jsonl', '.jsonl.gz', '.json.gz'] });
+  const inputs = findInputs(from, { include: ['*.parquet', '*.jsonl', '*.jsonl.gz', '*.json.gz'] });
   return prepareText(inputs, {
     ...rest,
     format: { kind: 'jsonl', field },

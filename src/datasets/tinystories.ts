@@ -43,7 +43,7 @@ async function findStories(
   options: Omit<CorpusOptions, 'from' | 'shardTokens'>,
 ): Promise<Input[]> {
   if (from)
-    return from.flatMap((path) => findInputs([path], { suffixes: ['.txt', '.txt.gz', '.parquet'] })).map(withRole);
+    return from.flatMap((path) => findInputs([path], { include: ['*.txt', '*.txt.gz', '*.parquet'] })).map(withRole);
   const local = process.env.GPT2_DATASETS && join(process.env.GPT2_DATASETS, 'tinystories');
   const isLocal = local && files.every((name) => existsSync(join(local, name)));
   const folder = isLocal ? local : join(options.out, 'download');

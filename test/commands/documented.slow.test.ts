@@ -148,6 +148,7 @@ function furnish(place: Workplace): void {
     'story.txt': text,
     'notes/a.txt': text,
     'notes/b.txt': text.repeat(4),
+    'notes/c.md': text.repeat(4),
     'дневник.txt': text.repeat(4),
     'dump.jsonl.gz': gzipSync(json),
     'fineweb-edu/000.jsonl': json,

@@ -185,7 +185,7 @@ describe('fineweb', () => {
       'a folder of other files',
       ['--from', 'stories', '--out', 's'],
       1,
-      'stories has no file .parquet, .jsonl, .jsonl.gz, .json.gz: name files',
+      'stories has no text file *.parquet, *.jsonl, *.jsonl.gz, *.json.gz: name files',
     ],
     [
       'bytes of shards',

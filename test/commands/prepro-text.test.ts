@@ -127,11 +127,68 @@ describe('says in one line', () => {
   });
 });
 
+describe('of a folder', () => {
+  const documents = ['a.md', 'b.txt', 'drafts/c.md', 'drafts/deep/d.md', 'größe?.md'];
+  beforeAll(() => {
+    mkdirSync(place.path('mixed/drafts/deep'), { recursive: true });
+    for (const name of documents) writeFileSync(place.path('mixed', name), `${name} ${'word '.repeat(2000)}`);
+    writeFileSync(place.path('mixed/picture.png'), Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
+    writeFileSync(place.path('mixed/zeros.dat'), 'text\0');
+    // The character at the end of what is looked at is whole in the file.
+    writeFileSync(place.path('mixed/b.txt'), `${'x'.repeat(8190)}漢`);
+  });
+  const made = (...args: string[]) =>
+    place.run(['prepro', 'text', 'mixed', '--tokenizer', 'bytes', '--out', 'made', '--overwrite', ...args]);
+
+  it('reads the text files, and says in one line what it skips', () => {
+    const { code, stdout, stderr } = made('--val-fraction', '0.2');
+    expect(stderr).toBe('skipped 2 files that are not UTF-8 text: mixed/picture.png, mixed/zeros.dat\n');
+    expect(stdout).toMatch(/^5 documents, /);
+    expect(code).toBe(0);
+  });
+
+  it.each([
+    [['--include', '*.md'], 4],
+    [['--include', '*.md', '--exclude', 'drafts/**'], 2],
+    [['--include', '*.md', '--include', '?.txt', '--exclude', 'gr*'], 4],
+    [['--exclude', '*.png', '--exclude', '*.d?t', '--exclude', 'drafts/*'], 4],
+    [['--include', '**/d.md', '--include', '**/a.md'], 2],
+    [['--include', 'größe?.md', '--include', 'a.md'], 2],
+  ])('%j', (args, count) => {
+    const { code, stdout, stderr } = made('--val-fraction', '0.2', ...args);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(new RegExp(`^${count} documents, `));
+  });
+
+  it('of which none is selected', () => {
+    const { code, stderr } = made('--include', '*.rst');
+    expect(stderr).toBe('mixed has no text file *.rst: name files, or a folder that has some\n');
+    expect(code).toBe(1);
+  });
+});
+
+it('says what share is for validation, and what was asked for', () => {
+  const { stdout } = place.run([
+    'prepro',
+    'text',
+    'text.txt',
+    '--out',
+    'share',
+    '--overwrite',
+    '--val-fraction',
+    '0.3',
+  ]);
+  const [train, val] = [...stdout.matchAll(/([\d,]+) tokens/g)].map((match) => Number(match[1]!.replaceAll(',', '')));
+  const share = Number(((100 * val!) / (train! + val!)).toPrecision(2));
+  expect(share).not.toBe(30);
+  expect(stdout).toContain(`, ${share}% of the tokens for validation (asked for: 30%)\n`);
+});
+
 const text = (...args: string[]) => ['text', ...args];
 it.each([
   ['no file', text(), 2, "missing required argument 'FILE'"],
   ['a file that is not there', text('none.txt'), 1, 'the text none.txt cannot be read: it does not exist'],
-  ['a folder with nothing in it', text('folder'), 1, 'folder has no file: name files'],
+  ['a folder with nothing in it', text('folder'), 1, 'folder has no text file: name files'],
   ['Latin-1', text('latin1.txt'), 1, /^latin1\.txt is not UTF-8 at byte 4 \(0xe9\): .*iconv -f LATIN1/],
   ['UTF-16', text('utf16.txt'), 1, /^utf16\.txt is not UTF-8 at byte 0 \(0xff\): .*iconv -f UTF-16/],
   ['a character cut off', text('cut.txt'), 1, 'cut.txt is not UTF-8 at byte 4 (0xe6)'],

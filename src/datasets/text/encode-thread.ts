@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
-import { Gpt2Error } from '../../errors.ts';
+import { Gpt2Error, shortList } from '../../errors.ts';
 import { tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
 import type { Chunk, Piece } from './format.ts';
@@ -113,7 +113,10 @@ function documentOf(line: string, field: string, where: string): string {
   }
   const text = value !== null && typeof value === 'object' ? (value as Record<string, unknown>)[field] : undefined;
   if (typeof text === 'string') return text;
-  throw new Gpt2Error(`${where} has no text in the field "${field}": name the right field with --field`);
+  const texts = Object.entries(value ?? {}).flatMap(([name, of]) => (typeof of === 'string' ? [name] : []));
+  const known =
+    texts.length > 0 ? `name one of ${shortList(texts, 10)} with --field` : 'it has none at all, remove the line';
+  throw new Gpt2Error(`${where} has no text in the field "${field}": ${known}`);
 }
 
 function notUtf8(text: Buffer, { path, offset }: Piece): Gpt2Error {

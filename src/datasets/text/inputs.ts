@@ -1,39 +1,79 @@
 // Finds the files of a text (given files, and those of given folders, sorted by the bytes of their paths) and reads their bytes.
-
-import { createReadStream, readdirSync, type Stats, statSync } from 'node:fs';
+import { closeSync, createReadStream, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { createGunzip } from 'node:zlib';
 import { checkGiven } from '../../checks/given.ts';
-import { Gpt2Error } from '../../errors.ts';
+import { Gpt2Error, shortList } from '../../errors.ts';
 import type { FileRole, Format, Input } from './format.ts';
+import { matchesGlob } from './glob.ts';
 import { parquetDocuments } from './parquet-reader.ts';
 
 const readBytes = 1 << 20;
 
+export interface Selection {
+  readonly role?: FileRole;
+  /** Globs of the files in a folder to read, by their paths in it or their names. Default: all. */
+  readonly include?: readonly string[];
+  /** Globs of those to leave out. */
+  readonly exclude?: readonly string[];
+  /** Says which files of folders are not text. */
+  readonly notice?: (text: string) => void;
+}
+
 /**
- * The files of paths: a file itself, or all files in a folder except those that begin with a dot.
+ * The files of paths: a file itself, or the selected text files in a folder, except those that begin with a dot.
  * @throws Gpt2Error if one is missing, or a folder has none
- * @example const inputs = findInputs(['books'], { suffixes: ['.txt'] });
+ * @example const inputs = findInputs(['books'], { include: ['*.txt'] });
  */
-export function findInputs(
-  paths: readonly string[],
-  options: { role?: FileRole; suffixes?: readonly string[] } = {},
-): Input[] {
-  checkGiven(options, {}, { role: ['split', 'train', 'val'], suffixes: 'texts' });
-  const { role = 'split', suffixes = [''] } = options;
-  return paths.flatMap((path) => {
+export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
+  checkGiven(options, {}, { role: ['split', 'train', 'val'], include: 'texts', exclude: 'texts', notice: 'function' });
+  const { role = 'split', include = ['*'], exclude = [], notice = () => {} } = options;
+  const skipped: string[] = [];
+  const inputs = paths.flatMap((path) => {
     const stats = statusOf(path);
     if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];
-    const files = filesIn(path).filter((file) => suffixes.some((suffix) => file.endsWith(suffix)));
-    if (files.length === 0)
-      throw new Gpt2Error(
-        `${path} has no file${suffixes[0] ? ` ${suffixes.join(', ')}` : ''}: name files, or a folder that has some`,
-      );
+    const files: string[] = [];
+    for (const file of filesIn(path)) {
+      const name = relative(path, file);
+      if (!matchesGlob(name, include) || matchesGlob(name, exclude)) continue;
+      (isText(file) ? files : skipped).push(file);
+    }
+    if (files.length === 0) {
+      const selected = include[0] === '*' ? '' : ` ${include.join(', ')}`;
+      throw new Gpt2Error(`${path} has no text file${selected}: name files, or a folder that has some`);
+    }
     return files
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
       .map((file) => ({ path: file, bytes: statusOf(file).size, role }));
   });
+  if (skipped.length > 0) {
+    notice(
+      `skipped ${skipped.length} ${skipped.length === 1 ? 'file that is' : 'files that are'} not UTF-8 text: ${shortList(skipped.sort())}`,
+    );
+  }
+  return inputs;
+}
+
+const firstBytes = 8192;
+
+/** Whether a file begins as text, or is of a format that holds some: without NUL bytes, in UTF-8. */
+function isText(path: string): boolean {
+  if (/\.(gz|parquet)$/.test(path)) return true;
+  try {
+    const file = openSync(path, 'r');
+    try {
+      const bytes = Buffer.alloc(firstBytes);
+      const start = bytes.subarray(0, readSync(file, bytes));
+      new TextDecoder('utf-8', { fatal: true }).decode(start, { stream: true });
+      return !start.includes(0);
+    } finally {
+      closeSync(file);
+    }
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA') return false;
+    throw cannotRead(path, cause);
+  }
 }
 
 function statusOf(path: string): Stats {
