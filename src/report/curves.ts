@@ -34,6 +34,7 @@ const runLooks: readonly Look[] = [
   { light: '#7b3294', dark: '#c08be0', dash: [3, 3] },
   { light: '#117a65', dark: '#3fcfae', dash: [10, 3, 3, 3] },
   { light: '#8c2d4f', dark: '#f07a9b', dash: [5, 2] },
+  { light: '#4b5563', dark: '#c3cbd5', dash: [2, 4] },
 ];
 const baselineLooks: readonly Look[] = [
   { light: '#d55e00', dark: '#ff8f45', dash: [] },

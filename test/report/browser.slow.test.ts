@@ -162,7 +162,12 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await page.setViewportSize({ width: 390, height: 800 });
     await drawn();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
-    expect(await page.evaluate("document.querySelector('h1').clientWidth")).toBeGreaterThan(200);
+    expect(await page.evaluate("document.querySelector('h1').clientWidth")).toBe(366);
+    await open('two.html');
+    await drawn();
+    const hidden =
+      "[...document.querySelectorAll('#tables section')].map((each) => each.scrollWidth - each.clientWidth)";
+    expect(await page.evaluate(hidden)).toEqual([0, 0]);
   });
 
   it('hover: values of all curves at the step, and their difference', async () => {

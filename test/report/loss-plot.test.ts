@@ -90,6 +90,8 @@ it('many runs: a title that fits, no two with the same look, and what the differ
   expect(svg).toContain(`>difference: from ${flat.name}<`);
   const looks = curvesOf(runs, [flat, d6]).map(({ light, dash }) => `${light} ${dash}`);
   expect(new Set(looks).size).toBe(looks.length);
+  const colors = curvesOf(runs.slice(0, 6), []).flatMap(({ light, dark }) => [light, dark]);
+  expect(new Set(colors).size).toBe(12);
 });
 
 it('a long run is thinned, its average drawn over it', () => {
