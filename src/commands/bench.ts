@@ -127,12 +127,16 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
 
 type Measured = BenchReport & { command: string; clocks: string | null; data: string; firstStepMs: number | null };
 
+const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
+
+/** "3.1% more", "70.6% less" */
+export const beside = (used: number, planned: number): string =>
+  `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
+
 function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
   const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
   const sheet = dataSheetFlops(device.device, all.dtype);
-  const unplanned = memory.used - memory.plannedTotal;
-  const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)}%`;
   const lines = [
     `${all.config.layers} layers, ${all.config.channels} channels, ${all.parameters.toLocaleString('en-US')} parameters, ${all.dtype}, batch ${all.batch} x ${all.sequence} x ${all.accumulation}, on ${device.device} (${device.codePath}); ${all.data}`,
     ...(all.clocks ? [`while measuring: ${all.clocks}`] : []),
@@ -146,7 +150,7 @@ function table(all: Measured): string {
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${percent(unplanned, memory.plannedTotal)} more); before: ${formatBytes(memory.before)}`,
+    `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${beside(memory.used, memory.plannedTotal)}); before: ${formatBytes(memory.before)}`,
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(22)}${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');

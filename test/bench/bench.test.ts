@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
 import { bench } from '../../src/bench/bench.ts';
 import { median, quantile } from '../../src/bench/timing.ts';
+import { beside } from '../../src/commands/bench.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
@@ -68,6 +69,11 @@ it('measures every op of a tiny step', async () => {
   // Vectors, then matrices.
   expect(op('adamw').calls).toBe(2);
   expect(report.memory.plannedTotal).toBe(Object.values(report.memory.planned).reduce((sum, bytes) => sum + bytes, 0));
+});
+
+it('says whether more or less memory is used than planned', () => {
+  expect(beside(294, 1000)).toBe('70.6% less');
+  expect(beside(1031, 1000)).toBe('3.1% more');
 });
 
 it('advises no flag that it lacks where memory is short', async () => {
