@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // Runs the program. Only this file sets the exit code and listens for signals; the commands are in commands/program.ts.
-import { CommanderError } from 'commander';
+import type { CommanderError } from 'commander';
 import { ExitError, Gpt2Error } from './errors.ts';
-import { asTyped } from './package-root.ts';
+import { asTyped, packageRoot } from './package-root.ts';
 import { announcements, demands, exitCodeOf } from './signals.ts';
 
 /** A signal this soon after the first is the same Ctrl-C: both the terminal and npm deliver it. */
@@ -58,7 +58,7 @@ function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): v
 
 /** Prints an error that a command threw (commander has printed its own) and returns the exit code. */
 function report(error: unknown, verbose: boolean): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  if ((error as Error).name === 'CommanderError') return (error as CommanderError).exitCode === 0 ? 0 : 2;
   if (error instanceof ExitError) return error.exitCode;
   if (error instanceof Gpt2Error) {
     process.stderr.write(`${verbose ? error.stack : asTyped(error.message)}\n`);
@@ -70,8 +70,16 @@ function report(error: unknown, verbose: boolean): number {
   return 1;
 }
 
+/** Says what to do in a clone whose packages are not installed. */
+function reportMissing(error: NodeJS.ErrnoException): never {
+  const name = error.code === 'ERR_MODULE_NOT_FOUND' && /package '([^']+)'/.exec(error.message)?.[1];
+  if (!name) throw error;
+  process.stderr.write(`the package ${name} is not installed: run \`npm ci\` in ${packageRoot}\n`);
+  process.exit(1);
+}
+
 // Loaded after SIGUSR1 has a handler, because loading takes time.
-const { program } = await import('./commands/program.ts');
+const { program } = await import('./commands/program.ts').catch(reportMissing);
 const root = program(interruption);
 process.stdout.on('error', (error) => stopUnread('standard output', error));
 process.stderr.on('error', (error) => stopUnread('standard error', error));

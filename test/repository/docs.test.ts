@@ -25,22 +25,34 @@ const anchorOf = (heading: string): string =>
 const anchorsOf = (path: string): string[] =>
   [...read(path).matchAll(/^#+ (.+)$/gm)].map((match) => anchorOf(match[1]!));
 
+/** What the package has: npm adds these three to `files`. */
+const packed: string[] = ['README.md', 'LICENSE', 'package.json', ...JSON.parse(read('package.json')).files];
+const isPacked = (path: string): boolean => packed.some((each) => path === each || path.startsWith(`${each}/`));
+
 describe.each([...pages(), 'CONTRIBUTING.md'])('%s', (page) => {
   const text = read(page);
+  const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
+    .map((match) => match[1] ?? match[2]!)
+    .filter((target) => !/^[a-z]+:/.test(target));
+
+  it('links to files that the package has', () => {
+    expect(isPacked(page)).toBe(true);
+    const files = targets
+      .filter((target) => !target.startsWith('#'))
+      .map((target) => join(dirname(page), target.split('#')[0]!));
+    expect(files.filter((file) => !isPacked(file))).toEqual([]);
+  });
 
   it.runIf(pages().includes(page))('has the figures of benchmarks/ (npm run docs)', () => {
     expect(withFigures(text)).toBe(text);
   });
 
   it('links to files and headings that exist', () => {
-    const broken = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
-      .map((match) => match[1] ?? match[2]!)
-      .filter((target) => !/^[a-z]+:/.test(target))
-      .filter((target) => {
-        const [path, anchor] = target.split('#') as [string, string | undefined];
-        const file = path === '' ? page : join(dirname(page), path);
-        return !existsSync(join(root, file)) || (anchor !== undefined && !anchorsOf(file).includes(anchor));
-      });
+    const broken = targets.filter((target) => {
+      const [path, anchor] = target.split('#') as [string, string | undefined];
+      const file = path === '' ? page : join(dirname(page), path);
+      return !existsSync(join(root, file)) || (anchor !== undefined && !anchorsOf(file).includes(anchor));
+    });
     expect(broken).toEqual([]);
   });
 

@@ -1,11 +1,12 @@
 // What the package says of itself where it is installed; scripts/test-package installs it.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { asTyped, packageRoot } from '../../src/package-root.ts';
+import { Workplace } from '../support/cli.ts';
 
 it.each([
   ['run `npm run build:cuda`', 'run `npm --prefix node_modules/gpt2.ts run build:cuda`'],
@@ -26,8 +27,19 @@ it.each([
 });
 
 const built = join(packageRoot, 'dist/cli.js');
-it.skipIf(!existsSync(built))('the built program can be executed, for npx in a clone', () => {
-  expect(statSync(built).mode & 0o111).toBe(0o111);
+describe.skipIf(!existsSync(built))('the built program', () => {
+  it('can be executed, for npx in a clone', () => {
+    expect(statSync(built).mode & 0o111).toBe(0o111);
+  });
+
+  it('says in one line that packages are not installed', () => {
+    using place = new Workplace();
+    cpSync(dirname(built), place.path('dist'), { recursive: true });
+    cpSync(join(packageRoot, 'package.json'), place.path('package.json'));
+    const { status, stderr } = spawnSync(process.execPath, [place.path('dist/cli.js')], { encoding: 'utf8' });
+    expect(stderr).toBe(`the package commander is not installed: run \`npm ci\` in ${place.folder}\n`);
+    expect(status).toBe(1);
+  });
 });
 
 it('a strict program without further libraries compiles with its types', () => {
