@@ -17,6 +17,7 @@ export { ExitError } from './errors.ts';
 export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './evaluate/fit.ts';
 export { exportFormats } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';
+export { weightTypes } from './formats/weight-types.ts';
 export { openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';

@@ -3,6 +3,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { openWeights } from '../formats/checkpoint-weights.ts';
 import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
 import { openLlmcModel } from '../formats/llmc.ts';
 import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
@@ -29,6 +30,8 @@ export interface Weights {
    * @throws Gpt2Error if the model differs, or the weights cannot be read
    */
   load(model: Model): void;
+  /** Opens the file, to read one parameter at a time. @throws Gpt2Error if it is damaged */
+  open(): StoredModel;
 }
 
 /**
@@ -52,6 +55,7 @@ export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   file: join(checkpoint.path, weightsFile),
   damaged: [],
   load: (model) => loadWeights(checkpoint, model),
+  open: () => openWeights(checkpoint),
 });
 
 function storedWeights(path: string, file: string, open: (path: string) => StoredModel): Weights {
@@ -62,6 +66,7 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
     configuration: undefined,
     file,
     damaged: [],
+    open: () => open(path),
     load(model) {
       using again = open(path);
       checkModel(path, again.model, model.config);

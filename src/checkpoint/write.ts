@@ -9,6 +9,7 @@ import { attempt, Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
 import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
+import type { WeightType } from '../formats/weight-types.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
@@ -193,8 +194,8 @@ function makeFolders(folder: string): void {
 const isOfFiles = (error: unknown): boolean =>
   error instanceof Gpt2Error && (error.cause as NodeJS.ErrnoException | undefined)?.code !== undefined;
 
-/** Writes values of parameters to a new safetensors file. @throws as `writeSafetensors` */
-export function writeTensors(path: string, values: readonly Values[]): WrittenFile {
+/** Writes values of parameters to a new safetensors file, by default in fp32. @throws as `writeSafetensors` */
+export function writeTensors(path: string, values: readonly Values[], type?: WeightType): WrittenFile {
   const tensors = values.flatMap(({ prefix, parameters, read }) =>
     parameters.map((parameter) => ({
       name: `${prefix}${parameter.huggingFaceName}`,
@@ -202,5 +203,5 @@ export function writeTensors(path: string, values: readonly Values[]): WrittenFi
       read: () => toStored(parameter, read(parameter)),
     })),
   );
-  return writeSafetensors(path, tensors);
+  return writeSafetensors(path, tensors, type);
 }

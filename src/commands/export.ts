@@ -1,30 +1,34 @@
 // The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
-import { exportFormats } from '../program.ts';
+import { exportFormats, modelPaths, weightTypes } from '../program.ts';
+import { notice } from './output.ts';
 
 const examples = `
 Examples:
   npm run gpt2 -- export --model runs/d12 --format hf --out d12-hf        for transformers: from_pretrained('d12-hf')
   npm run gpt2 -- export --model runs/d12 --format llmc --dtype bf16 --out gpt2_124M_bf16.bin
   npm run gpt2 -- export --model runs/d12 --format gguf --out d12.gguf    for llama.cpp
+  npm run gpt2 -- export --model d12-hf --format gguf --dtype fp16 --out d12-fp16.gguf
 `;
 
 export function exportCommand(): Command {
   const formats = Object.entries(exportFormats);
   return new Command('export')
     .description('Write a trained model for another program')
-    .requiredOption('--model <DIR>', 'a run (its newest valid checkpoint) or a checkpoint')
+    .requiredOption('--model <PATH>', modelPaths)
     .addOption(
       new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
         .choices(formats.map(([name]) => name))
         .makeOptionMandatory(),
     )
     .requiredOption('--out <PATH>', 'the file or folder to write')
-    .addOption(new Option('--dtype <NAME>', 'number format of the weights').choices(['fp32', 'bf16']).default('fp32'))
+    .addOption(
+      new Option('--dtype <NAME>', 'number format of the weights').choices(Object.keys(weightTypes)).default('fp32'),
+    )
     .addHelpText('after', examples)
     .action((options: ExportOptions) => {
-      const from = exportModel(options);
+      const from = exportModel({ ...options, notice });
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
     });
 }

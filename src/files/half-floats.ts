@@ -1,4 +1,4 @@
-// Converts numbers of 16 bits to fp32, which holds each of them exactly, and fp32 to bf16.
+// Converts numbers of 16 bits to fp32, which holds each of them exactly, and back.
 
 /** bf16 is the upper half of an fp32. */
 export const fromBf16 = (values: Uint16Array): Float32Array =>
@@ -15,6 +15,24 @@ export function toBf16(values: ArrayLike<number>): Uint16Array {
     rounded[index] = isNotANumber ? (word >>> 16) | 0x40 : (word + 0x7fff + ((word >>> 16) & 1)) >>> 16;
   }
   return rounded;
+}
+
+/** fp32 rounded to the nearest even fp16; from 65520 on that is infinite. */
+export function toFp16(values: Float32Array): Uint16Array {
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.length);
+  return Uint16Array.from(
+    words,
+    (word, index) => ((word >>> 16) & 0x8000) | sizeInFp16(word & 0x7fffffff, values[index]!),
+  );
+}
+
+function sizeInFp16(word: number, value: number): number {
+  if (word > 0x7f800000) return 0x7e00;
+  // The exponents differ by 112, the fractions by 13 bits.
+  if (word >= 0x38800000) return Math.min((word - 0x38000000 + 0xfff + ((word >>> 13) & 1)) >>> 13, 0x7c00);
+  const units = Math.abs(value) * 2 ** 24;
+  const below = Math.floor(units);
+  return units - below > 0.5 || (units - below === 0.5 && below % 2 === 1) ? below + 1 : below;
 }
 
 /** Each of the 65,536 fp16 numbers. */

@@ -1,17 +1,14 @@
 // Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their values.
 // Matrices have the requested type, everything else is fp32; the head is token_embd.
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
-import { gpt2VocabularySize, presetName } from '../model/config.ts';
+import { presetName } from '../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
-import { gpt2TokenizerFiles } from '../tokenizer/gpt2-files.ts';
-import { endOfText } from '../tokenizer/tokenizer.ts';
-import { encodeWeights, openWeights, type WeightType } from './checkpoint-weights.ts';
+import { tokenizerFiles } from '../tokenizer/gpt2-files.ts';
+import { exactTokenizerOf, type Tokenizer } from '../tokenizer/tokenizer.ts';
+import type { StoredModel } from './stored-model.ts';
+import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
 
 const alignment = 32;
-const tensorTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 30 };
-/** The type of the file as a whole. */
-const fileTypes: Readonly<Record<WeightType, number>> = { fp32: 0, bf16: 32 };
 
 const names: Readonly<Record<string, string>> = {
   wte: 'token_embd.weight',
@@ -32,27 +29,27 @@ const names: Readonly<Record<string, string>> = {
   fcprojb: 'ffn_down.bias',
 };
 
-/** Writes a checkpoint's weights and GPT-2's tokenizer. @throws Gpt2Error if it cannot be read or the file cannot be written */
-export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
-  using weights = openWeights(checkpoint);
+/** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if they cannot be read or the file cannot be written */
+export function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   const { model: config } = weights;
+  const tokenizer = exactTokenizerOf(config);
   const parameters = parameterTable(config);
   // Position embeddings are added, not multiplied: llama.cpp's own files have them in fp32.
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
-  const bytesIn = (parameter: Parameter) => realCount(parameter) * (typeOf(parameter) === 'fp32' ? 4 : 2);
+  const bytesIn = (parameter: Parameter) => realCount(parameter) * weightTypes[typeOf(parameter)].bytes;
 
   const pairs: Pair[] = [
     ['general.architecture', 'gpt2'],
     ['general.name', `gpt2.ts ${presetName(config) ?? ''}`.trim()],
     ['general.parameter_count', uint64(parameterCount(config))],
-    ['general.file_type', uint32(fileTypes[type])],
+    ['general.file_type', uint32(weightTypes[type].ggufFile)],
     ['gpt2.context_length', uint32(config.context)],
     ['gpt2.embedding_length', uint32(config.channels)],
     ['gpt2.feed_forward_length', uint32(4 * config.channels)],
     ['gpt2.block_count', uint32(config.layers)],
     ['gpt2.attention.head_count', uint32(config.heads)],
     ['gpt2.attention.layer_norm_epsilon', float32(1e-5)],
-    ...(config.vocabularySize === gpt2VocabularySize ? tokenizerPairs() : []),
+    ...(tokenizer ? tokenizerPairs(tokenizer) : []),
   ];
   let offset = 0;
   const places = parameters.map((parameter) => {
@@ -73,7 +70,7 @@ export function writeGguf(path: string, checkpoint: FoundCheckpoint, type: Weigh
         text(nameOf(parameter)),
         uint32(dimensions.length).bytes,
         ...dimensions.map((size) => uint64(size).bytes),
-        uint32(tensorTypes[typeOf(parameter)]).bytes,
+        uint32(weightTypes[typeOf(parameter)].ggufTensor).bytes,
         uint64(places[index]!).bytes,
       ]);
     }),
@@ -93,8 +90,9 @@ function nameOf({ name }: Parameter): string {
   return layer === undefined ? names[short!]! : `blk.${layer}.${names[short!]}`;
 }
 
-function tokenizerPairs(): Pair[] {
-  const { tokens, merges } = gpt2TokenizerFiles();
+function tokenizerPairs(tokenizer: Tokenizer): Pair[] {
+  const { endOfText } = tokenizer;
+  const { tokens, merges } = tokenizerFiles(tokenizer);
   const [normal, control] = [1, 3];
   return [
     ['tokenizer.ggml.model', 'gpt2'],

@@ -1,23 +1,23 @@
 // Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names of
 // openai-community/gpt2, optionally prefixed by "transformer.". It reads fp32, fp16 and bf16 and rejects models that this program
-// would compute differently. It writes fp32 weights, and GPT-2's tokenizer if the vocabulary is GPT-2's.
-import { copyFileSync, existsSync, statSync, writeFileSync } from 'node:fs';
+// would compute differently. It writes a tokenizer if it knows that of the vocabulary.
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { manifestFile, weightsFile } from '../checkpoint/manifest.ts';
-import { syncFolder as sync } from '../checkpoint/replace.ts';
+import { writeTensors } from '../checkpoint/write.ts';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
-import { checkConfig, gpt2VocabularySize, type ModelConfig } from '../model/config.ts';
+import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
-import { gpt2TokenizerFiles, gpt2Tokens } from '../tokenizer/gpt2-files.ts';
-import { endOfText } from '../tokenizer/tokenizer.ts';
+import { tokenizerFiles as filesOf, tokenTexts } from '../tokenizer/gpt2-files.ts';
+import { exactTokenizerOf, gpt2, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
 import { readerOf } from './stored-file.ts';
 import type { StoredModel } from './stored-model.ts';
+import { type WeightType, weightTypes } from './weight-types.ts';
 
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
@@ -60,7 +60,7 @@ export function openHuggingFaceModel(path: string): StoredModel {
     return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
   }
   const model = readConfig(path, refuse);
-  checkVocabulary(path, refuse);
+  checkVocabulary(path, model, refuse);
   return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);
@@ -81,17 +81,23 @@ function readJson(path: string, name: string, most: number, refuse: (what: strin
   }
 }
 
-/** Checks that a vocabulary in the folder is GPT-2's: with another tokenizer, the ids have another meaning. */
-function checkVocabulary(path: string, refuse: (what: string) => never): void {
+/** Checks that a vocabulary in the folder is that of our tokenizer: with another one, the ids have another meaning. */
+function checkVocabulary(path: string, model: ModelConfig, refuse: (what: string) => never): void {
   const name = ['vocab.json', 'tokenizer.json'].find((each) => existsSync(join(path, each)));
   if (name === undefined) return;
   const parsed = readJson(path, name, largestVocabularyBytes, refuse) as { model?: { vocab?: unknown } } | null;
   const ids: unknown = name === 'vocab.json' ? parsed : parsed?.model?.vocab;
-  const isGpt2s =
+  const tokenizer = tokenizerOf(model) ?? gpt2;
+  const isOurs =
     typeof ids === 'object' &&
     ids !== null &&
-    gpt2Tokens().every((token, id) => Object.hasOwn(ids, token) && (ids as Record<string, unknown>)[token] === id);
-  if (!isGpt2s) refuse(`its ${name} is not GPT-2's vocabulary, the only one that can be read`);
+    tokenTexts(tokenizer).every(
+      (token, id) => Object.hasOwn(ids, token) && (ids as Record<string, unknown>)[token] === id,
+    );
+  if (!isOurs) {
+    const wanted = tokenizer === gpt2 ? "GPT-2's vocabulary" : `the vocabulary of ${tokenizer.name}`;
+    refuse(`its ${name} is not ${wanted}, the only one of its size that can be read`);
+  }
 }
 
 function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
@@ -162,36 +168,39 @@ const tokenizerFiles = [
 export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
 
 /** Writes into a temporary folder, which is renamed later. @throws the file system's error */
-export function writeHuggingFace(folder: string, { path, manifest }: FoundCheckpoint): void {
+export function writeHuggingFace(folder: string, { model, read }: StoredModel, type: WeightType): void {
   const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
     writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
     write(name, `${JSON.stringify(value, null, 2)}\n`);
-  const hasText = manifest.model.vocabularySize === gpt2VocabularySize;
-  const ends = hasText ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
-  json('config.json', configOf(manifest.model, ends));
+  const tokenizer = exactTokenizerOf(model);
+  const ends = tokenizer ? { bos_token_id: tokenizer.endOfText, eos_token_id: tokenizer.endOfText } : {};
+  json('config.json', configOf(model, { torch_dtype: weightTypes[type].torch, ...ends }));
   json('generation_config.json', { _from_model_config: true, ...ends });
-  if (hasText) {
-    const { tokens, merges } = gpt2TokenizerFiles();
+  if (tokenizer) {
+    const { tokens, merges } = filesOf(tokenizer);
     const vocabulary = Object.fromEntries(tokens.map((token, id) => [token, id]));
-    const special = tokens[endOfText]!;
+    const special = tokens.at(-1)!;
     write('vocab.json', JSON.stringify(vocabulary));
-    write('merges.txt', `#version: 0.2\n${merges.join('\n')}\n`);
+    write('merges.txt', ['#version: 0.2', ...merges, ''].join('\n'));
     json('special_tokens_map.json', { bos_token: special, eos_token: special, unk_token: special });
     json('tokenizer_config.json', {
       add_prefix_space: false,
-      model_max_length: manifest.model.context,
+      // Else " ." would be decoded as ".".
+      clean_up_tokenization_spaces: false,
+      model_max_length: model.context,
       tokenizer_class: 'GPT2Tokenizer',
       ...{ bos_token: special, eos_token: special, unk_token: special },
     });
-    write('tokenizer.json', JSON.stringify(fastTokenizer(vocabulary, merges, special)));
+    write(
+      'tokenizer.json',
+      JSON.stringify(fastTokenizer(vocabulary, merges, { id: tokenizer.endOfText, content: special })),
+    );
   }
-  const weights = join(folder, weightsFile);
-  copyFileSync(join(path, weightsFile), weights);
-  sync(weights);
+  writeTensors(join(folder, weightsFile), [{ prefix: '', parameters: parameterTable(model), read }], type);
 }
 
-function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, ends: object): object {
+function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, rest: object): object {
   return {
     architectures: ['GPT2LMHeadModel'],
     model_type: 'gpt2',
@@ -210,21 +219,20 @@ function configOf({ layers, channels, heads, context, vocabularySize }: ModelCon
     resid_pdrop: 0,
     scale_attn_weights: true,
     tie_word_embeddings: true,
-    torch_dtype: 'float32',
     use_cache: true,
-    ...ends,
+    ...rest,
   };
 }
 
 /** tokenizer.json, for the tokenizers library. */
-function fastTokenizer(vocab: object, merges: readonly string[], special: string): object {
+function fastTokenizer(vocab: object, merges: readonly string[], special: { id: number; content: string }): object {
   const byteLevel = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: true };
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
   return {
     version: '1.0',
     truncation: null,
     padding: null,
-    added_tokens: [{ id: endOfText, content: special, ...flags }],
+    added_tokens: [{ ...special, ...flags }],
     normalizer: null,
     pre_tokenizer: byteLevel,
     post_processor: { ...byteLevel, trim_offsets: false },

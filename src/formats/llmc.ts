@@ -1,16 +1,15 @@
 // Reads and writes llm.c's model file: 256 int32 (magic 20240326, version, sizes), then the parameters in fp32 or bf16; a tensor has
 // all layers of a parameter. The file includes padding rows of the vocabulary.
 import { dirname } from 'node:path';
-import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { Gpt2Error } from '../errors.ts';
 import { fromBf16 } from '../files/half-floats.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from '../model/config.ts';
 import { parameterCount, parameterTable, realCount } from '../model/parameters.ts';
 import { elementCount } from '../native/buffer.ts';
 import { writeDurably } from '../shards/shard.ts';
-import { encodeWeights, openWeights, type WeightType } from './checkpoint-weights.ts';
 import { readerOf, StoredFile } from './stored-file.ts';
 import { modelPaths, type StoredModel } from './stored-model.ts';
+import { encodeWeights } from './weight-types.ts';
 
 export const llmcMagic = 20240326;
 /** The header's version, by element type. */
@@ -125,13 +124,11 @@ function wrongSize(size: number, expected: number, tensors: readonly LlmcTensor[
   return `it has ${size} bytes of ${expected} and ends in ${torn?.name}; copy it again`;
 }
 
-/** Writes a checkpoint's weights as llm.c reads them. @throws Gpt2Error if it cannot be read or the file cannot be written */
-export function writeLlmc(path: string, checkpoint: FoundCheckpoint, type: WeightType): void {
-  using weights = openWeights(checkpoint);
+/** Writes weights as llm.c reads them. @throws Gpt2Error if they cannot be read or the file cannot be written */
+export const writeLlmc = (path: string, weights: StoredModel, type: keyof typeof llmcVersions): void =>
   writeDurably(path, partsOf(weights, type));
-}
 
-function* partsOf({ model, read }: StoredModel, type: WeightType): Generator<Uint8Array> {
+function* partsOf({ model, read }: StoredModel, type: keyof typeof llmcVersions): Generator<Uint8Array> {
   const { context, vocabularySize, layers, heads, channels } = model;
   const padded = paddedVocabularySize(model);
   const parameters = parameterTable(model);

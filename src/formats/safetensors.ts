@@ -6,15 +6,9 @@ import { Gpt2Error } from '../errors.ts';
 import { fromBf16, fromFp16 } from '../files/half-floats.ts';
 import { largestTransfer } from '../files/read.ts';
 import { elementCount } from '../native/buffer.ts';
-import {
-  elementBytes,
-  floatBytes,
-  largestHeaderBytes,
-  parseHeader,
-  quote,
-  type TensorEntry,
-} from './safetensors-header.ts';
+import { elementBytes, largestHeaderBytes, parseHeader, quote, type TensorEntry } from './safetensors-header.ts';
 import { readerOf, StoredFile } from './stored-file.ts';
+import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
 
 /** A tensor for `writeSafetensors`. */
 export interface TensorToWrite {
@@ -31,10 +25,14 @@ export interface WrittenFile {
 }
 
 /**
- * Writes fp32 tensors in this order to a new file and syncs it. transformers requires its metadata, format "pt".
+ * Writes tensors in this order to a new file, rounded to `type`, and syncs it. transformers requires its metadata, format "pt".
  * @throws the file system's error, with its code; the caller then removes the file
  */
-export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]): WrittenFile {
+export function writeSafetensors(
+  path: string,
+  tensors: readonly TensorToWrite[],
+  type: WeightType = 'fp32',
+): WrittenFile {
   const hash = createHash('sha256');
   let bytes = 0;
   const file = openSync(path, 'wx');
@@ -47,11 +45,11 @@ export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]
       }
       bytes += part.length;
     };
-    append(headerOf(tensors));
+    append(headerOf(tensors, weightTypes[type]));
     for (const { name, shape, read } of tensors) {
       const values = read();
       if (values.length !== elementCount(shape)) throw new Error(`${name} has ${values.length} values, not [${shape}]`);
-      append(new Uint8Array(values.buffer, values.byteOffset, values.byteLength));
+      append(encodeWeights(values, type));
     }
     fsyncSync(file);
   } finally {
@@ -60,13 +58,16 @@ export function writeSafetensors(path: string, tensors: readonly TensorToWrite[]
   return { bytes, sha256: hash.digest('hex') };
 }
 
-function headerOf(tensors: readonly TensorToWrite[]): Buffer {
+function headerOf(
+  tensors: readonly TensorToWrite[],
+  { bytes, safetensors: dtype }: (typeof weightTypes)[WeightType],
+): Buffer {
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
   let offset = 0;
   for (const { name, shape } of tensors) {
     if (Object.hasOwn(header, name)) throw new Error(`two tensors are called ${name}`);
-    const end = offset + elementCount(shape) * floatBytes;
-    header[name] = { dtype: 'F32', shape, data_offsets: [offset, end] };
+    const end = offset + elementCount(shape) * bytes;
+    header[name] = { dtype, shape, data_offsets: [offset, end] };
     offset = end;
   }
   const text = Buffer.from(JSON.stringify(header));

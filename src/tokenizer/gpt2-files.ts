@@ -1,11 +1,11 @@
-// Makes GPT-2's tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the ids: a
-// token's rank is its id, and its two parts are its encoding with lower ranks only.
-import { tokenBytes } from './gpt2.ts';
+// Makes tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the ids: a token's
+// rank is its id, and its two parts are its encoding with lower ranks only. Plain bytes are GPT-2's format without merges.
+import type { Tokenizer } from './tokenizer.ts';
 
 interface TokenizerFiles {
   /** The text of each id, with one printable character per byte (see `characterOf`); the last is <|endoftext|>. */
   readonly tokens: readonly string[];
-  /** "Ġ t": the two parts of ids 256, 257, ... */
+  /** "Ġ t": the two parts of ids 256, 257, ... of GPT-2. */
   readonly merges: readonly string[];
 }
 
@@ -18,11 +18,11 @@ const characterOf: readonly string[] = (() => {
 })();
 
 /** The text of each id except <|endoftext|>. */
-export const gpt2Tokens = (): string[] =>
-  tokenBytes().map((token) => Array.from(token, (byte) => characterOf[byte]!).join(''));
+export const tokenTexts = ({ endOfText, bytesOf }: Tokenizer): string[] =>
+  Array.from({ length: endOfText }, (_, id) => Array.from(bytesOf(id), (byte) => characterOf[byte]!).join(''));
 
-export function gpt2TokenizerFiles(): TokenizerFiles {
-  const tokens = gpt2Tokens();
+export function tokenizerFiles(tokenizer: Tokenizer): TokenizerFiles {
+  const tokens = tokenTexts(tokenizer);
   const ranks = new Map(tokens.map((token, id) => [token, id]));
   const merges = tokens.slice(256).map((token, index) => parts(token, 256 + index, ranks).join(' '));
   return { tokens: [...tokens, '<|endoftext|>'], merges };

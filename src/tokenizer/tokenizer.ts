@@ -53,9 +53,12 @@ export const tokenizerNamed = (name: string): Tokenizer | undefined =>
  * @example const tokenizer = tokenizerOf(model.config);
  */
 export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): Tokenizer | undefined {
-  if (vocabularySize > gpt2.vocabularySize) return gpt2;
-  return tokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
+  return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
+
+/** The tokenizer whose ids are exactly those of a model; files of other programs have one token for each row of wte. */
+export const exactTokenizerOf = ({ vocabularySize }: { readonly vocabularySize: number }): Tokenizer | undefined =>
+  tokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
 /** The bytes of each id's text; 0 for an id without text, such as end of text. Undefined for an unknown tokenizer. */
 export function byteLengths(name: string, vocabularySize: number): Uint8Array | undefined {

@@ -6,15 +6,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { Gpt2Error } from '../../src/errors.ts';
-import { toBf16 } from '../../src/files/half-floats.ts';
-import { encodeWeights } from '../../src/formats/checkpoint-weights.ts';
+import { fromBf16, fromFp16, toBf16 } from '../../src/files/half-floats.ts';
 import { exportModel } from '../../src/formats/export.ts';
 import { openSafetensors } from '../../src/formats/safetensors.ts';
+import { encodeWeights } from '../../src/formats/weight-types.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/op-cases/numbers.ts';
-import { gpt2TokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
-import { encode } from '../../src/tokenizer/tokenizer.ts';
+import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
+import { encode, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { contentOf, manifestFields, trainedModel } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
@@ -94,8 +94,78 @@ describe('Hugging Face', () => {
   });
 });
 
+describe('a model of another program, without training', () => {
+  it.each(['hf', 'llmc', 'gguf'] as const)('becomes the same %s as the checkpoint', (format) => {
+    exportModel({ model, format: 'hf', out: place.path(`via-hf-${format}`) });
+    exportModel({ model, format: 'llmc', out: place.path(`via-${format}.bin`) });
+    const written = (source: string, out: string) => {
+      expect(exportModel({ model: source, format, out: place.path(out) })).toBe(source);
+      return readFileSync(place.path(out, ...(format === 'hf' ? ['model.safetensors'] : [])));
+    };
+    const direct = written(model, `direct-${format}`);
+    expect(written(place.path(`via-hf-${format}`), `from-hf-${format}`).equals(direct)).toBe(true);
+    expect(written(place.path(`via-${format}.bin`), `from-llmc-${format}`).equals(direct)).toBe(true);
+  });
+
+  it.each(['bf16', 'fp16'] as const)('is rounded to %s', (dtype) => {
+    const out = place.path(`hf-${dtype}`);
+    exportModel({ model, format: 'hf', out, dtype });
+    const config = JSON.parse(readFileSync(join(out, 'config.json'), 'utf8'));
+    expect(config.torch_dtype).toBe({ bf16: 'bfloat16', fp16: 'float16' }[dtype]);
+    using file = openSafetensors(join(out, 'model.safetensors'));
+    const values = weights.get('wte')!.subarray(0, V * C);
+    const rounded = new Uint16Array(encodeWeights(values, dtype).buffer);
+    expect(file.read('wte.weight')).toEqual(dtype === 'bf16' ? fromBf16(rounded) : fromFp16(rounded));
+    const back = resolveWeights(out);
+    expect(back.model).toEqual(tinyConfig);
+  });
+});
+
+describe('a model of bytes', () => {
+  let bytesModel: string;
+  beforeAll(() => {
+    using device = Device.open({ kind: 'cpu' });
+    const trained = trainedModel(device, 1, { ...tinyConfig, vocabularySize: 257 });
+    bytesModel = writeCheckpoint({ folder: place.path('of-bytes'), step: 1, ...trained, manifest: manifestFields });
+  });
+
+  it('has its tokenizer in the folder, and the folder is read', () => {
+    const out = place.path('bytes-hf');
+    const notices: string[] = [];
+    exportModel({ model: bytesModel, format: 'hf', out, notice: (text) => notices.push(text) });
+    const json = (name: string) => JSON.parse(readFileSync(join(out, name), 'utf8'));
+    const vocabulary = json('vocab.json');
+    expect(Object.keys(vocabulary)).toHaveLength(257);
+    expect(vocabulary).toMatchObject({ A: 65, Ġ: 32, Ċ: 10, Ã: 0xc3, '<|endoftext|>': 256 });
+    expect(readFileSync(join(out, 'merges.txt'), 'utf8')).toBe('#version: 0.2\n');
+    expect(json('tokenizer.json').added_tokens).toMatchObject([{ id: 256, content: '<|endoftext|>' }]);
+    expect(json('tokenizer_config.json')).toMatchObject({ clean_up_tokenization_spaces: false });
+    expect(json('config.json')).toMatchObject({ bos_token_id: 256, eos_token_id: 256 });
+    expect(resolveWeights(out).model.vocabularySize).toBe(257);
+    expect(notices).toEqual([]);
+  });
+
+  it('has it in GGUF', () => {
+    const out = place.path('bytes.gguf');
+    exportModel({ model: bytesModel, format: 'gguf', out });
+    const file = readFileSync(out);
+    const at = file.indexOf('tokenizer.ggml.tokens') + 'tokenizer.ggml.tokens'.length;
+    expect([file.readUInt32LE(at), file.readUInt32LE(at + 4), file.readUInt32LE(at + 8)]).toEqual([9, 8, 257]);
+    expect(
+      file.readUInt32LE(file.indexOf('tokenizer.ggml.eos_token_id') + 'tokenizer.ggml.eos_token_id'.length + 4),
+    ).toBe(256);
+  });
+});
+
+it('says that an export has no tokenizer', () => {
+  const { stderr, stdout, code } = place.run(['export', '--model', model, '--format', 'gguf', '--out', 'none.gguf']);
+  expect(stderr).toBe(`the export has no tokenizer: none is known for a vocabulary of ${V} tokens\n`);
+  expect(stdout).toMatch(/^wrote none\.gguf/);
+  expect(code).toBe(0);
+});
+
 describe("GPT-2's tokenizer", () => {
-  const { tokens, merges } = gpt2TokenizerFiles();
+  const { tokens, merges } = tokenizerFiles(gpt2);
 
   it('has 50,257 tokens and the merges that make them', () => {
     expect(tokens.length).toBe(50257);
@@ -144,7 +214,7 @@ describe("GPT-2's tokenizer", () => {
 });
 
 describe('GGUF', () => {
-  it.each(['fp32', 'bf16'] as const)('%s: keys, tensors by name, values on 32 bytes', (dtype) => {
+  it.each(['fp32', 'bf16', 'fp16'] as const)('%s: keys, tensors by name, values on 32 bytes', (dtype) => {
     const out = place.path(`${dtype}.gguf`);
     exportModel({ model, format: 'gguf', out, dtype });
     const file = readFileSync(out);
@@ -168,7 +238,7 @@ describe('GGUF', () => {
     const pairs = Object.fromEntries(Array.from({ length: pairCount }, () => [text(), value[u32()]!()]));
     expect(pairs).toMatchObject({
       'general.architecture': 'gpt2',
-      'general.file_type': dtype === 'fp32' ? 0 : 32,
+      'general.file_type': { fp32: 0, bf16: 32, fp16: 1 }[dtype],
       'gpt2.block_count': layers,
       'gpt2.embedding_length': C,
       'gpt2.feed_forward_length': 4 * C,
@@ -208,10 +278,10 @@ describe('GGUF', () => {
         0,
         wanted.reduce((product, size) => product * size, 1),
       );
-      const isRounded = dtype === 'bf16' && wanted.length === 2 && ours !== 'wpe';
-      expect(type, name).toBe(isRounded ? 30 : 0);
+      const isRounded = dtype !== 'fp32' && wanted.length === 2 && ours !== 'wpe';
+      expect(type, name).toBe(isRounded ? { bf16: 30, fp16: 1 }[dtype] : 0);
       expect(offset % 32).toBe(0);
-      const bytes = encodeWeights(values, isRounded ? 'bf16' : 'fp32');
+      const bytes = encodeWeights(values, isRounded ? dtype : 'fp32');
       expect(file.subarray(start + offset, start + offset + bytes.length).equals(bytes), name).toBe(true);
     }
     expect(seen).toEqual(new Set(weights.keys()));
@@ -224,6 +294,21 @@ it('rounds to bf16 as the nearest even does, and keeps what is not finite', () =
   expect([...bits]).toEqual([0x3f80, 0x3f80, 0x3f82, 0xbf81, 0x7f80, 0x7f80, 0x7fc0, 0x8000]);
 });
 
+it('rounds to fp16 as the nearest even does, and refuses what is over its range', () => {
+  const values = [1, 1 + 2 ** -11, 1 + 3 * 2 ** -11, -2, 65519, 2 ** -14, 2 ** -24, 2 ** -25, 3 * 2 ** -25, 2 ** -15];
+  const bits = new Uint16Array(
+    encodeWeights(Float32Array.of(...values, Number.NEGATIVE_INFINITY, Number.NaN, -0), 'fp16').buffer,
+  );
+  expect([...bits]).toEqual([
+    ...[0x3c00, 0x3c00, 0x3c02, 0xc000, 0x7bff, 0x0400, 0x0001, 0x0000, 0x0002, 0x0200],
+    ...[0xfc00, 0x7e00, 0x8000],
+  ]);
+  // Every fp16 number comes back.
+  const all = Uint16Array.from({ length: 0x7c01 }, (_, index) => index);
+  expect(new Uint16Array(encodeWeights(fromFp16(all), 'fp16').buffer)).toEqual(all);
+  expect(() => encodeWeights(Float32Array.of(65520), 'fp16')).toThrow('the weight 65520 is over the range of fp16');
+});
+
 it('the command writes what it says, and refuses what cannot be', () => {
   const run = (...args: string[]) => place.run(['export', '--model', model, ...args]);
   const made = run('--format', 'llmc', '--out', 'made.bin');
@@ -234,7 +319,7 @@ it('the command writes what it says, and refuses what cannot be', () => {
   for (const [args, code, message] of [
     [['--format', 'llmc', '--out', 'made.bin'], 1, /^made\.bin already exists: name another --out, or remove it$/m],
     [['--format', 'hf', '--out', 'full'], 1, /^full already exists/m],
-    [['--format', 'hf', '--out', 'new', '--dtype', 'bf16'], 2, /^--format hf writes fp32/m],
+    [['--format', 'llmc', '--out', 'new', '--dtype', 'fp16'], 2, /^--format llmc writes fp32 or bf16/m],
     [['--format', 'onnx', '--out', 'new'], 2, /Allowed choices are hf, llmc, gguf/],
     [['--format', 'gguf', '--out', 'full'], 1, /^full already exists/m],
     [['--format', 'gguf', '--out', 'empty'], 1, /^empty already exists/m],

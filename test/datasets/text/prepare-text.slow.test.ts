@@ -24,12 +24,13 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-const prepare = (paths: string[], out: string, more: Partial<TextOptions> & { validation?: number } = {}) =>
+type More = Partial<TextOptions> & { validation?: number };
+const prepare = (paths: string[], out: string, { validation = 0.01, ...more }: More = {}) =>
   prepareText(findInputs(paths), {
     out,
     workers: 2,
     format: { kind: 'text' },
-    division: { prefix: shardPrefix(out), shardTokens: 1e8, validation: more.validation ?? 0.01 },
+    division: { prefix: shardPrefix(out), shardTokens: 1e8, validation },
     ...more,
   });
 
