@@ -45,6 +45,7 @@ export { endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { formatDuration } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';
+export { describeRanking, type Ranked, rankRuns } from './report/ranking.ts';
 export { reportData } from './report/report-data.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';

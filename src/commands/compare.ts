@@ -8,6 +8,7 @@ import {
   describeComparison,
   describeMismatches,
   describeOutside,
+  describeRanking,
   endOfRun,
   formatTable,
   htmlReport,
@@ -20,6 +21,8 @@ import {
   ownRows,
   type Pairing,
   pairRuns,
+  type Ranked,
+  rankRuns,
   referenceNames,
   renderPng,
   reportData,
@@ -48,7 +51,8 @@ Examples:
   npm run compare runs/d6 -- --reference llmc-d6-fp32-b4-t64 --tolerance 0.01
   npm run compare runs/d6 -- --reference recorded.json     a curve of your own, in the format of data/reference
   npm run compare runs/b runs/c -- --reference runs/a      runs with another run of any configuration
-  npm run compare runs/a runs/b runs/c                     with the reference of all three, or else with the first
+  npm run compare runs/a runs/b                            with the reference of both, or else the second with the first
+  npm run compare runs/sweep/*                             more than two runs: ranked by validation loss
   npm run compare runs/d6 -- --plot                        the curves in the terminal
   npm run compare runs/d6 -- --out d6.png --html d6.html   plot (.svg or .png) and report in other files
   npm run --silent compare runs/d6 -- --json               the figures as JSON
@@ -58,8 +62,11 @@ The report is one HTML file that needs no network: zoom, values at every step, l
 Columns: the common steps; the worst |difference| and its step; the mean |difference|; the first step beyond its limit;
 both values at the last common step.
 
+More than two runs without --reference, --tolerance or a reference of all: ranked by the last validation loss, with the
+options in which they differ. State failed: a loss or gradient was not finite; stopped: also a run that was killed.
+
 Exit code 0: inside the reference's limits (or --tolerance at every step), or no reference matches. 1: outside, or the
-configurations differ. Another run has no limits: only --tolerance sets one.
+configurations differ. Another run has no limits: only --tolerance sets one. A ranking exits with 0, whatever its runs' state.
 `;
 
 export function compareCommand(): Command {
@@ -101,7 +108,9 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
       `--tolerance needs something to compare ${folders[0]} with: no reference has its configuration; name one with --reference, or a second run`,
     );
   }
-  const compared = pairing.pairs.map((pair) => ({
+  const isRanked = runs.length > 2 && baselines.length === 0 && tolerance === undefined;
+  const ranking = isRanked ? rankRuns(runs) : undefined;
+  const compared = (ranking ? [] : pairing.pairs).map((pair) => ({
     ...pair,
     comparison: compareSeries(pair.run.series, pair.over, tolerance),
   }));
@@ -113,12 +122,12 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   const plot = flags.out ?? join(folders[0]!, 'compare.svg');
   const report = flags.html ?? plot.replace(/\.\w+$/, '.html');
   // The figures come first, so that they are printed even if the plot cannot be written.
-  if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report })));
-  else process.stdout.write(`${describe(pairing, compared, tolerance)}\n`);
+  if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
+  else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);
   if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing)}\n`);
   const svg = lossPlot(runs, baselines, { tolerance });
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
-  writeResult('report', report, htmlReport(reportData(runs, baselines, { compared, tolerance })), '--html');
+  writeResult('report', report, htmlReport(reportData(runs, baselines, { compared, ranking, tolerance })), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
   checkInside(compared);
 }
@@ -128,8 +137,13 @@ function describe({ runs }: Pairing, compared: readonly Compared[], tolerance: n
   return compared.map((one) => describeComparison(one, tolerance)).join('\n\n');
 }
 
-/** A single comparison's fields are at the top level; several are a list. */
-function result({ runs }: Pairing, compared: readonly Compared[], files: { plot: string; report: string }): object {
+/** A single comparison's fields are at the top level; several, and a ranking, are a list. */
+function result(
+  { runs }: Pairing,
+  compared: readonly Compared[],
+  { ranking, ...files }: { plot: string; report: string; ranking: readonly Ranked[] | undefined },
+): object {
+  if (ranking) return { ...files, ranking };
   const [first, second] = compared;
   const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run) });
   if (!first) return { ...of(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };
@@ -160,13 +174,18 @@ function describeAlone(run: RunRecord): string {
   return lines.join('\n');
 }
 
+const runColors = [
+  ...(['blueBright', 'red', 'cyan', 'white', 'greenBright', 'magentaBright'] as const),
+  ...(['yellowBright', 'gray', 'blue', 'redBright', 'cyanBright', 'whiteBright'] as const),
+];
+
 /** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */
 function inTerminal({ runs, baselines }: Pairing): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
   // Baselines come first, in the figure's order of colours.
   const colors = [
     ...baselines.map((_, index) => (['yellow', 'green', 'magenta'] as const)[index % 3]!),
-    ...runs.map((_, index) => (['blueBright', 'red', 'cyan', 'white'] as const)[index % 4]!),
+    ...runs.map((_, index) => runColors[index % runColors.length]!),
   ];
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';
   const paint = isColoured ? (curve: number, text: string) => styleText(colors[curve]!, text) : undefined;

@@ -28,13 +28,26 @@ export interface Curve extends Look {
 }
 
 // Colours that colour-blind readers can tell apart (Okabe and Ito), and the same hues for a dark background.
-const runLooks: readonly Look[] = [
-  { light: '#0072b2', dark: '#5ab4f0', dash: [7, 4] },
-  { light: '#a6761d', dark: '#e8b93e', dash: [12, 3] },
-  { light: '#7b3294', dark: '#c08be0', dash: [3, 3] },
-  { light: '#117a65', dark: '#3fcfae', dash: [10, 3, 3, 3] },
-  { light: '#8c2d4f', dark: '#f07a9b', dash: [5, 2] },
-  { light: '#4b5563', dark: '#c3cbd5', dash: [2, 4] },
+const runColors: readonly Omit<Look, 'dash'>[] = [
+  { light: '#0072b2', dark: '#5ab4f0' },
+  { light: '#a6761d', dark: '#e8b93e' },
+  { light: '#7b3294', dark: '#c08be0' },
+  { light: '#117a65', dark: '#3fcfae' },
+  { light: '#8c2d4f', dark: '#f07a9b' },
+  { light: '#1f1f1f', dark: '#f2f2f2' },
+  { light: '#5f8f00', dark: '#b4dc2c' },
+  { light: '#e0218a', dark: '#ff3fb4' },
+  { light: '#0097b8', dark: '#2ee6ff' },
+  { light: '#c8202c', dark: '#ff5a4d' },
+  { light: '#3b35c4', dark: '#8b86ff' },
+  { light: '#7d8794', dark: '#9aa3ad' },
+];
+const runDashes: readonly Look['dash'][] = [
+  [7, 4],
+  [12, 3],
+  [3, 3],
+  [10, 3, 3, 3],
+  [5, 2],
 ];
 const baselineLooks: readonly Look[] = [
   { light: '#d55e00', dark: '#ff8f45', dash: [] },
@@ -52,9 +65,9 @@ export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]
       isBaseline: true,
     })),
     ...runs.map((plotted, index) => {
-      const look = runLooks[index % runLooks.length]!;
+      const look = runColors[index % runColors.length]!;
       // When colours repeat, dashes differ.
-      const { dash } = runLooks[(index + Math.floor(index / runLooks.length)) % runLooks.length]!;
+      const dash = runDashes[(index + Math.floor(index / runColors.length)) % runDashes.length]!;
       const isBaseline = isOverFirst && index === 0 && runs.length > 1;
       return { ...look, dash: isOverFirst && index === 0 ? [] : dash, plotted, isBaseline };
     }),

@@ -15,6 +15,7 @@ import {
 import { curvesOf, lastStepOf, type Plotted, type PlottedRun, sourceLines, titleOf, tokensPerStep } from './curves.ts';
 import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
+import { type Ranked, rankingTable } from './ranking.ts';
 import { measuresOf, tilesOf } from './tiles.ts';
 
 /** The series that can be plotted: those that comparisons use, and a run's throughput. */
@@ -27,7 +28,11 @@ export type ReportTable = ReportData['tables'][number];
 export function reportData(
   runs: readonly PlottedRun[],
   baselines: readonly Plotted[] = [],
-  { compared = [], tolerance }: { compared?: readonly Compared[]; tolerance?: number } = {},
+  {
+    compared = [],
+    ranking,
+    tolerance,
+  }: { compared?: readonly Compared[]; ranking?: readonly Ranked[]; tolerance?: number } = {},
 ) {
   const curves = curvesOf(runs, baselines);
   const ofEach = <T>(make: (series: SeriesName) => T) =>
@@ -53,6 +58,7 @@ export function reportData(
     lastStep: lastStepOf(runs),
     tokensPerStep: tokensPerStep(runs),
     tables: [
+      ...(ranking ? [{ ...rankingTable(ranking), notes: [], outside: '' }] : []),
       ...compared.map((one) => ({
         title: `${one.run.name} over ${one.over.name}`,
         head: comparisonHead,
@@ -61,7 +67,7 @@ export function reportData(
         /** The violated limits as text; empty if there are none. */
         outside: describeOutside(one.comparison),
       })),
-      ...(compared.length > 0 ? [] : runs).map((run) => ({
+      ...(compared.length > 0 || ranking ? [] : runs).map((run) => ({
         title: run.name,
         head: ownHead,
         rows: ownRows(run),

@@ -9,7 +9,7 @@ const height = 16;
 type Paint = (curve: number, text: string) => string;
 
 /** Marks without colour, in the order of the curves; a later curve hides an earlier one. */
-const marks = ['o', '*', '+', 'x', '#', '%', '@', '&'];
+const marks = [...'o*+x#%@&=~^svw$'];
 
 /** The bits of a braille character's dots: two columns of four. */
 const dots = [

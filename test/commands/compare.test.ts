@@ -1,10 +1,11 @@
 // `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compareCommand } from '../../src/commands/compare.ts';
 import { readReference } from '../../src/compare/reference.ts';
 import { Gpt2Error, UsageError } from '../../src/errors.ts';
 import type { Configuration } from '../../src/options/table.ts';
+import { RunLock } from '../../src/runs/lock.ts';
 import { logPath } from '../../src/runs/paths.ts';
 import type { RunSeries } from '../../src/runs/reader.ts';
 import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
@@ -200,6 +201,47 @@ describe('several', () => {
     const { stdout, error } = await compare('--reference', 'llmc-d6-fp32-b4-t64', '--reference', own);
     expect(error).toBeUndefined();
     expect(stdout).toMatch(/over llmc-d6-fp32-b4-t64\n[\s\S]*over own\n/);
+  });
+
+  it('more than two without a reference: one ranking by validation loss, with the options that differ', async () => {
+    writeRun({}, { learningRate: 1e-3 });
+    const val = (last: number) => [[0, 10.9], [50, 5.1], [100, last]] as const; // biome-ignore format: one line
+    const best = writeRun(
+      { val: val(5.5) },
+      { seed: 7, device: 'cuda', valEvery: 5, data: '/a/tinyshakespeare' },
+      'best',
+    );
+    const bad = writeRun({ val: val(Number.NaN), train: [[0, 9]] }, {}, 'bad');
+    const none = writeRun({ val: [], train: [] }, { batch: 8 }, 'none');
+    const finished = { event: 'done', steps: 400, seconds: 1, weights: 'x' } as const;
+    appendFileSync(logPath(run), formatEvent(finished));
+    appendFileSync(
+      logPath(bad),
+      formatEvent({ event: 'nonFinite', step: 1, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' }),
+    );
+    const lock = RunLock.take(none, constants.O_RDWR)!;
+    const { stdout, error } = await compare(bad, none, best);
+    const json = JSON.parse((await compare(bad, none, best, '--json')).stdout);
+    lock.close();
+    expect(error).toBeUndefined();
+    expect(stdout).toBe(`Ranking by last validation loss
+run   seed  batch      lr  last val  best val  at step    steps     state
+best     7      4  0.0006    5.5000    5.1000       50  400/400   stopped
+run     42      4   0.001    5.8942    5.8942      400  400/400  finished
+bad     42      4  0.0006         -    5.1000       50    1/400    failed
+none    42      8  0.0006         -         -        -    0/400   running
+plot: ${place.path('run', 'compare.svg')}
+report: ${place.path('run', 'compare.html')}
+`);
+    expect(json.ranking[0]).toEqual({
+      ...{ run: best, name: 'best', options: { batch: 4, learningRate: 6e-4, seed: 7 }, last: 5.5 },
+      ...{ best: { step: 50, loss: 5.1 }, steps: 400, ofSteps: 400, state: 'stopped' },
+    });
+    expect(readFileSync(place.path('run', 'compare.html'), 'utf8')).toContain(
+      '"title":"Ranking by last validation loss"',
+    );
+    expect((await compare(bad, best, '--tolerance', '0.1')).stdout).toContain(`${best} over ${run}\n`);
+    expect((await compare(best, none, '--reference', bad)).stdout).not.toContain('Ranking');
   });
 
   it('--json: one object with a list', async () => {

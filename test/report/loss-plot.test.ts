@@ -9,6 +9,47 @@ import { expectWellFormed } from './well-formed.ts';
 const flat = readReference('llmc-d12-fp32-b4-t64');
 const d6 = readReference('llmc-d6-fp32-b4-t64');
 
+/** Red, green and blue of a colour, linear in light. */
+const lightOf = (color: string): number[] =>
+  [1, 3, 5].map((at) => {
+    const value = Number.parseInt(color.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+
+const product = (matrix: readonly (readonly number[])[], vector: readonly number[]): number[] =>
+  matrix.map((row) => row.reduce((sum, factor, index) => sum + factor * vector[index]!, 0));
+
+/** The distance of two colours in OKLab, in which black and white are 1 apart. */
+function apart(...colors: [string, string]): number {
+  const [a, b] = colors.map((color) => {
+    const cones = product(
+      [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+      ],
+      lightOf(color),
+    );
+    return product(
+      [
+        [0.2104542553, 0.793617785, -0.0040720468],
+        [1.9779984951, -2.428592205, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.808675766],
+      ],
+      cones.map(Math.cbrt),
+    );
+  });
+  return Math.hypot(...a!.map((value, index) => value - b![index]!));
+}
+
+/** As WCAG defines it. */
+function contrast(...colors: [string, string]): number {
+  const [dark, light] = colors
+    .map((color) => product([[0.2126, 0.7152, 0.0722]], lightOf(color))[0]! + 0.05)
+    .sort((a, b) => a - b);
+  return light! / dark!;
+}
+
 it('a run over its reference: both in the legend, every series in a panel, the source below', () => {
   const svg = lossPlot([{ name: 'mine', series: flat.series }], [flat]);
   expectWellFormed(svg);
@@ -92,6 +133,23 @@ it('many runs: a title that fits, no two with the same look, and what the differ
   expect(new Set(looks).size).toBe(looks.length);
   const colors = curvesOf(runs.slice(0, 6), []).flatMap(({ light, dark }) => [light, dark]);
   expect(new Set(colors).size).toBe(12);
+});
+
+it('twelve runs have twelve colours, well apart and legible on the ground of their theme', () => {
+  const curves = curvesOf(
+    Array.from({ length: 12 }, (_, index) => ({ name: `${index}`, series: flat.series })),
+    [],
+  );
+  for (const [theme, ground] of [
+    ['light', '#ffffff'],
+    ['dark', '#0f1318'],
+  ] as const) {
+    const colors = curves.map((curve) => curve[theme]);
+    for (const [index, color] of colors.entries()) {
+      expect(contrast(color, ground)).toBeGreaterThan(3);
+      for (const other of colors.slice(0, index)) expect(apart(color, other)).toBeGreaterThan(0.09);
+    }
+  }
 });
 
 it('a long run is thinned, its average drawn over it', () => {
