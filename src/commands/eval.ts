@@ -27,6 +27,7 @@ import {
   ExitError,
   launchRanks,
   modelPaths,
+  newestModel,
   optionTable,
   placeFromEnvironment,
   Ranks,
@@ -44,6 +45,7 @@ import { clearStatus, isLive } from './progress.ts';
 
 const examples = `
 Examples:
+  npm run eval                                                the newest run in runs/
   npm run eval -- --model runs/d6                             on the whole validation set of its own data
   npm run eval -- --model runs/d6 --data data/own-source      on other text: compare bits per byte
   npm run eval -- --model gpt2_124M.bin --data data/tinyshakespeare --seq 1024
@@ -55,7 +57,7 @@ HellaSwag: acc is the share of questions whose right completion has the smallest
 `;
 
 interface Flags {
-  readonly model: string;
+  readonly model?: string;
   readonly data?: string;
   readonly role: Role;
   readonly hellaswag?: string;
@@ -74,7 +76,7 @@ export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .requiredOption('--model <PATH>', modelPaths)
+    .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")
@@ -136,7 +138,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
-  const weights = resolveWeights(flags.model);
+  const weights = resolveWeights(flags.model ?? newestModel());
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);

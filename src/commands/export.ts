@@ -1,7 +1,7 @@
 // The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
-import { exportFormats, modelPaths, weightTypes } from '../program.ts';
+import { exportFormats, modelPaths, newestModel, weightTypes } from '../program.ts';
 import { notice } from './output.ts';
 
 const examples = `
@@ -16,7 +16,7 @@ export function exportCommand(): Command {
   const formats = Object.entries(exportFormats);
   return new Command('export')
     .description('Write a trained model for another program')
-    .requiredOption('--model <PATH>', modelPaths)
+    .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .addOption(
       new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
         .choices(formats.map(([name]) => name))
@@ -27,8 +27,8 @@ export function exportCommand(): Command {
       new Option('--dtype <NAME>', 'number format of the weights').choices(Object.keys(weightTypes)).default('fp32'),
     )
     .addHelpText('after', examples)
-    .action((options: ExportOptions) => {
-      const from = exportModel({ ...options, notice });
+    .action((options: Omit<ExportOptions, 'model'> & { model?: string }) => {
+      const from = exportModel({ ...options, model: options.model ?? newestModel(), notice });
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
     });
 }

@@ -10,6 +10,7 @@ import { namesOf, refuseKeptFlags } from './npm-flags.ts';
 import { preproCommand } from './prepro.ts';
 import { replayCommand } from './replay.ts';
 import { reportCommand } from './report.ts';
+import { runsCommand } from './runs.ts';
 import { sampleCommand } from './sample.ts';
 import { trainCommand } from './train.ts';
 
@@ -28,6 +29,7 @@ export function program(interruption: () => AbortSignal): Command {
     evalCommand(),
     compareCommand(),
     reportCommand(),
+    runsCommand(),
     replayCommand(),
     benchCommand(),
     exportCommand(),

@@ -2,13 +2,14 @@
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { readRun, UsageError } from '../index.ts';
-import { defaultPort, htmlReport, openLivePage, optionTable, pairRuns, reportData } from '../program.ts';
+import { defaultPort, htmlReport, newestRun, openLivePage, optionTable, pairRuns, reportData } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
-import { writeResult } from './output.ts';
+import { notice, writeResult } from './output.ts';
 
 const examples = `
 Examples:
+  npm run gpt2 -- report                             of the newest run in runs/
   npm run gpt2 -- report runs/d6                     runs/d6/report.html: one file that needs no network
   npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, of a run that trains or has ended
   npm run gpt2 -- report runs/d6 --serve --port 0    at any free port
@@ -28,7 +29,7 @@ interface Flags {
 export function reportCommand(): Command {
   return new Command('report')
     .description('Write or serve the report of a run')
-    .argument('<RUN>', 'run folder')
+    .argument('[RUN]', 'run folder (default: the newest in runs/)')
     .option('--html <FILE>', 'file to write (default: report.html in the run folder)')
     .option('--serve', 'serve the report as a live page instead, until Ctrl-C')
     .addOption(numberOption('--port <N>', `with --serve: port (default: ${defaultPort})`, { least: 0, most: 65535 }))
@@ -37,10 +38,12 @@ export function reportCommand(): Command {
     .action(report);
 }
 
-async function report(folder: string, { html, serve, port, serveHost }: Flags): Promise<void> {
+async function report(named: string | undefined, { html, serve, port, serveHost }: Flags): Promise<void> {
   if (serve && html !== undefined) throw new UsageError('--html writes a file, --serve serves it: give one of them');
   if (!serve && port !== undefined) throw new UsageError('--port goes with --serve: give both');
   if (!serve && serveHost !== undefined) throw new UsageError('--serve-host goes with --serve: give both');
+  const folder = named ?? newestRun();
+  if (named === undefined) notice(`newest run: ${folder}`);
   if (serve) {
     // Without a run in the folder this fails, and no page waits forever.
     readRun(folder);

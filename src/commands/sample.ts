@@ -1,6 +1,4 @@
 // The command `sample`: generates texts with a trained model and streams them to stdout; notices go to stderr.
-import { readdirSync, statSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { Command, Option } from 'commander';
 import {
   createModel,
@@ -12,14 +10,13 @@ import {
   Gpt2Error,
   generate,
   KeyValueCache,
-  listCheckpoints,
   resolveWeights,
   StreamDecoder,
   selectDevice,
   type Tokenizer,
   tokenizerOf,
 } from '../index.ts';
-import { fittingTexts, generationRows, modelPaths } from '../program.ts';
+import { fittingTexts, generationRows, modelPaths, newestModel } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -84,7 +81,7 @@ export function sampleCommand(): Command {
 
 async function sample(flags: Flags): Promise<void> {
   const target = selectDevice(flags.device ?? 'auto');
-  const weights = resolveWeights(flags.model ?? newestRun());
+  const weights = resolveWeights(flags.model ?? newestModel());
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config } = weights;
@@ -211,21 +208,4 @@ async function linesOfInput(): Promise<string[]> {
   if (lines.at(-1) === '') lines.pop();
   if (lines.length === 0) throw new Gpt2Error('standard input has no prompt: write one on each line');
   return lines;
-}
-
-/** The run in runs/ that saved last. @throws Gpt2Error if none has a checkpoint */
-function newestRun(): string {
-  let names: string[] = [];
-  try {
-    names = readdirSync('runs');
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') {
-      throw new Gpt2Error(`runs/ cannot be listed: ${(cause as Error).message}; name a model with --model`, { cause });
-    }
-  }
-  const checkpoints = names.map((name) => join('runs', name, 'checkpoints'));
-  const saved = checkpoints.filter((folder) => listCheckpoints(folder).length > 0);
-  const [newest] = saved.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);
-  if (newest) return dirname(newest);
-  throw new Gpt2Error('runs/ has no trained model: run `npm run train -- --steps 100`, or name one with --model');
 }

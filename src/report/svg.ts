@@ -142,7 +142,7 @@ function paint({ color, dash, mark, size = 1.6, opacity }: LineStyle): string {
 const round = (value: number): number => Math.round(value * 100) / 100;
 
 /** Shortens in the middle, because names of runs often begin alike and differ at the end. */
-function shorten(text: string, length: number): string {
+export function shorten(text: string, length: number): string {
   if (text.length <= length) return text;
   const half = Math.floor((length - 1) / 2);
   return `${text.slice(0, half)}…${text.slice(-half)}`;

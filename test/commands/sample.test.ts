@@ -51,6 +51,17 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     expect(code).toBe(0);
   });
 
+  it('eval and export take the newest run too, and say which', () => {
+    const newest = 'runs/a-newer/checkpoints/step-00000003';
+    const data = place.data({ val: 200 });
+    const evaluated = place.run(['eval', '--device', 'cpu', '--threads', '1', '--steps', '1', '--data', data]);
+    expect(evaluated).toMatchObject({ code: 0, stderr: expect.stringMatching(`^${newest} on cpu`) });
+    expect(place.run(['export', '--format', 'llmc', '--out', 'newest.bin'])).toEqual({
+      ...{ code: 0, stderr: '' },
+      stdout: `wrote newest.bin from ${newest}\n`,
+    });
+  });
+
   it('is the same for the same seed and another for another', () => {
     const args = ['--model', 'runs/b-older', '--tokens', '8', '--top-k', '40', '--top-p', '.9'];
     const first = sample(...args);

@@ -214,7 +214,7 @@ const rows: Record<string, Row[]> = {
     ],
   ],
   eval: [
-    [2, ['eval'], "required option '--model <PATH>' not specified", ['eval --help']],
+    [1, ['eval', ...cpu], 'runs/ has no trained model', ['npm run train', '--model']],
     [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
     [2, ['eval', '--model', 'run', '--role', 'test'], "argument 'test' is invalid", ['--role', 'val, train']],
     [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
@@ -255,12 +255,7 @@ const rows: Record<string, Row[]> = {
     [2, ['report', 'run', '--serve-host', '0.0.0.0'], '--serve-host goes with --serve', ['--serve']],
   ],
   export: [
-    [
-      2,
-      ['export', '--format', 'hf', '--out', 'x'],
-      "required option '--model <PATH>' not specified",
-      ['export --help'],
-    ],
+    [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['npm run train', '--model']],
     [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], "argument 'pt' is invalid", ['hf, llmc, gguf']],
     [
       2,

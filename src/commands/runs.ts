@@ -1,0 +1,101 @@
+// The command `runs`: lists runs in a table or as JSON.
+import { basename, relative } from 'node:path';
+import { Command, Option } from 'commander';
+import { Gpt2Error } from '../index.ts';
+import { attempt, findRuns, formatTable, type RunSummary, shorten, summarizeRun } from '../program.ts';
+import { notice, printResult } from './output.ts';
+import { formatBytes } from './progress.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- runs                          the runs in runs/, and those of its sweeps, the newest first
+  npm run gpt2 -- runs runs/sweep --sort val    those of a sweep, the least validation loss first
+  npm run --silent gpt2 -- runs --json          the figures as JSON, with names in full
+
+Columns: start (UTC); steps done and of all; the last training and validation loss; tokens/s by the median of the last steps;
+running: a process of this machine writes the run; stopped: it can be resumed, also after a kill; failed: a loss or gradient was
+not finite; bytes of the run folder. Long names are shortened in the middle.
+`;
+
+/** Columns of the table, whole. */
+const width = 100;
+const longestText = 10;
+
+interface Column {
+  readonly text: (run: RunSummary) => string;
+  /** What --sort sorts by, least first. */
+  readonly order: (run: RunSummary) => string | number;
+}
+
+const loss = (name: 'train' | 'val'): Column => ({
+  text: (run) => run[name]?.toFixed(4) ?? '-',
+  order: (run) => run[name] ?? Number.POSITIVE_INFINITY,
+});
+
+const columns: Readonly<Record<string, Column>> = {
+  run: { text: ({ run }) => run, order: ({ run }) => run },
+  started: {
+    text: ({ started }) => started.slice(5, 16).replace('T', ' '),
+    order: ({ started }) => -Date.parse(started),
+  },
+  model: { text: ({ model }) => shorten(basename(model), longestText), order: ({ model }) => model },
+  data: { text: ({ data }) => shorten(data, longestText), order: ({ data }) => data },
+  steps: { text: ({ steps, ofSteps }) => `${steps}/${ofSteps}`, order: ({ steps }) => -steps },
+  train: loss('train'),
+  val: loss('val'),
+  'tok/s': {
+    text: ({ tokensPerSecond: rate }) =>
+      rate?.toLocaleString('en-US', { notation: 'compact', maximumSignificantDigits: 3 }) ?? '-',
+    order: ({ tokensPerSecond }) => -(tokensPerSecond ?? 0),
+  },
+  state: { text: ({ state }) => state, order: ({ state }) => state },
+  size: { text: ({ bytes }) => formatBytes(bytes).replace(/ (.)?.*/, '$1'), order: ({ bytes }) => -bytes },
+};
+
+export function runsCommand(): Command {
+  return new Command('runs')
+    .description('List runs')
+    .argument('[folder]', 'folder of runs', 'runs')
+    .addOption(
+      new Option('--sort <NAME>', `column to sort by: ${Object.keys(columns).join(', ')}`)
+        .choices(Object.keys(columns))
+        .default('started'),
+    )
+    .option('--json', 'print the figures as JSON')
+    .configureHelp({ optionDescription: ({ description, defaultValue }) => withDefault(description, defaultValue) })
+    .addHelpText('after', examples)
+    .action(list);
+}
+
+const withDefault = (text: string, value: unknown): string =>
+  value === undefined ? text : `${text} (default: ${value})`;
+
+function list(folder: string, { sort, json }: { readonly sort: string; readonly json?: boolean }): void {
+  const { order } = columns[sort]!;
+  const runs = findRuns(folder)
+    .flatMap((run) => {
+      const summary = attempt(() => summarizeRun(run));
+      if (!(summary instanceof Gpt2Error)) return summary;
+      notice(`left out: ${summary.message}`);
+      return [];
+    })
+    .sort((a, b) => (order(a) < order(b) ? -1 : order(a) > order(b) ? 1 : 0));
+  const lines = runs.length > 0 ? [tableOf(folder, runs)] : [`no runs in ${folder}; npm run train starts one`];
+  printResult({ folder, runs }, lines, json);
+}
+
+/** The first column has what the others leave of the width. */
+function tableOf(folder: string, runs: readonly RunSummary[]): string {
+  const [, ...others] = Object.entries(columns);
+  const rest = [others.map(([name]) => name), ...runs.map((run) => others.map(([, { text }]) => text(run)))];
+  const room =
+    width -
+    2 -
+    Math.max(
+      ...formatTable(rest)
+        .split('\n')
+        .map(({ length }) => length),
+    );
+  const names = runs.map(({ run }) => shorten(relative(folder, run) || run, Math.max(room, longestText)));
+  return formatTable(['run', ...names].map((name, index) => [name, ...rest[index]!]));
+}

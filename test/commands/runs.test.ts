@@ -1,0 +1,86 @@
+// `runs` as a user calls it: the table, its order, JSON; and the newest run, which `report` takes.
+import { constants, existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { RunLock } from '../../src/runs/lock.ts';
+import { formatEvent, type RunEvent } from '../../src/runs/schema.ts';
+import { runEvent, trainEvent } from '../runs/run-log.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  const long = 'tinyshakespeare-d6-2026-11-22-193355';
+  const later = { ...runEvent({ data: 'data/tinyshakespeare', ranks: 2 }), time: '2026-02-03T04:05:06Z' };
+  writeRun(long, [later, trainEvent(0, 9.5), { event: 'val', step: 1, loss: 9.25 }]);
+  writeRun('sweep/lr=1', [
+    runEvent({ data: 'own', model: 'runs/d12', totalBatch: 1000 }),
+    ...[0, 1, 2].map((step) => ({ ...trainEvent(step, 3), ms: 2 })),
+    { event: 'val', step: 3, loss: 2.5 },
+    { event: 'done', steps: 3, seconds: 1, weights: 'x' },
+  ]);
+  writeRun('failed', [
+    { ...runEvent(), time: '2026-01-01T00:01:00Z' },
+    { event: 'nonFinite', step: 0, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' },
+  ]);
+  writeRun('damaged', []);
+  mkdirSync(place.path('runs/failed/checkpoints'));
+  writeFileSync(place.path('runs/failed/checkpoints/file'), Buffer.alloc(3_000_000));
+  utimesSync(place.path('runs/sweep/lr=1/log.jsonl'), 2e9, 2e9);
+});
+afterAll(() => place[Symbol.dispose]());
+
+function writeRun(name: string, events: readonly RunEvent[]): void {
+  mkdirSync(place.path('runs', name), { recursive: true });
+  writeFileSync(place.path('runs', name, 'log.jsonl'), events.map(formatEvent).join(''));
+}
+
+it('lists runs, those of a sweep too, the newest first, in 100 columns', () => {
+  const lock = RunLock.take(place.path('runs/tinyshakespeare-d6-2026-11-22-193355'), constants.O_RDWR)!;
+  const { code, stdout, stderr } = place.run(['runs']);
+  lock.close();
+  expect(stdout.replace(/ [\d.]+K$/m, ' 1.50K')).toBe(`\
+run                        started  model       data  steps   train     val  tok/s     state   size
+tinyshakes…-22-193355  02-03 04:05     d6  tiny…eare  1/400  9.5000  9.2500   256K   running   790B
+failed                 01-01 00:01     d6  tiny…eare  0/400       -       -      -    failed  2.86M
+sweep/lr=1             01-01 00:00    d12        own  3/400  3.0000  2.5000   500K  finished  1.50K
+`);
+  expect(Math.max(...stdout.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
+  expect(stderr).toMatch(/^left out: runs\/damaged\/log\.jsonl has no "run" line/);
+  expect(code).toBe(0);
+});
+
+it('--sort by any column, losses the least first, --json with names in full', () => {
+  const names = (sort: string) =>
+    JSON.parse(place.run(['runs', '--json', '--sort', sort]).stdout).runs.map(({ run }: { run: string }) => run);
+  const [long, swept, failed] = ['runs/tinyshakespeare-d6-2026-11-22-193355', 'runs/sweep/lr=1', 'runs/failed'];
+  expect(names('started')).toEqual([long, failed, swept]);
+  expect(names('val')).toEqual([swept, long, failed]);
+  expect(names('tok/s')).toEqual([swept, long, failed]);
+  expect(names('size')[0]).toBe(failed);
+  expect(names('run')).toEqual([failed, swept, long]);
+  expect(place.run(['runs', '--sort', 'loss']).code).toBe(2);
+  expect(JSON.parse(place.run(['runs', 'runs/sweep', '--json']).stdout).runs).toEqual([
+    {
+      ...{ run: swept, started: '2026-01-01T00:00:00Z', model: 'runs/d12', data: 'own', steps: 3, ofSteps: 400 },
+      ...{ train: 3, val: 2.5, tokensPerSecond: 500_000, state: 'finished', bytes: expect.any(Number) },
+    },
+  ]);
+});
+
+it('a folder without runs', () => {
+  expect(place.run(['runs', 'none'])).toEqual({
+    code: 0,
+    stdout: 'no runs in none; npm run train starts one\n',
+    stderr: '',
+  });
+});
+
+it('report takes the run whose log was written last, and names it', () => {
+  const { code, stdout, stderr } = place.run(['report']);
+  expect({ code, stdout, stderr }).toEqual({
+    code: 0,
+    stdout: 'report: runs/sweep/lr=1/report.html\n',
+    stderr: 'newest run: runs/sweep/lr=1\n',
+  });
+  expect(existsSync(place.path('runs/sweep/lr=1/report.html'))).toBe(true);
+});
