@@ -22,10 +22,20 @@ export { openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { selectKind } from './native/select-device.ts';
+export { completeOptions } from './options/check.ts';
+export { isCompared, recordedValue } from './options/configuration.ts';
 export { readValue, withOptionsFile } from './options/read.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';
-export { type OptionName, optionMeant, optionNames, optionParts, optionRows, optionTable } from './options/table.ts';
+export {
+  type OptionName,
+  optionMeant,
+  optionNames,
+  optionParts,
+  optionRows,
+  optionTable,
+  recordedNames,
+} from './options/table.ts';
 export { asTyped, isCompiled, programVersion } from './package-root.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
@@ -52,7 +62,9 @@ export { shorten } from './report/svg.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
 export { findRuns, newestModel, newestRun } from './runs/find.ts';
+export { timeName } from './runs/paths.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';
+export { signalOf } from './signals.ts';
 export { tokenizerNames } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export type { RunDescription } from './train/run/hooks.ts';

@@ -18,6 +18,7 @@ import {
 } from '../program.ts';
 import { optionsFromFlags, tableOption } from './option-of-table.ts';
 import { formatBytes, Progress } from './progress.ts';
+import { sweep, sweepOption } from './sweep.ts';
 
 const examples = `
 --model takes one of
@@ -40,6 +41,8 @@ Examples:
   npm run train -- --gpus 2 --batch 64               on two GPUs, one process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune at nanoGPT's rate for GPT-2, held constant
+  npm run train -- --steps 400 --sweep lr=1e-4,3e-4 --sweep seed=1,2 --out runs/sweep
+                                                     four runs and their ranking; again: skips finished runs, resumes others
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
 Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
@@ -57,18 +60,20 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   for (const [heading, rows] of Object.entries(optionParts)) {
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }
+  command.addOption(sweepOption());
   return command.action(async (flags: Record<string, unknown>) => {
     const options = withOptionsFile(optionsFromFlags(optionNames, flags));
+    if (flags.sweep) return sweep(options, flags.sweep as string[], () => interruption('quiet'));
     const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
     if (options.dryRun) return printPlan(planRun(options, onNotice), options.json === true);
     const place = placeFromEnvironment();
     const ranks = place ? place.ranks : wantedRanks(options);
+    stopWithLauncher();
     if (!place && ranks > 1) {
       const code = await launchRanks(ranks, interruption('quiet'));
       if (code !== 0) throw new ExitError(code);
       return;
     }
-    stopWithLauncher();
     // Only rank 0 prints; the others log to files of their own.
     if (place && place.rank > 0) {
       await train(options, { place, signal: interruption('quiet') });

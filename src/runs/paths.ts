@@ -17,3 +17,5 @@ export const checkpointsFolder = (run: string): string => join(run, 'checkpoints
 /** The folder for a run whose own was removed or moved: next to it, with the first free number. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);
+/** The present time in UTC, for the name of a new folder: "2026-11-22-193355". */
+export const timeName = (): string => new Date().toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');

@@ -15,6 +15,7 @@ import { agree, codeHash } from '../../ranks/agree.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { refuseOccupied } from '../../runs/existing.ts';
 import { refuseBusyRun } from '../../runs/lock.ts';
+import { timeName } from '../../runs/paths.ts';
 import { RunLog } from '../../runs/writer.ts';
 import { openScalarFile } from '../../tensorboard/scalar-file.ts';
 import { describeDevice } from '../plan/plan.ts';
@@ -139,6 +140,5 @@ async function openLog(
 }
 
 function defaultOut(data: string, model: string): string {
-  const time = new Date().toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');
-  return join('runs', `${basename(data)}-${model}-${time}`);
+  return join('runs', `${basename(data)}-${model}-${timeName()}`);
 }

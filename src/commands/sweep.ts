@@ -1,0 +1,201 @@
+// `train --sweep`: trains with every combination of values, each run in a process and a folder of its own, and ranks the runs.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { Readable, Writable } from 'node:stream';
+import { Option } from 'commander';
+import { Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
+import {
+  attempt,
+  completeOptions,
+  describeRanking,
+  ExitError,
+  endOfRun,
+  flagOf,
+  isCompared,
+  type OptionName,
+  optionRows,
+  pairRuns,
+  placeFromEnvironment,
+  rankRuns,
+  readValue,
+  recordedNames,
+  recordedValue,
+  selectKind,
+  signalOf,
+  timeName,
+} from '../program.ts';
+import { jsonLine, notice } from './output.ts';
+
+export const sweepOption = (): Option =>
+  new Option('--sweep <NAME=VALUES>', 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations').argParser(
+    (text: string, before: string[] = []) => [...before, text],
+  );
+
+interface SweptRun {
+  /** "lr=1e-4,seed=1" */
+  readonly name: string;
+  readonly options: TrainOptions & { readonly out: string };
+}
+
+/**
+ * Trains all combinations, one after the other or one per GPU, and prints their ranking. Finished runs in `out` are skipped,
+ * unfinished ones resumed, unless `overwrite` is given.
+ * @param specs of --sweep: "lr=1e-4,3e-4"
+ * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
+ */
+export async function sweep(options: TrainOptions, specs: readonly string[], interruption: () => AbortSignal) {
+  if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
+  const out = options.out ?? join('runs', `sweep-${timeName()}`);
+  const kind = selectKind(options.device ?? 'auto');
+  const runs = combine({ ...options, resume: undefined }, specs, out);
+  for (const run of runs) completeOptions(run.options, kind);
+  const left = runs.filter((run) => options.overwrite || !isFinished(run));
+  if (!options.json) {
+    process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
+  }
+  const signal = interruption();
+  const failures: string[] = [];
+  const gpus = kind === 'cuda' ? gpusOf(options) : [undefined];
+  const next = left.values();
+  await Promise.all(
+    gpus.map(async (gpu, slot) => {
+      for (const run of next) {
+        if (signal.aborted) return;
+        const end = await train(run, { gpu, slot, isShared: gpus.length > 1, signal });
+        if (end !== 0) failures.push(`${run.name} ended with ${end}`);
+      }
+    }),
+  );
+  if (signal.aborted) {
+    notice(`the same command with --out ${out} continues the sweep`);
+    throw new ExitError(Number(signal.reason));
+  }
+  if (options.dryRun) return;
+  const folders = runs.map((run) => run.options.out);
+  const ranking = rankRuns(
+    pairRuns(folders.filter((folder) => !(attempt(() => readRun(folder)) instanceof Gpt2Error))).runs,
+  );
+  if (options.json) process.stdout.write(jsonLine({ out, ranking, failures }));
+  else if (ranking.length > 0) process.stdout.write(`${describeRanking(ranking)}\n`);
+  if (failures.length === 0) return;
+  throw new Gpt2Error(
+    `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${out} tries them again`,
+  );
+}
+
+/** Every combination, the last option varying fastest. */
+function combine(options: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
+  const axes = specs.map(readAxis);
+  const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
+  if (repeated) throw new UsageError(`--sweep names ${repeated.name} twice: give its values once, with commas`);
+  let runs: { names: string[]; values: TrainOptions }[] = [{ names: [], values: {} }];
+  for (const { option, name, values } of axes) {
+    runs = runs.flatMap((run) =>
+      values.map(({ text, value }) => ({
+        // A path must not become folders.
+        names: [...run.names, `${name}=${text.replaceAll('/', '_')}`],
+        values: { ...run.values, [option]: value },
+      })),
+    );
+  }
+  return runs.map(({ names, values }) => {
+    const name = names.join(',');
+    return { name, options: { ...options, ...values, out: join(out, name) } };
+  });
+}
+
+/** "lr=1e-4,3e-4": an option by its flag or its name in config.json, and its values. @throws UsageError */
+function readAxis(spec: string) {
+  const [, given = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
+  const option = recordedNames.find((one) => one === given || flagOf(optionRows[one]) === `--${given}`);
+  if (!option) {
+    throw new UsageError(
+      `--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; train --help lists the options`,
+    );
+  }
+  const row = optionRows[option];
+  const values = list.split(',').map((text) => {
+    const isSwitch = row.type === 'switch' && /^(true|false)$/.test(text);
+    return { text, value: readValue(row, isSwitch ? text === 'true' : text) };
+  });
+  const name = flagOf(row).slice(2);
+  if (new Set(values.map(({ value }) => value)).size < values.length) {
+    throw new UsageError(`--sweep ${spec} has a value of ${name} twice: give each once`);
+  }
+  return { option, name, values };
+}
+
+/** Whether the run has made all its steps. @throws Gpt2Error if it did so with other options */
+function isFinished({ options }: SweptRun): boolean {
+  const record = attempt(() => readRun(options.out));
+  if (record instanceof Gpt2Error || endOfRun(record).state !== 'finished') return false;
+  const { configuration } = record;
+  // A model has several names, and more steps can be added; resuming checks the rest.
+  const fixed = recordedNames.filter((name) => isCompared(name) && name !== 'model' && name !== 'steps');
+  for (const name of fixed) {
+    const [value, was] = [options[name], recordedValue(configuration, name)];
+    if (value === undefined || value === 'auto' || value === was) continue;
+    const flag = flagOf(optionRows[name]);
+    throw new Gpt2Error(
+      `${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`,
+    );
+  }
+  return options.steps === undefined || options.steps === configuration.steps;
+}
+
+/** Runs one to its end. @returns its exit code, or the signal that killed it */
+async function train(
+  { name, options }: SweptRun,
+  { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
+): Promise<number | string> {
+  const { json, serve, overwrite } = options;
+  const resume = !overwrite && !(attempt(() => readRun(options.out)) instanceof Gpt2Error);
+  const flags = flagsOf({ ...options, resume, serve: serve ? serve + slot : serve });
+  // One run at a time writes to this terminal itself, which keeps its status line.
+  const isPiped = isShared || json;
+  if (!json) process.stdout.write(`${name}\n`);
+  const streams = isPiped
+    ? (['ignore', 'pipe', 'pipe', 'ipc'] as const)
+    : (['inherit', 'inherit', 'inherit', 'ipc'] as const);
+  const child: ChildProcess = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'train', ...flags], {
+    stdio: [...streams],
+    // The channel closes when this process ends, even if it is killed: the run then saves and stops.
+    env: { ...process.env, GPT2_LAUNCHED: '1', ...(gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu }) },
+  });
+  // Each line of JSON begins with {.
+  passLines(child.stdout, process.stdout, (line) =>
+    json ? line.replace('{', `{"run":${JSON.stringify(options.out)},`) : `${name}: ${line}`,
+  );
+  passLines(child.stderr, process.stderr, (line) => `${name}: ${line}`);
+  const stop = () => void child.kill(signalOf(signal.reason) ?? 'SIGTERM');
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await new Promise((resolve) => {
+      child.once('error', ({ message }) => resolve(message));
+      child.once('close', (code, by) => resolve(code ?? by!));
+    });
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+function passLines(from: Readable | null, to: Writable, change: (line: string) => string): void {
+  if (from) createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
+}
+
+const flagsOf = (options: TrainOptions): string[] =>
+  Object.entries(options).flatMap(([name, value]) => {
+    const flag = flagOf(optionRows[name as OptionName]);
+    if (value === undefined || value === false) return [];
+    return value === true || value === '' ? [flag] : [`${flag}=${value}`];
+  });
+
+/** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: the one that a run chooses itself. */
+function gpusOf({ device = 'auto', ranks = 1 }: TrainOptions): (string | undefined)[] {
+  if (ranks > 1 || device.includes(':')) return [undefined];
+  const visible = process.env.CUDA_VISIBLE_DEVICES;
+  if (visible) return visible.split(',');
+  const { stdout } = spawnSync('nvidia-smi', ['--query-gpu=index', '--format=csv,noheader'], { encoding: 'utf8' });
+  return stdout?.match(/^\d+$/gm) ?? [undefined];
+}

@@ -1,0 +1,49 @@
+// What `train --sweep` refuses before it starts anything.
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { sweep } from '../../src/commands/sweep.ts';
+import { Gpt2Error, UsageError } from '../../src/errors.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
+import { formatEvent } from '../../src/runs/schema.ts';
+import { runEvent } from '../runs/run-log.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+beforeEach(() => {
+  place = new Workplace();
+});
+afterEach(() => place[Symbol.dispose]());
+
+const start = (specs: readonly string[], options: TrainOptions = {}): Promise<unknown> =>
+  sweep({ device: 'cpu', steps: 10, out: place.path('sweep'), ...options }, specs, () => {
+    throw new Error('a run was started');
+  }).catch((error: unknown) => error);
+
+it.each([
+  [['lr'], '--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not "lr"'],
+  [['rate=1'], 'not "rate=1"; train --help lists the options'],
+  [['out=a,b'], 'not "out=a,b"'],
+  [['lr=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
+  [['learningRate=1e-4,'], '--lr takes a number of at least 0, not ""'],
+  [['lr=1,1.0'], '--sweep lr=1,1.0 has a value of lr twice'],
+  [['overfit-batch=1'], '--overfit-batch takes no value, not "1"'],
+  [['seed=1', 'seed=2'], '--sweep names seed twice'],
+  [['lr=1e-4', 'warmup=5,20'], '--warmup 20 is over --steps 10'],
+])('%j', async (specs, message) => {
+  const error = await start(specs);
+  expect(error).toBeInstanceOf(UsageError);
+  expect((error as UsageError).message).toContain(message);
+  expect(existsSync(place.path('sweep'))).toBe(false);
+});
+
+it('a finished run of other options is not taken for one of the sweep', async () => {
+  const run = place.path('sweep', 'seed=42');
+  mkdirSync(run, { recursive: true });
+  const done = { event: 'done', steps: 400, seconds: 1, weights: 'x' } as const;
+  writeFileSync(`${run}/log.jsonl`, [runEvent(), done].map(formatEvent).join(''));
+  const error = await start(['seed=42'], { weightDecay: 0.2 });
+  expect(error).toBeInstanceOf(Gpt2Error);
+  expect((error as Gpt2Error).message).toBe(
+    `${run} was trained with --weight-decay 0.1, not 0.2; name another --out, or give --overwrite`,
+  );
+});

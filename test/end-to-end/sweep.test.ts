@@ -1,0 +1,84 @@
+// `train --sweep` as a user runs it: every combination in a folder of its own, what fails, what the same command does again.
+import { once } from 'node:events';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { libraryPath } from '../../src/native/library.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
+
+describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
+  let place: Workplace;
+  let args: string[];
+  beforeEach(() => {
+    place = new Workplace();
+    const data = ['--data', place.data({ vocabulary: 128 }), '--threads', '1', '--batch', '2', '--seq', '16'];
+    const every = ['--val-every', '4', '--val-steps', '1', '--sample-every', '0'];
+    args = ['train', '--model', 'custom', ...tinyModel, ...data, ...every, '--out', 'sweep'];
+  });
+  afterEach(() => place[Symbol.dispose]());
+
+  const starts = (run: string) =>
+    readRun(place.path('sweep', run)).events.flatMap((event) =>
+      event.event === 'run' ? [event.resumedFrom ?? 0] : [],
+    );
+
+  it('trains all combinations; a failed run stops no other; the same command trains what is missing', () => {
+    const command = [...args, '--steps', '8', '--sweep', 'learningRate=1e-3,1e30', '--sweep', 'seed=1,2'];
+    const first = place.run(command);
+    expect(first.code).toBe(1);
+    expect(first.stdout).toMatch(/^4 runs in sweep, 0 of them finished before\nlr=1e-3,seed=1\n/);
+    const ranking = first.stdout.slice(first.stdout.indexOf('Ranking')).trimEnd().split('\n');
+    expect(ranking[1]).toMatch(/^run +seed +lr +last val +best val +at step +steps +state$/);
+    expect(
+      ranking
+        .slice(2)
+        .map((line) => line.split(/ +/)[0])
+        .sort(),
+    ).toEqual([...['lr=1e-3,seed=1', 'lr=1e-3,seed=2', 'lr=1e30,seed=1', 'lr=1e30,seed=2']]);
+    expect(ranking[2]).toMatch(/^lr=1e-3,seed=. +. +0\.001 .* 8\/8 +finished$/);
+    expect(ranking.at(-1)).toMatch(/^lr=1e30,seed=. +. +1e\+30 .* 1\/8 +failed$/);
+    expect(first.stderr.trimEnd().split('\n').at(-1)).toBe(
+      '2 of 4 runs failed: lr=1e30,seed=1 ended with 1; lr=1e30,seed=2 ended with 1; the same command with --out sweep tries them again',
+    );
+
+    rmSync(place.path('sweep', 'lr=1e-3,seed=2'), { recursive: true });
+    const again = place.run([...args, '--steps', '8', '--sweep', 'lr=1e-3', '--sweep', 'seed=1,2', '--json']);
+    expect(again.code).toBe(0);
+    const lines = again.stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(new Set(lines.slice(0, -1).map(({ run }) => run))).toEqual(new Set(['sweep/lr=1e-3,seed=2']));
+    expect(lines.at(-1)).toMatchObject({ out: 'sweep', failures: [], ranking: [{ state: 'finished' }, {}] });
+    expect(starts('lr=1e-3,seed=1')).toEqual([0]);
+  });
+
+  it('a stop saves the run, ends the sweep, and the same command continues it; more steps continue all', async () => {
+    const command = [...args, '--steps', '3000', '--val-every', '0', '--sweep', 'seed=1,2'];
+    const child = place.start(command);
+    const log = place.path('sweep/seed=1/log.jsonl');
+    child.stdout.resume();
+    await until(() => expect(readFileSync(log, 'utf8')).toContain('"step":20,'));
+    child.kill('SIGTERM');
+    const [code] = await once(child, 'close');
+    expect(code).toBe(143);
+    expect(existsSync(place.path('sweep/seed=2'))).toBe(false);
+    const done = readRun(place.path('sweep/seed=1')).series.train.length;
+    expect(done).toBeLessThan(3000);
+    const steps = String(done + 5);
+    expect(place.run([...args, '--steps', steps, '--sweep', 'seed=1,2'])).toMatchObject({ code: 0 });
+    expect(starts('seed=1')).toEqual([0, done]);
+    expect(starts('seed=2')).toEqual([0]);
+  });
+
+  it('with several GPUs, a run on each: lines begin with the name of their run', () => {
+    // The CPU library stands for CUDA's; CUDA_VISIBLE_DEVICES names the GPUs.
+    const env = { GPT2_LIBRARY: libraryPath('cpu'), CUDA_VISIBLE_DEVICES: '3,5' };
+    const options = ['--device', 'cuda', '--dtype', 'fp32', '--steps', '2', '--sweep', 'seed=1,2,3'];
+    const { code, stdout } = place.run([...args, ...options], env);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^3 runs in sweep, 0 of them finished before\nseed=1\nseed=2\n/);
+    for (const seed of [1, 2, 3]) expect(stdout).toMatch(new RegExp(`^seed=${seed}: done: 2 steps`, 'm'));
+  });
+});
