@@ -90,8 +90,7 @@ function start(rank: number, count: number, { port, token }: { port: string; tok
 export function stopWithLauncher(): void {
   if (process.env.GPT2_LAUNCHED !== '1') return;
   // It ended while this program was loading, so 'disconnect' will not be emitted again.
-  if (!process.connected)
-    throw new Gpt2Error(`the launcher of rank ${process.env.RANK} has ended; start the run again`);
+  if (!process.connected) throw new Gpt2Error('the program that launched this one has ended; start the run again');
   process.once('disconnect', () => process.kill(process.pid, 'SIGTERM'));
   process.channel?.unref();
 }
