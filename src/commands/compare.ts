@@ -125,7 +125,7 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
   else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);
   if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing)}\n`);
-  const svg = lossPlot(runs, baselines, { tolerance });
+  const svg = lossPlot(runs, baselines, { tolerance, isRanked });
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
   writeResult('report', report, htmlReport(reportData(runs, baselines, { compared, ranking, tolerance })), '--html');
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);

@@ -55,8 +55,8 @@ const baselineLooks: readonly Look[] = [
   { light: '#cc79a7', dark: '#eba3cb', dash: [9, 3, 2, 3] },
 ];
 
-/** Baselines, then runs. Without baselines the first run is the baseline, in a solid line. */
-export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]): Curve[] {
+/** Baselines, then runs. Without baselines the first run has a solid line and is the baseline, unless the runs are ranked. */
+export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[], isRanked = false): Curve[] {
   const isOverFirst = baselines.length === 0;
   return [
     ...baselines.map((plotted, index) => ({
@@ -68,7 +68,7 @@ export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[]
       const look = runColors[index % runColors.length]!;
       // When colours repeat, dashes differ.
       const dash = runDashes[(index + Math.floor(index / runColors.length)) % runDashes.length]!;
-      const isBaseline = isOverFirst && index === 0 && runs.length > 1;
+      const isBaseline = isOverFirst && index === 0 && runs.length > 1 && !isRanked;
       return { ...look, dash: isOverFirst && index === 0 ? [] : dash, plotted, isBaseline };
     }),
   ];
@@ -103,9 +103,9 @@ export function sourceLines(runs: readonly Plotted[], baselines: readonly Plotte
 }
 
 /** "quickstart over llmc-d6-fp32-b4-t64", "a, b over c", "9 runs over c" */
-export function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[]): string {
+export function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], isRanked = false): string {
   const names = (some: readonly Plotted[]) =>
     some.length > 3 ? `${some.length} runs` : some.map(({ name }) => name).join(', ');
   if (baselines.length > 0) return `${names(runs)} over ${names(baselines)}`;
-  return runs.length > 1 ? `${names(runs.slice(1))} over ${runs[0]!.name}` : names(runs);
+  return runs.length > 1 && !isRanked ? `${names(runs.slice(1))} over ${runs[0]!.name}` : names(runs);
 }

@@ -38,14 +38,15 @@ const mostMarks = 60;
  * The SVG of runs. Baselines are drawn up to the runs' last step. The difference from the first baseline (or, without one,
  * from the first of several runs) has its own panel, because equal curves cover each other in one plot.
  * @param tolerance replaces the reference's limits, as in `compareSeries`
+ * @param isRanked the runs are peers: none is the baseline of the others
  */
 export function lossPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[] = [],
-  { tolerance }: { tolerance?: number } = {},
+  { tolerance, isRanked }: { tolerance?: number; isRanked?: boolean } = {},
 ): string {
   const lastStep = lastStepOf(runs);
-  const drawn = curvesOf(runs, baselines);
+  const drawn = curvesOf(runs, baselines, isRanked);
   const upToLast = (points: Series): Series => points.filter(([step]) => step <= lastStep);
   const manyMarks = drawn.some(({ plotted }) => upToLast(plotted.series.val).length > mostMarks);
   const curves = drawn.map((curve, index) => ({
@@ -100,7 +101,7 @@ export function lossPlot(
   ];
   const isAveraged = curves.some(({ plotted }) => upToLast(plotted.series.train).length > mostPoints);
   return renderSvg({
-    title: titleOf(runs, baselines),
+    title: titleOf(runs, baselines, isRanked),
     legend,
     panels,
     xLabel: stepLabel(tokensPerStep(runs)),

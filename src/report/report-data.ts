@@ -34,11 +34,11 @@ export function reportData(
     tolerance,
   }: { compared?: readonly Compared[]; ranking?: readonly Ranked[]; tolerance?: number } = {},
 ) {
-  const curves = curvesOf(runs, baselines);
+  const curves = curvesOf(runs, baselines, ranking !== undefined);
   const ofEach = <T>(make: (series: SeriesName) => T) =>
     Object.fromEntries(seriesNames.map((series) => [series, make(series)])) as Record<SeriesName, T>;
   return {
-    title: titleOf(runs, baselines),
+    title: titleOf(runs, baselines, ranking !== undefined),
     curves: curves.map(({ plotted, isBaseline, ...look }) => ({
       ...look,
       name: plotted.name,

@@ -237,9 +237,12 @@ report: ${place.path('run', 'compare.html')}
       ...{ run: best, name: 'best', options: { batch: 4, learningRate: 6e-4, seed: 7 }, last: 5.5 },
       ...{ best: { step: 50, loss: 5.1 }, steps: 400, ofSteps: 400, state: 'stopped' },
     });
-    expect(readFileSync(place.path('run', 'compare.html'), 'utf8')).toContain(
-      '"title":"Ranking by last validation loss"',
-    );
+    const report = readFileSync(place.path('run', 'compare.html'), 'utf8');
+    expect(report).toContain('"title":"Ranking by last validation loss"');
+    // None is the baseline of the others.
+    expect(report).toContain('"title":"4 runs"');
+    expect(report).toContain('"baseline":-1');
+    expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).not.toContain('|difference|');
     expect((await compare(bad, best, '--tolerance', '0.1')).stdout).toContain(`${best} over ${run}\n`);
     expect((await compare(best, none, '--reference', bad)).stdout).not.toContain('Ranking');
   });

@@ -10,6 +10,7 @@ import { compareSeries } from '../../src/compare/compare.ts';
 import type { NamedRun } from '../../src/compare/pairs.ts';
 import { readReference } from '../../src/compare/reference.ts';
 import { htmlReport } from '../../src/report/html-report.ts';
+import { rankRuns } from '../../src/report/ranking.ts';
 import { reportData } from '../../src/report/report-data.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 
@@ -57,6 +58,10 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     ] as const;
     const alone = { ...asRun('alone', []), events, series: { train: [[0, 10]], val: [], norm: [], lr: [] } as const };
     writeFileSync(join(folder, 'alone.html'), htmlReport(reportData([alone])));
+    const six = ['1e-4', '3e-4', '1e-3'].flatMap((lr) =>
+      [1, 2].map((seed) => asRun(`lr=${lr},seed=${seed}`, d6.series.train)),
+    );
+    writeFileSync(join(folder, 'six.html'), htmlReport(reportData(six, [], { ranking: rankRuns(six) })));
     const args = [
       '--no-sandbox',
       '--disable-gpu',
@@ -178,6 +183,22 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await tooltip()).toContain('+1.00e-4');
     await page.mouse.move(5, 5);
     expect(await page.locator('#tooltip').isHidden()).toBe(true);
+  });
+
+  it('six ranked runs on a narrow page: the legend in two columns, the difference when asked for, inside the tooltip', async () => {
+    await open('six.html');
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
+    const tops = "[...document.querySelectorAll('#legend button')].map((one) => one.offsetTop)";
+    expect(new Set((await page.evaluate(tops)) as number[]).size).toBe(3);
+    await page.mouse.move(...(await at(0.5, 0.5)));
+    expect(await tooltip()).not.toContain('difference');
+    await page.locator('#difference').click();
+    await page.mouse.move(...(await at(0.5, 0.5)));
+    expect(await tooltip()).toContain('difference');
+    const widths = "['#tooltip', '#tooltip table'].map((one) => document.querySelector(one).clientWidth)";
+    const [box, table] = (await page.evaluate(widths)) as [number, number];
+    expect(table).toBeLessThan(box);
   });
 
   it('zoom: drag, wheel, buttons, double click', async () => {

@@ -165,7 +165,9 @@ function choose(series: PlottedSeries): void {
 }
 
 function toggleDifference(): void {
-  if (state.baseline >= 0) change({ isDifference: !state.isDifference });
+  if (data.curves.length < 2) return;
+  // Ranked runs have no baseline until the reader asks for a difference.
+  change({ isDifference: !state.isDifference, baseline: Math.max(0, state.baseline) });
 }
 
 const system = matchMedia('(prefers-color-scheme: dark)');
@@ -230,7 +232,7 @@ export function showReport(next: ReportData): void {
   showPoints(next);
   if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
   byId('baseline').replaceChildren(...baselineOptions(data.curves));
-  byId<HTMLButtonElement>('difference').disabled = state.baseline < 0;
+  byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2;
   const toggle = (curve: number) => {
     if (!state.hidden.delete(curve)) state.hidden.add(curve);
     show();
