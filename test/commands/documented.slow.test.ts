@@ -77,6 +77,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   train: (args) => {
     if (args.includes('--resume')) return [];
     if (args.includes('--dry-run')) return ['--device', 'cpu'];
+    if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
     if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
     const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
     const served = args.includes('--serve') ? ['--serve', '0'] : [];
@@ -92,7 +93,10 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   },
   sample: (args) => (args.includes('-') ? 'it reads standard input' : ['--device', 'cpu', '--tokens', '3']),
   eval: (args) => ['--device', 'cpu', '--batch', '1', ...(args.includes('--seq') ? ['--seq', '16'] : [])],
-  compare: (args) => (args.some((word) => word.startsWith('llmc-')) ? "it needs the reference's own data" : []),
+  compare: (args) => {
+    if (args.some((word) => word.endsWith('*'))) return 'the shell expands it';
+    return args.some((word) => word.startsWith('llmc-')) ? "it needs the reference's own data" : [];
+  },
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: () => {
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
