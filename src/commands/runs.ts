@@ -14,15 +14,17 @@ Examples:
 
 Columns: start (UTC); steps done and of all; the last training and validation loss; tokens/s by the median of the last steps;
 running: a process of this machine writes the run; stopped: it can be resumed, also after a kill; failed: a loss or gradient was
-not finite; bytes of the run folder. Long names are shortened in the middle.
+not finite; bytes of the run folder. Names are shortened where the table would have over 100 columns.
 `;
 
-/** Columns of the table, whole. */
+/** Columns of the whole table. */
 const width = 100;
+/** Characters of a model or data set in a table that would be wider. */
 const longestText = 10;
 
 interface Column {
-  readonly text: (run: RunSummary) => string;
+  /** `longest`: characters that a name may have. */
+  readonly text: (run: RunSummary, longest: number) => string;
   /** What --sort sorts by, least first. */
   readonly order: (run: RunSummary) => string | number;
 }
@@ -33,13 +35,17 @@ const loss = (name: 'train' | 'val'): Column => ({
 });
 
 const columns: Readonly<Record<string, Column>> = {
-  run: { text: ({ run }) => run, order: ({ run }) => run },
+  // Runs differ at the end of their names: in their time, or in the values of a sweep.
+  run: {
+    text: ({ run }, longest) => (run.length > longest ? `…${run.slice(1 - longest)}` : run),
+    order: ({ run }) => run,
+  },
   started: {
     text: ({ started }) => started.slice(5, 16).replace('T', ' '),
     order: ({ started }) => -Date.parse(started),
   },
-  model: { text: ({ model }) => shorten(basename(model), longestText), order: ({ model }) => model },
-  data: { text: ({ data }) => shorten(data, longestText), order: ({ data }) => data },
+  model: { text: ({ model }, longest) => shorten(basename(model), longest), order: ({ model }) => model },
+  data: { text: ({ data }, longest) => shorten(data, longest), order: ({ data }) => data },
   steps: { text: ({ steps, ofSteps }) => `${steps}/${ofSteps}`, order: ({ steps }) => -steps },
   train: loss('train'),
   val: loss('val'),
@@ -84,18 +90,20 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   printResult({ folder, runs }, lines, json);
 }
 
-/** The first column has what the others leave of the width. */
+/** Names are in full if the table then fits; else the runs' have what the other columns leave. */
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
-  const [, ...others] = Object.entries(columns);
-  const rest = [others.map(([name]) => name), ...runs.map((run) => others.map(([, { text }]) => text(run)))];
-  const room =
-    width -
-    2 -
-    Math.max(
-      ...formatTable(rest)
-        .split('\n')
-        .map(({ length }) => length),
-    );
-  const names = runs.map(({ run }) => shorten(relative(folder, run) || run, Math.max(room, longestText)));
-  return formatTable(['run', ...names].map((name, index) => [name, ...rest[index]!]));
+  const draw = (longest: number, longestRun: number) =>
+    formatTable([
+      Object.keys(columns),
+      ...runs.map((run) =>
+        Object.entries(columns).map(([name, { text }]) =>
+          name === 'run' ? text({ ...run, run: relative(folder, run.run) || run.run }, longestRun) : text(run, longest),
+        ),
+      ),
+    ]);
+  const widthOf = (table: string) => Math.max(...table.split('\n').map(({ length }) => length));
+  const whole = draw(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
+  if (widthOf(whole) <= width) return whole;
+  const least = 3;
+  return draw(longestText, Math.max(longestText, width + least - widthOf(draw(longestText, least))));
 }

@@ -39,14 +39,16 @@ it('lists runs, those of a sweep too, the newest first, in 100 columns', () => {
   const { code, stdout, stderr } = place.run(['runs']);
   lock.close();
   expect(stdout.replace(/ [\d.]+K$/m, ' 1.50K')).toBe(`\
-run                        started  model       data  steps   train     val  tok/s     state   size
-tinyshakes…-22-193355  02-03 04:05     d6  tiny…eare  1/400  9.5000  9.2500   256K   running   790B
-failed                 01-01 00:01     d6  tiny…eare  0/400       -       -      -    failed  2.86M
-sweep/lr=1             01-01 00:00    d12        own  3/400  3.0000  2.5000   500K  finished  1.50K
+run                         started  model       data  steps   train     val  tok/s     state   size
+…-d6-2026-11-22-193355  02-03 04:05     d6  tiny…eare  1/400  9.5000  9.2500   256K   running   790B
+failed                  01-01 00:01     d6  tiny…eare  0/400       -       -      -    failed  2.86M
+sweep/lr=1              01-01 00:00    d12        own  3/400  3.0000  2.5000   500K  finished  1.50K
 `);
   expect(Math.max(...stdout.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   expect(stderr).toMatch(/^left out: runs\/damaged\/log\.jsonl has no "run" line/);
   expect(code).toBe(0);
+  expect(place.run(['runs', 'runs/tinyshakespeare-d6-2026-11-22-193355']).stdout).toMatch(/tiny…eare/);
+  expect(place.run(['runs', 'runs/failed']).stdout).toMatch(/^runs\/failed .* tinyshakespeare /m);
 });
 
 it('--sort by any column, losses the least first, --json with names in full', () => {
