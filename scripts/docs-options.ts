@@ -6,10 +6,13 @@ import { optionRows, recordedNames } from '../src/options/table.ts';
 
 function typeOf({ type, optional }: OptionRow): string {
   const words = Array.isArray(type) ? type.map((word) => `\`${word}\``).join(', ') : '';
-  const name =
-    { text: 'string', switch: 'boolean' }[type as string] ??
-    (words || ('integer' in (type as object) ? 'integer' : 'number'));
+  const name = { text: 'string', switch: 'boolean' }[type as string] ?? (words || typeOfObject(type as object));
   return optional ? `${name}, optional` : name;
+}
+
+function typeOfObject(type: { readonly or?: string; readonly orTime?: true }): string {
+  if ('switch' in type) return `boolean or \`${type.or}\``;
+  return 'integer' in type ? `integer${type.orTime ? ' or string' : ''}` : 'number';
 }
 
 /** Rows of cells as a Markdown table, the first columns to the left, the others to the right. */

@@ -1,4 +1,5 @@
 // Makes src/options/train-options.generated.ts: the options table as a type, so that editors show each option's help.
+import { isNumeric } from '../../src/checks/given.ts';
 import { helpOf, type OptionRow } from '../../src/options/row.ts';
 import { optionNames, optionRows } from '../../src/options/table.ts';
 import { jsDoc } from './header.ts';
@@ -6,7 +7,8 @@ import { jsDoc } from './header.ts';
 function typeOf({ type }: OptionRow): string {
   if (type === 'text') return 'string';
   if (type === 'switch') return 'boolean';
-  if ('integer' in type || 'number' in type) return type.or === undefined ? 'number' : `number | '${type.or}'`;
+  if (isNumeric(type)) return `number${type.or === undefined ? '' : ` | '${type.or}'`}${type.orTime ? ' | Time' : ''}`;
+  if ('switch' in type) return `boolean | '${type.or}'`;
   return type.map((word) => `'${word}'`).join(' | ');
 }
 
@@ -17,6 +19,7 @@ export function trainOptions(): string {
     return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${typeOf(row)};`;
   });
   return `// Made from the options table by scripts/generate (npm run generate). Do not edit.
+import type { Time } from '../checks/number.ts';
 
 /** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
 export type TrainOptions = {

@@ -49,6 +49,8 @@ export class BackgroundWriter {
   #memory: PinnedBuffer | undefined;
   #worker: Worker | undefined;
   #isClosed = false;
+  /** The last request, whose copies stay until the next. */
+  #request: WriteRequest | undefined;
   #answered: { resolve(result: SaveResult): void; reject(error: Gpt2Error): void } | undefined;
 
   constructor(model: Model, optimizer: readonly StateCopy[]) {
@@ -100,8 +102,14 @@ export class BackgroundWriter {
     return device.reached(this.#event).then(() => {
       // Abandoned collectives leave incomplete data, which must not be saved.
       this.#model.sharding?.communicator.check();
-      return this.#ask({ head, config, copies, keeping });
+      this.#request = { head, config, copies, keeping };
+      return this.#ask(this.#request);
     });
+  }
+
+  /** Writes the copies of the last `write` again, which the disk did not take. */
+  async again(): Promise<SaveResult> {
+    return this.#ask(this.#request!);
   }
 
   /** Sends this rank's part of the state to rank 0, which writes it. */

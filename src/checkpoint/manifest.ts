@@ -52,6 +52,8 @@ const manifestSchema = z.object({
   /** The training shards, to detect changed data. Checkpoints of older versions have no hashes of them. */
   shards: z.array(z.object({ name: z.string(), tokens: count.max(2 ** 31 - 1), sha256: sha256.optional() })),
   files: filesSchema(weightsFile, optimizerFile),
+  /** True: made because a time had passed (--save-every 10m). */
+  timed: z.boolean().optional(),
   /** Time of writing, ISO 8601. */
   time: z.string(),
 });

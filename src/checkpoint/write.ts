@@ -42,7 +42,10 @@ export interface CheckpointHead {
   readonly folder: string;
   /** Updates done. */
   readonly step: number;
-  readonly manifest: Pick<Manifest, 'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards'>;
+  readonly manifest: Pick<
+    Manifest,
+    'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards' | 'timed'
+  >;
 }
 
 export interface CheckpointToWrite extends CheckpointHead {
@@ -130,6 +133,7 @@ function writeState({ folder, step, manifest }: CheckpointHead, state: State, ma
 export interface Keeping {
   readonly keep: number;
   readonly keepEvery?: number;
+  readonly onlyTimed?: boolean;
 }
 
 /** Why something could not be removed. Training continues. */

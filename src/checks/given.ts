@@ -2,16 +2,21 @@
 // numbers as text; a program does not.
 import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
-import { checkNumber, type NumberRange, shown } from './number.ts';
+import { checkNumber, type NumberRange, secondsOf, shown } from './number.ts';
 
-/** A number in a range, or the word allowed instead. */
-type NumberType = { readonly or?: string } & (
+/** A number in a range, or the word or a time allowed instead. */
+type NumberType = { readonly or?: string; readonly orTime?: true } & (
   | { readonly integer: readonly [least: number, most: number] }
   | { readonly number: readonly [least: number, most: number] }
 );
 
-/** A text, a switch, a number, or one of several words. */
-export type ValueType = 'text' | 'switch' | NumberType | readonly string[];
+/** A text, a switch, a switch or a word, a number, or one of several words. */
+export type ValueType =
+  | 'text'
+  | 'switch'
+  | { readonly switch: true; readonly or: string }
+  | NumberType
+  | readonly string[];
 
 /** What an option of the API takes; the functions that receive an 'object' check its content. */
 export type Kind = ValueType | 'text or ""' | 'texts' | 'function' | 'object' | 'object or function';
@@ -62,14 +67,20 @@ export function checkValue(name: string, kind: Kind, value: unknown, given: unkn
   else if (kind === 'function') demand(typeof value === 'function', 'a function');
   else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
   else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');
+  else if ('switch' in kind) demand(typeof value === 'boolean' || value === kind.or, `true, false or ${kind.or}`);
   else if (!isNumeric(kind)) demand(kind.includes(value as string), `one of ${kind.join(', ')}`);
-  else if (kind.or === undefined || value !== kind.or) checkNumber(name, value, rangeOf(kind), given);
+  else if (!isWordOf(kind, value)) checkNumber(name, value, rangeOf(kind), given);
 }
 
-/** Whether a value is a number, or the word allowed instead. */
-export const isNumeric = (kind: Kind): kind is NumberType => typeof kind === 'object' && !Array.isArray(kind);
+export const isNumeric = (kind: Kind): kind is NumberType =>
+  typeof kind === 'object' && ('integer' in kind || 'number' in kind);
+
+/** Whether a value is what is allowed instead of a number. */
+export const isWordOf = ({ or, orTime }: NumberType, value: unknown): boolean =>
+  (or !== undefined && value === or) || (orTime === true && secondsOf(value) !== undefined);
 
 function rangeOf(type: NumberType): NumberRange {
   const [least, most] = 'integer' in type ? type.integer : type.number;
-  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or: type.or };
+  const or = type.or ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
+  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or };
 }

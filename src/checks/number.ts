@@ -33,6 +33,17 @@ export function checkNumber(name: string, value: unknown, range: NumberRange, gi
   throw new UsageError(`${name} takes ${describe(range)}, not ${shown(given)}`);
 }
 
+/** "90s", "10m", "1.5h" */
+export type Time = `${number}${keyof typeof unitSeconds}`;
+const unitSeconds = { s: 1, m: 60, h: 3600 } as const;
+
+/** Seconds of a `Time` over 0; undefined: the value is none. */
+export function secondsOf(value: unknown): number | undefined {
+  const unit = typeof value === 'string' ? unitSeconds[value.slice(-1) as keyof typeof unitSeconds] : undefined;
+  const number = unit && numberOf((value as string).slice(0, -1));
+  return unit && number! > 0 && Number.isFinite(number) ? number! * unit : undefined;
+}
+
 /** NaN for all but numbers and decimal texts: Number('') is 0, Number('0x10') is 16, Number([4]) is 4, Number(true) is 1. */
 export function numberOf(value: unknown): number {
   if (typeof value === 'number') return value;

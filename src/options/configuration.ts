@@ -31,7 +31,8 @@ function fieldSchema({ type, optional }: OptionRow): z.ZodType {
 function valueSchema(type: OptionRow['type']): z.ZodType {
   if (type === 'text') return z.string();
   if (type === 'switch') return z.boolean();
-  if ('integer' in type) return z.int();
+  if ('switch' in type) return z.union([z.boolean(), z.literal(type.or)]);
+  if ('integer' in type) return type.orTime ? z.union([z.int(), z.string()]) : z.int();
   return 'number' in type ? z.number() : z.enum(type);
 }
 

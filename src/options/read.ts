@@ -1,7 +1,7 @@
 // Reads options strictly by their rows: from the command line, from JSON objects, from files.
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { checkGiven, checkValue, isNumeric, type Kind } from '../checks/given.ts';
+import { checkGiven, checkValue, isNumeric, isWordOf, type Kind } from '../checks/given.ts';
 import { type Spellings, unknownOption } from '../checks/nearest.ts';
 import { numberOf } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -17,10 +17,13 @@ import { type OptionName, optionNamed, optionNames, optionRows, type TrainOption
 export function readValue(row: OptionRow, value: unknown): OptionValue {
   const { type } = row;
   const flag = flagOf(row);
-  if (type === 'switch' && typeof value !== 'boolean') {
-    throw new UsageError(`${flag} takes no value, not ${JSON.stringify(value)}`);
+  const word = typeof type === 'object' && 'switch' in type ? type.or : undefined;
+  if ((type === 'switch' || word !== undefined) && typeof value !== 'boolean' && value !== word) {
+    throw new UsageError(
+      `${flag} takes no value${word === undefined ? '' : ` or ${word}`}, not ${JSON.stringify(value)}`,
+    );
   }
-  const read = isNumeric(type) && (type.or === undefined || value !== type.or) ? numberOf(value) : value;
+  const read = isNumeric(type) && !isWordOf(type, value) ? numberOf(value) : value;
   checkValue(flag, kindOf(row), read, value);
   return read as OptionValue;
 }

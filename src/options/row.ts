@@ -1,5 +1,6 @@
 // The columns of the options table (table.ts), and the types that follow from them.
 import type { ValueType } from '../checks/given.ts';
+import type { Time } from '../checks/number.ts';
 import type { LibraryKind } from '../native/library.ts';
 
 export { real, whole } from '../checks/number.ts';
@@ -61,7 +62,9 @@ export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
     ? string
     : R['type'] extends readonly (infer W)[]
       ? W
-      : number;
+      : R['type'] extends { readonly orTime: true }
+        ? number | Time
+        : number;
 
 /** Whether a row's default is known before the data are open. */
 export type HasDefault<R> = R extends { readonly default: infer D }

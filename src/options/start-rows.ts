@@ -13,9 +13,10 @@ export const startRows = {
     elsewhere: ['out-dir', 'output-dir', 'run-dir'],
   },
   resume: {
-    usage: '--resume',
-    type: 'switch',
-    help: 'continue the run in --out from its newest valid checkpoint',
+    usage: '--resume [auto]',
+    alone: true,
+    type: { switch: true, or: 'auto' },
+    help: 'continue the run in --out from its newest valid checkpoint; auto: if any',
     default: false,
   },
   overwrite: {

@@ -1,4 +1,5 @@
 // Made from the options table by scripts/generate (npm run generate). Do not edit.
+import type { Time } from '../checks/number.ts';
 
 /** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
 export type TrainOptions = {
@@ -66,16 +67,16 @@ export type TrainOptions = {
   hellaswag?: string;
   /** `--sample-every <N>`: steps between text samples; 0: none (default: 20). */
   sampleEvery?: number;
-  /** `--save-every <N>`: steps between checkpoints; 0: only at the end and on Ctrl-C (default: 0). */
-  saveEvery?: number;
-  /** `--keep <N>`: newest checkpoints to keep (default: all). */
+  /** `--save-every <N|TIME>`: steps or time (s, m, h) between checkpoints; 0: only at the end and on Ctrl-C (default: 10m). */
+  saveEvery?: number | Time;
+  /** `--keep <N>`: newest checkpoints to keep (default: all; of those that --save-every TIME makes, 2). */
   keep?: number;
   /** `--keep-every <M>`: with --keep: also keep the checkpoint of every M-th step. */
   keepEvery?: number;
   /** `--out <DIR>`: run folder: log, configuration, checkpoints (default: runs/<DATA>-<MODEL>-<TIME>). */
   out?: string;
-  /** `--resume`: continue the run in --out from its newest valid checkpoint. */
-  resume?: boolean;
+  /** `--resume [auto]`: continue the run in --out from its newest valid checkpoint; auto: if any. */
+  resume?: boolean | 'auto';
   /** `--overwrite`: replace the run in --out; keep its log. */
   overwrite?: boolean;
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */

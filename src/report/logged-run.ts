@@ -131,7 +131,7 @@ export function stateOf(
 }
 
 /** A run's end, by its log alone: a run that was killed leaves the same log as one that is still running. */
-export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; saveEvery: number }) {
+export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['configuration'], 'steps' | 'saveEvery'>) {
   const { latest } = run;
   const done = `${formatStep(run.step)} of ${formatStep(steps)} steps`;
   if (run.isDone) return { state: 'finished', text: `finished after ${done}` };
@@ -141,7 +141,9 @@ export function endOf(run: LoggedRun, { steps, saveEvery }: { steps: number; sav
   }
   // A save that was not due is the last act of a run that was stopped.
   const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
-  const isDue = saveEvery > 0 && run.step % saveEvery === 0;
+  // Training goes on after a save by time, and its line says how long the save held it.
+  const isDue =
+    typeof saveEvery === 'number' ? saveEvery > 0 && run.step % saveEvery === 0 : isLast && latest.heldMs !== undefined;
   if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}` };
   return { state: 'unfinished', text: `not finished, ${done} done: still running, stopped or killed` };
 }

@@ -13,8 +13,7 @@ type Content = 'none' | 'empty' | 'own' | 'foreign';
 
 /** @throws Gpt2Error naming what a run that starts there would replace; `overwrite` allows replacing what a run wrote */
 export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean }): void {
-  const { log, isRun, own, foreign } = examine(run);
-  const holds = log === 'own' || (isRun && log === 'foreign') || own.length > 0;
+  const { isRun, holds, own, foreign } = examine(run);
   const refuse = (what: string): never => {
     throw new Gpt2Error(`${run} ${what}`);
   };
@@ -52,8 +51,11 @@ export function refuseLostCheckpoints(run: string): void {
 /** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */
 export const refuseUnreadable = (run: string): void => void examine(run);
 
+/** Whether a run can only start there by replacing one. @throws as `refuseUnreadable` */
+export const holdsRun = (run: string): boolean => examine(run).holds;
+
 /**
- * `isRun`: whether the log or the configuration was written by a run. `own`, `foreign`: the entries that a run wrote, and those that
+ * `isRun`: whether the log or the configuration was written by a run. `holds`: whether there is something of a run to replace. `own`, `foreign`: the entries that a run wrote, and those that
  * none wrote, as paths relative to the run folder.
  */
 function examine(run: string) {
@@ -69,7 +71,9 @@ function examine(run: string) {
   const foreign = files.flatMap(([path, content]) => (content === 'foreign' && !isRun ? [basename(path)] : []));
   for (const entry of entries)
     if (!isOwnEntry(entry) && !isOfSystem(entry)) foreign.push(join(basename(folder), entry));
-  return { log, isRun, own: entries.filter(isOwnEntry), foreign };
+  const own = entries.filter(isOwnEntry);
+  const holds = log === 'own' || (isRun && log === 'foreign') || own.length > 0;
+  return { log, isRun, holds, own, foreign };
 }
 
 /** Entries that a file system or a desktop makes; they stay. */

@@ -1,5 +1,6 @@
 // A run as its log describes it: the same curves as src/runs reads, the run's state, how it ended, its figures.
 import { describe, expect, it } from 'vitest';
+import type { Time } from '../../src/checks/number.ts';
 import { aboutRun } from '../../src/live/about.ts';
 import { endOf, LoggedRun, stateOf } from '../../src/report/logged-run.ts';
 import { tilesOf } from '../../src/report/tiles.ts';
@@ -111,7 +112,7 @@ describe('how a run ended, by its log alone', () => {
   const begun = [runEvent(), trainEvent(0, 10), trainEvent(1, 9)];
   const goesOn = { state: 'unfinished', text: 'not finished, 2 of 400 steps done: still running, stopped or killed' };
   const stopped = { state: 'stopped', text: 'stopped after 2 of 400 steps' };
-  it.each([
+  it.each<[string, RunEvent[], number | Time, object]>([
     ['at its last step', [...begun, saved, done], 0, { state: 'finished', text: 'finished after 2 of 400 steps' }],
     [
       'a number that is not finite',
@@ -123,6 +124,8 @@ describe('how a run ended, by its log alone', () => {
     ['a save that was not due', [...begun, saved], 0, stopped],
     ['the same, between two that were due', [...begun, saved], 3, stopped],
     ['a save that was due', [...begun, saved], 2, goesOn],
+    ['a save by time, for which training did not wait', [...begun, { ...saved, heldMs: 1 }], '10m', goesOn],
+    ['a save at a stop, in a run that saves by time', [...begun, saved], '10m', stopped],
     ['the save of an earlier step', [...begun, { ...saved, step: 1 }], 0, goesOn],
     ['a step', begun, 0, goesOn],
     ['nothing yet', [runEvent()], 0, { ...goesOn, text: goesOn.text.replace('2 of', '0 of') }],

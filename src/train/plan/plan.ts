@@ -65,7 +65,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void = ()
 
 /** On the CPU, a save for which training waits needs no copy. */
 const savesFromCopy = (options: SettledOptions, { description }: Device): boolean =>
-  description.library === 'cuda' || options.saveEvery > 0 || sharesOf(options) > 1;
+  description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
 /** The sizes that memory depends on. */
 export const memorySizes = (options: SettledOptions, config: ModelConfig) => {

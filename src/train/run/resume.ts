@@ -7,7 +7,7 @@ import { attempt, Gpt2Error } from '../../errors.ts';
 import { readOptions, readRunOptions } from '../../options/read.ts';
 import { resumedOptions, runToResume, withGiven } from '../../options/resume.ts';
 import type { TrainOptions } from '../../options/table.ts';
-import { refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
+import { holdsRun, refuseLostCheckpoints, refuseOccupied, refuseUnreadable } from '../../runs/existing.ts';
 import { checkpointsFolder, configPath } from '../../runs/paths.ts';
 
 interface Resumed {
@@ -20,8 +20,8 @@ interface Resumed {
  * Merges the given options with those of the run that they resume, if they resume one.
  * @throws UsageError for contradicting flags; Gpt2Error if there is no run in --out, or a given option would break it
  */
-export function mergeRun(given: TrainOptions, notice: (text: string) => void): Resumed {
-  const out = runToResume(given);
+export function mergeRun(asked: TrainOptions, notice: (text: string) => void): Resumed {
+  const { out, given } = startOrResume(asked);
   if (out === undefined) return { options: given, checkpoint: undefined };
   refuseUnreadable(out);
   const { checkpoint, damaged } = newestValidCheckpoint(checkpointsFolder(out), checkResumable);
@@ -43,11 +43,24 @@ export function mergeRun(given: TrainOptions, notice: (text: string) => void): R
  * As `mergeRun`, but without verifying the checkpoint, for the process that starts ranks: each rank then calls `mergeRun`.
  * @throws as `mergeRun`, except for a damaged checkpoint
  */
-export function mergeUnverified(given: TrainOptions): TrainOptions {
-  const out = runToResume(given);
+export function mergeUnverified(asked: TrainOptions): TrainOptions {
+  const { out, given } = startOrResume(asked);
   if (out === undefined) return given;
   const newest = newestManifest(checkpointsFolder(out));
   return withGiven(newest ? optionsBefore(newest) : configuredOptions(out), given);
+}
+
+/**
+ * The run to resume; undefined: the run starts at step 0. For `--resume auto` the folder decides, and a run that has chosen its
+ * batch keeps it, so that the command that started a run also continues it.
+ * @throws as `runToResume` and `holdsRun`
+ */
+function startOrResume(asked: TrainOptions): { out: string | undefined; given: TrainOptions } {
+  const out = runToResume(asked);
+  if (out === undefined || asked.resume !== 'auto') return { out, given: asked };
+  const { batch, ...others } = asked;
+  if (!holdsRun(out)) return { out: undefined, given: { ...asked, resume: false } };
+  return { out, given: batch === 'auto' ? others : asked };
 }
 
 const configuredOptions = (out: string): TrainOptions =>

@@ -1,5 +1,6 @@
 // Saves a run's state: after the device's work, on a thread, one save at a time. It moves the run if its folder is lost.
 // The format of a checkpoint is in ../../checkpoint; session.ts decides when a save is due.
+import { setTimeout } from 'node:timers/promises';
 import type { Position } from '../../batches/order.ts';
 import { WriterError } from '../../checkpoint/background.ts';
 import {
@@ -11,26 +12,43 @@ import {
   type TidyResult,
   tidy,
 } from '../../checkpoint/write.ts';
+import { secondsOf } from '../../checks/number.ts';
 import { Gpt2Error, NativeError } from '../../errors.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
 import { shardRecord } from './same-data.ts';
 
+/** Time between two attempts to save the end of a run. */
+const retryMilliseconds = 5000;
+
 export class Saving {
   readonly #run: Run;
   readonly #events: Events;
+  /** Aborting it also ends the attempts to save. */
+  readonly #signal: AbortSignal | undefined;
   /** The save in progress. It rejects only if training cannot continue. */
   #writing: { step: number; done: Promise<void> } | undefined;
   #copies = true;
+  /** Milliseconds between saves, if --save-every is a time; infinite otherwise. */
+  readonly #interval: number;
+  #lastSave = performance.now();
   /** Why the run moved to another folder, where it ends once it is saved. */
   #lost: string | undefined;
   readonly #reported = new Set<string>();
 
-  constructor(run: Run, events: Events) {
+  constructor(run: Run, events: Events, signal: AbortSignal | undefined) {
     this.#run = run;
     this.#events = events;
-    if (run.isRoot && run.options.saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+    this.#signal = signal;
+    const { saveEvery } = run.options;
+    this.#interval = 1000 * (secondsOf(saveEvery) ?? Number.POSITIVE_INFINITY);
+    if (run.isRoot && typeof saveEvery === 'number' && saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+  }
+
+  /** Whether --save-every is a time that has passed since the last save began; false on all ranks but 0. */
+  get isTimeUp(): boolean {
+    return this.#run.isRoot && performance.now() - this.#lastSave >= this.#interval;
   }
 
   /**
@@ -43,6 +61,7 @@ export class Saving {
     const due = performance.now();
     const before = this.#writing;
     await this.#waitForSave();
+    this.#lastSave = performance.now();
     const refusal = await this.#refusal();
     if (refusal) {
       if (this.#run.isRoot) this.#reportNotSaved(step, refusal);
@@ -74,14 +93,18 @@ export class Saving {
     this.#writing = { step, done };
   }
 
-  /** Saves the state and waits until it is on the disk. @throws Gpt2Error if it is not */
+  /**
+   * Saves the state and waits until it is on the disk. What the disk does not take is written again and again until the run is
+   * asked to stop: the weights of a finished run are worth waiting for.
+   * @throws Gpt2Error if it is not saved
+   */
   async saveNow(step: number, position: Position): Promise<void> {
     await this.#waitForSave();
-    const refusal = await this.#refusal();
+    const refusal = await this.#refusal((work) => this.#untilTaken(step, work));
     if (refusal && this.#run.isRoot) throw refusal;
     if (!refusal && !this.#sentToRoot()) {
       try {
-        await this.#writeNow(step, position);
+        await this.#writeNow(step, position, (work) => this.#untilTaken(step, work));
       } catch (error) {
         if (!isOfDisk(error) || !this.#isLostHere) throw error;
       }
@@ -89,6 +112,25 @@ export class Saving {
     }
     // The folder was removed or moved during the save.
     if (await this.isLost()) await this.saveNow(step, position);
+  }
+
+  /** Repeats what the disk refuses, for a run that nobody has asked to stop and somebody can. @throws the last error */
+  async #untilTaken<R>(step: number, work: () => R | Promise<R>): Promise<R> {
+    for (let isFirst = true; ; isFirst = false) {
+      try {
+        return await work();
+      } catch (error) {
+        const signal = this.#signal;
+        const isTemporary = isOfDisk(error) && !(error instanceof WriterError) && !this.#isLostHere;
+        if (!isTemporary || !signal || signal.aborted) throw error;
+        if (isFirst) {
+          this.#events.notice(
+            `step ${step} is not saved yet: ${error.message}; trying again every ${retryMilliseconds / 1000} s, until Ctrl-C`,
+          );
+        }
+        await setTimeout(retryMilliseconds, undefined, { signal }).catch(() => {});
+      }
+    }
   }
 
   /** Saves a run that had to move and ends it, or continues training if it cannot be saved there. */
@@ -113,9 +155,9 @@ export class Saving {
   }
 
   /** Writes the state and waits until it is on the disk. @throws Gpt2Error if it is not */
-  async #writeNow(step: number, position: Position): Promise<void> {
+  async #writeNow(step: number, position: Position, repeat: Repeat = once): Promise<void> {
     const due = performance.now();
-    const result = this.#write(step, position, { inPlace: true });
+    const result = this.#write(step, position, { inPlace: true, repeat });
     const done = result
       .then(
         (written) => this.#logSaved(step, written, { due }),
@@ -171,12 +213,14 @@ export class Saving {
    * Why the log cannot be written, in place or elsewhere. Every rank learns it, so that none sends its part to a save that fails.
    * A resumed run appends to the log's earlier lines, so they must be there.
    */
-  async #refusal(): Promise<Gpt2Error | undefined> {
+  async #refusal(repeat: Repeat = once): Promise<Gpt2Error | undefined> {
     let refusal: Gpt2Error | undefined;
     if (this.#run.isRoot) {
       try {
-        this.#run.log.flush();
-        this.#leaveLostFolder();
+        await repeat(() => {
+          this.#run.log.flush();
+          this.#leaveLostFolder();
+        });
       } catch (error) {
         if (!isOfDisk(error)) throw error;
         refusal = error;
@@ -210,7 +254,11 @@ export class Saving {
     await this.#run.writer.close();
   }
 
-  async #write(step: number, position: Position, { inPlace }: { inPlace: boolean }): Promise<SaveResult> {
+  async #write(
+    step: number,
+    position: Position,
+    { inPlace, repeat = once }: { inPlace: boolean; repeat?: Repeat },
+  ): Promise<SaveResult> {
     const { options, out, log, program, configuration, model, loader, trainer, writer } = this.#run;
     const head: CheckpointHead = {
       folder: checkpointsFolder(out),
@@ -222,19 +270,25 @@ export class Saving {
         logBytes: log.bytes,
         codePath: model.device.description.codePath,
         shards: loader.shards.map(shardRecord),
+        ...(inPlace || this.#interval === Number.POSITIVE_INFINITY ? {} : { timed: true }),
       },
     };
     const keeping = keepingOf(options);
     const direct = async () => saveState(head, stateInDevice(model, trainer.optimizerState.copies), keeping);
     const begun = this.#tryCopy(() => writer.write(head, keeping, { inPlace }));
-    const result = await (begun ?? direct()).catch((error) => {
-      // The state has not changed: write it without the thread.
-      if (inPlace && error instanceof WriterError && !model.sharding) return direct();
-      throw error;
+    let attempt = () => begun ?? direct();
+    return repeat(async () => {
+      const result = await attempt().catch((error) => {
+        // The state has not changed: write it without the thread.
+        if (inPlace && error instanceof WriterError && !model.sharding) return direct();
+        throw error;
+      });
+      this.#reportFailures(result);
+      if (result.failure === undefined) return result;
+      // Other ranks send their parts only once.
+      if (begun) attempt = () => writer.again();
+      throw new Gpt2Error(result.failure);
     });
-    this.#reportFailures(result);
-    if (result.failure !== undefined) throw new Gpt2Error(result.failure);
-    return result;
   }
 
   /** A copy takes host memory. Without it a save is slower, and cannot receive the parts of other ranks. */
@@ -278,8 +332,13 @@ export class Saving {
   }
 }
 
-const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping | undefined =>
-  keep === undefined ? undefined : { keep, keepEvery };
+/** Does work once, or until it succeeds. */
+type Repeat = <R>(work: () => R | Promise<R>) => Promise<R>;
+const once: Repeat = async (work) => work();
+
+/** Without --keep, checkpoints that were made by time make place for newer ones. */
+const keepingOf = ({ keep, keepEvery }: Run['options']): Keeping =>
+  keep === undefined ? { keep: 2, onlyTimed: true } : { keep, keepEvery };
 
 /** Whether training can continue: after a disk error it can, after a device error it cannot. */
 const isOfDisk = (error: unknown): error is Gpt2Error => error instanceof Gpt2Error && !(error instanceof NativeError);

@@ -42,6 +42,8 @@ export class Session {
   #issued: IssuedStep | undefined;
   /** Whether any of several ranks was asked to stop, as of the last step whose result was read. */
   #ranksStop = false;
+  /** Whether rank 0 of several asked for a save since the last one. */
+  #ranksSave = false;
   #lastEnd = performance.now();
 
   constructor(run: Run, hooks: TrainHooks) {
@@ -52,7 +54,7 @@ export class Session {
     this.#position = loader.position;
     this.#throughput = new Throughput(options.totalBatch);
     this.#events = new Events(run, hooks, () => this.#throughput.remaining(lastStep - this.#step));
-    this.#saving = new Saving(run, this.#events);
+    this.#saving = new Saving(run, this.#events, hooks.signal);
     this.#nextBatch = options.overfitBatch ? repeatFirstStep(run) : () => loader.next();
   }
 
@@ -93,6 +95,12 @@ export class Session {
     const { signal } = this.#hooks;
     // All ranks stop after the same step: they learn of a request to stop from the step's result.
     const isAsked = () => (ranks ? this.#ranksStop : signal?.aborted === true);
+    const isSaveDue = (step: number) =>
+      typeof options.saveEvery === 'number'
+        ? step % options.saveEvery === 0
+        : ranks
+          ? this.#ranksSave
+          : this.#saving.isTimeUp;
     const isStopping = () => isAsked() || this.#skippedInARow >= mostSkippedInARow;
     for (; ; this.#step++) {
       const step = this.#step;
@@ -103,7 +111,7 @@ export class Session {
       const isDue = (every: number, kind: RunEvent['event']) =>
         every > 0 && (isLast || step % every === 0) && !(isResumedHere && logged.has(kind));
       const milestones = milestonesAt(this.#run, step, isDue, signal, (event) => this.#events.log(event));
-      const saves = !isResumedHere && (endsHere || (step > 0 && step % options.saveEvery === 0));
+      const saves = !isResumedHere && (endsHere || (step > 0 && isSaveDue(step)));
       if (milestones.length > 0 || saves || isStopping()) {
         await this.#finishUpdates();
         ranks?.liveness.pause();
@@ -114,6 +122,8 @@ export class Session {
       if (!isResumedHere) {
         if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#saving.save(step, loader.position);
+        // Steps issued before the save were finished for it, and may have asked for it again.
+        if (saves) this.#ranksSave = false;
       }
       if (stops && !(isLast && isComplete)) throw this.#stopped();
       if (endsHere) return;
@@ -162,7 +172,8 @@ export class Session {
     const lr = learningRateAt({ ...options, steps }, step);
     const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
-    const begun = await trainer.begin(step, lr, this.#nextBatch, limits, this.#hooks.signal?.aborted === true);
+    const requests = { stops: this.#hooks.signal?.aborted === true, saves: this.#saving.isTimeUp };
+    const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
     await this.#finishStep();
     this.#issued = { step, lr, position, issuedAt, begun };
     if (!model.device.captures) await this.#finishStep();
@@ -183,8 +194,9 @@ export class Session {
     const result = await begun.finished();
     // Without the other ranks the result is meaningless.
     ranks?.check();
-    const { loss, norm, updated } = result;
-    this.#ranksStop = result.stops;
+    const { loss, norm, updated, requests } = result;
+    this.#ranksStop = requests.stops;
+    this.#ranksSave ||= requests.saves;
     const now = performance.now();
     const ms = now - Math.max(issuedAt, this.#lastEnd);
     this.#lastEnd = now;

@@ -21,8 +21,18 @@ interface StepValues extends Required<UpdateLimits> {
   readonly learningRate: number;
   /** Scalars of the optimizers, from GPT2_STEP_SCALARS on. */
   readonly scalars: readonly number[];
-  readonly stops: boolean;
+  readonly requests: Requests;
 }
+
+/** What a rank asks all ranks to do once they read the step's result. */
+export interface Requests {
+  readonly stops: boolean;
+  /** Only rank 0 asks for it. */
+  readonly saves: boolean;
+}
+
+/** A request to save in the sum over ranks that the step block holds, in fp32: greater than any number of ranks that stop. */
+const saveRequest = 2 ** 20;
 
 export interface StepResult {
   /** Mean loss over the step's tokens, before the update. */
@@ -31,8 +41,8 @@ export interface StepResult {
   readonly norm: number;
   /** False if the step left weights and optimizer state unchanged; see UpdateLimits. */
   readonly updated: boolean;
-  /** Whether any of several ranks was asked to stop when it began the step. */
-  readonly stops: boolean;
+  /** What any of several ranks asked for when it began the step. */
+  readonly requests: Requests;
 }
 
 /** Byte offsets of the results in a buffer, and of the tokens after them. */
@@ -54,14 +64,14 @@ export class StagingBuffer {
   }
 
   /** Stores the step's values for `uploadValues`. */
-  setValues({ learningRate, scalars, loss, norm, afterUpdate, stops }: StepValues): void {
+  setValues({ learningRate, scalars, loss, norm, afterUpdate, requests }: StepValues): void {
     const values = new Float32Array(this.#pinned.memory, 0, GPT2_STEP.GPT2_STEP_STOP + 1);
     values[GPT2_STEP.GPT2_STEP_LEARNING_RATE] = learningRate;
     values[GPT2_STEP.GPT2_STEP_LOSS_LIMIT] = loss;
     values[GPT2_STEP.GPT2_STEP_NORM_LIMIT] = norm;
     values[GPT2_STEP.GPT2_STEP_AFTER_UPDATE] = afterUpdate ? 1 : 0;
     values.set(scalars, GPT2_STEP.GPT2_STEP_SCALARS);
-    values[GPT2_STEP.GPT2_STEP_STOP] = stops ? 1 : 0;
+    values[GPT2_STEP.GPT2_STEP_STOP] = (requests.stops ? 1 : 0) + (requests.saves ? saveRequest : 0);
   }
 
   /** Copies the values `from` to `to` into the step block, after all work issued so far. */
@@ -101,11 +111,12 @@ export class StagingBuffer {
       this.pending = undefined;
       const values = new Float32Array(this.#pinned.memory, resultsAt, count);
       const at = (index: number): number => values[index - first]!;
+      const asked = at(GPT2_STEP.GPT2_STEP_STOP);
       return {
         loss: at(GPT2_STEP.GPT2_STEP_LOSS),
         norm: at(GPT2_STEP.GPT2_STEP_NORM),
         updated: at(GPT2_STEP.GPT2_STEP_UPDATED) !== 0,
-        stops: at(GPT2_STEP.GPT2_STEP_STOP) !== 0,
+        requests: { stops: asked % saveRequest !== 0, saves: asked >= saveRequest },
       };
     };
     let result: Promise<StepResult> | undefined;

@@ -13,7 +13,7 @@ import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Communicator } from '../../native/communicator.ts';
 import type { Program } from '../../native/programs.ts';
 import type { OptimizerState } from '../../optimizer/state.ts';
-import { StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
+import { type Requests, StagingBuffer, type StepResult, type UpdateLimits } from './staging.ts';
 import { type MicroBatch, StepOps, type StepOptions } from './step-ops.ts';
 
 export interface TrainerOptions extends StepOptions {
@@ -132,14 +132,14 @@ export class Trainer {
    * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read. On
    * the CPU it is then done, except for an update that is left to the next. Two steps may be in progress; a third waits for the
    * first. Signals and timers run between micro-batches.
-   * @param stops whether this rank was asked to stop: every rank then finds it in the step's result
+   * @param requests of this rank: every rank finds them in the step's result
    */
   begin(
     index: number,
     learningRate: number,
     nextBatch: () => Batch,
     { loss = largestFloat, norm = largestFloat, afterUpdate = false }: UpdateLimits = {},
-    stops = false,
+    requests: Requests = { stops: false, saves: false },
   ): Promise<BegunStep> {
     const { batch: B, sequence: T, accumulation } = this.options;
     const { device, activations } = this.model;
@@ -151,7 +151,7 @@ export class Trainer {
       await staging.pending?.();
       const started = performance.now();
 
-      staging.setValues({ learningRate, scalars, loss, norm, afterUpdate, stops });
+      staging.setValues({ learningRate, scalars, loss, norm, afterUpdate, requests });
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_STOP, GPT2_STEP.GPT2_STEP_STOP);
       for (let micro = 0; micro < accumulation; micro++) {
         const batch = nextBatch();

@@ -1,0 +1,134 @@
+// Saves by time: a killed run loses seconds, ranks save the same step, old checkpoints make place, and one command starts and
+// continues a run.
+import { once } from 'node:events';
+import { readFileSync, rmSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { listCheckpoints, stepOf, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
+import { checkpointsFolder } from '../../src/runs/paths.ts';
+import type { RunEvent } from '../../src/runs/schema.ts';
+import { train } from '../../src/train/train.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+import { rankData, sharedSteps, tinyRanks } from '../support/ranks.ts';
+import { until } from '../support/until.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  rankData(place);
+});
+afterAll(() => place[Symbol.dispose]());
+
+const events = (run: string, log = 'log.jsonl') =>
+  readFileSync(place.path(run, log), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as RunEvent);
+const of = <K extends RunEvent['event']>(run: string, kind: K) =>
+  events(run).flatMap((event) => (event.event === kind ? [event as Extract<RunEvent, { event: K }>] : []));
+const curveOf = (run: string) => new Map(of(run, 'train').map(({ step, loss }) => [step, loss]));
+const stepsSaved = (run: string) => listCheckpoints(checkpointsFolder(place.path(run))).map(stepOf);
+const quiet = ['--val-every', '0', '--sample-every', '0', '--threads', '1'];
+
+describe('one command', () => {
+  const command = (steps: number) => [
+    ...['train', '--data', 'data', ...tinyModel, ...quiet, '--seq', '32', '--batch', '2', '--steps', `${steps}`],
+  ];
+
+  it('starts a run, continues it after kill -9 from its last seconds, and does nothing when it is done', async () => {
+    const again = [...command(4000), '--save-every', '0.2s', '--out', 'killed', '--resume', 'auto'];
+    for (const saves of [0, 2]) {
+      const running = place.start(again);
+      const closed = once(running, 'close');
+      await until(() => expect(of('killed', 'checkpoint').length).toBeGreaterThan(saves));
+      running.kill('SIGKILL');
+      await closed;
+    }
+    const killedAt = of('killed', 'train').at(-1)!.step;
+    const ended = place.run(again);
+    expect(ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/from step \d+;/) });
+    const starts = of('killed', 'run').map(({ resumedFrom }) => resumedFrom ?? 0);
+    expect(starts[0]).toBe(0);
+    expect(starts[1]).toBeGreaterThan(0);
+    expect(starts[2]).toBeGreaterThan(starts[1]!);
+    expect(starts[2]).toBeLessThanOrEqual(killedAt + 1);
+    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished: 4000 of 4000/) });
+
+    expect(place.run([...command(4000), '--save-every', '0', '--out', 'straight']).code).toBe(0);
+    expect(curveOf('killed')).toEqual(curveOf('straight'));
+    expect(of('killed', 'done').at(-1)!.weights).toBe(of('straight', 'done').at(-1)!.weights);
+
+    const other = place.run([...again, '--seed', '7']);
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringMatching(/with --seed 7: it was trained with 42/) });
+  });
+
+  it('keeps the log of a run that was killed before its first save', async () => {
+    const again = [...command(3000), '--out', 'unsaved', '--resume', 'auto'];
+    const running = place.start(again);
+    const closed = once(running, 'close');
+    await until(() => expect(of('unsaved', 'train').length).toBeGreaterThan(50));
+    running.kill('SIGKILL');
+    await closed;
+    const before = readFileSync(place.path('unsaved', 'log.jsonl'), 'utf8');
+    const { code, stdout } = place.run(again);
+    expect(code).toBe(0);
+    expect(stdout).toContain('the previous log is kept as unsaved/log-before-1.jsonl');
+    expect(readFileSync(place.path('unsaved', 'log-before-1.jsonl'), 'utf8')).toBe(before);
+    expect(of('unsaved', 'run').map(({ configuration }) => configuration.saveEvery)).toEqual(['10m']);
+  });
+
+  it('continues with the batch that --batch auto chose', () => {
+    const again = [...command(2), '--batch', 'auto', '--total-batch', '128', '--out', 'chosen', '--resume', 'auto'];
+    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/step 1\/2 /) });
+    expect(place.run(again)).toMatchObject({ code: 0, stdout: expect.stringMatching(/is finished/) });
+  });
+});
+
+it('two ranks save after the same step, when the clock of rank 0 says so', () => {
+  const args = ['train', ...tinyRanks, ...sharedSteps, '--val-every', '0', '--steps', '200', '--gpus', '2'];
+  const timed = place.run([...args, '--save-every', '0.1s', '--keep', '1000', '--out', 'timed']);
+  expect(timed.code, timed.stderr).toBe(0);
+  expect(place.run([...args, '--save-every', '0', '--out', 'untimed']).code).toBe(0);
+  expect(stepsSaved('untimed')).toEqual([200]);
+  expect(curveOf('timed')).toEqual(curveOf('untimed'));
+  const saved = listCheckpoints(checkpointsFolder(place.path('timed')));
+  const [middle, ...later] = saved.slice(Math.floor(saved.length / 2) - 1);
+  expect(verifyCheckpoint(middle!).manifest.timed).toBe(true);
+  const { weights } = of('untimed', 'done')[0]!;
+  expect(of('timed', 'done')[0]!.weights).toBe(weights);
+  // The parts of both ranks are of one step: the run continues from there to the same weights.
+  for (const path of later) rmSync(path, { recursive: true });
+  expect(place.run(['train', '--out', 'timed', '--resume', '--save-every', '0']).code).toBe(0);
+  expect(of('timed', 'run').at(-1)!.resumedFrom).toBe(stepOf(middle!));
+  expect(of('timed', 'done').at(-1)!.weights).toBe(weights);
+});
+
+describe('checkpoints made by time', () => {
+  const options = (more: TrainOptions): TrainOptions => ({
+    ...{ device: 'cpu', layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, threads: 1 },
+    ...{ valEvery: 0, sampleEvery: 0, data: place.path('data') },
+    ...more,
+  });
+
+  it('make place for newer ones; those made by steps or at a stop stay', async () => {
+    const out = place.path('places');
+    await train(options({ out, steps: 600, saveEvery: 20, stopAfter: 50 }));
+    await train({ out, resume: true, saveEvery: '0.03s', stopAfter: 500 });
+    const saved = of('places', 'checkpoint').map(({ step }) => step);
+    expect(new Set(saved).size).toBeGreaterThan(6);
+    const timed = saved.filter((step) => step > 50 && step < 500);
+    expect(stepsSaved('places')).toEqual([20, 40, 50, ...timed.slice(-2), 500]);
+    await train({ out, resume: true, keep: 1 });
+    expect(stepsSaved('places')).toEqual([600]);
+  });
+
+  it('are not made by a resumed run whose configuration says 0', async () => {
+    const out = place.path('earlier');
+    await train(options({ out, steps: 40, saveEvery: 0, stopAfter: 10 }));
+    vi.spyOn(performance, 'now').mockImplementation(() => Date.now() * 1e6);
+    await train({ out, resume: true });
+    vi.restoreAllMocks();
+    expect(stepsSaved('earlier')).toEqual([10, 40]);
+    expect(of('earlier', 'run').map(({ configuration }) => configuration.saveEvery)).toEqual([0, 0]);
+  });
+});
