@@ -61,10 +61,11 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
 }
 
 /** @param weights sizes of the weights that --model names, if they are known yet */
-function factsOf({ model, context }: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
+function factsOf(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): Facts {
+  const { model, context } = given;
   const startsFromWeights = model !== undefined && model !== customModel && presetConfig(model) === undefined;
   const unshortened = weights?.context ?? (startsFromWeights ? Number.POSITIVE_INFINITY : defaultContext);
-  return { kind, context: context ?? unshortened, startsFromWeights };
+  return { kind, context: context ?? unshortened, startsFromWeights, given };
 }
 
 /** Options in the table's order, with every default that does not depend on data. */

@@ -10,6 +10,9 @@ const newModelRate = 3e-4;
  */
 const fineTuningRate = 3e-5;
 
+/** Where each schedule ends, as a share of --lr. */
+const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0 } as const;
+
 export const recipeRows = {
   steps: {
     usage: '--steps <N>',
@@ -139,8 +142,11 @@ export const recipeRows = {
   schedule: {
     usage: '--schedule <NAME>',
     type: ['cosine', 'linear', 'constant', 'wsd'],
-    help: 'decay to --final-lr-frac: cosine, linear, constant, wsd (in the last fifth)',
-    default: 'cosine',
+    help: 'how the rate falls: cosine, linear, constant, wsd (only in the last steps)',
+    default: {
+      text: 'constant; cosine with --final-lr-frac',
+      of: ({ given }) => (given.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
+    },
     compare: 'if the rate falls',
     elsewhere: ['lr-scheduler', 'lr-scheduler-type'],
   },
@@ -148,7 +154,20 @@ export const recipeRows = {
     usage: '--final-lr-frac <X>',
     type: real(0, 1),
     help: 'learning rate at the end of --schedule, as a share of --lr; 1: no decay',
-    default: 1,
+    default: {
+      text: Object.entries(finalFractions)
+        .map(([name, fraction]) => `${name} ${fraction}`)
+        .join(', '),
+      of: ({ given }) => finalFractions[(given.schedule ?? 'constant') as keyof typeof finalFractions],
+    },
+    compare: 'if the rate falls',
+  },
+  decayFraction: {
+    usage: '--decay-frac <X>',
+    type: real(0, 1),
+    help: 'share of the steps in which --schedule wsd decays',
+    default: 0.2,
+    optional: true,
     compare: 'if the rate falls',
     elsewhere: ['min-lr'],
   },

@@ -13,11 +13,17 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
   return out;
 }
 
-/** Options that are given, those of `before` otherwise. */
-export const withGiven = (before: TrainOptions, given: TrainOptions): TrainOptions => ({
-  ...before,
-  ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
-});
+/** Options that are given, those of `before` otherwise; a rate that was constant before does not say how it is to fall. */
+export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
+  const { schedule = before.schedule, finalLearningRateFraction: final } = given;
+  const merged = { ...before, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
+  if (schedule !== before.schedule && final === undefined && before.finalLearningRateFraction === 1) {
+    delete merged.finalLearningRateFraction;
+  }
+  if (given.schedule === undefined && final !== undefined && final !== 1 && schedule === 'constant')
+    delete merged.schedule;
+  return merged;
+}
 
 /**
  * The options with which a run continues.

@@ -13,6 +13,7 @@ export interface Facts {
   /** The model's context; infinite while the sizes of the weights are unknown. */
   readonly context: number;
   readonly startsFromWeights: boolean;
+  readonly given: Readonly<Record<string, unknown>>;
 }
 
 /** A default that is not a constant. */

@@ -1,5 +1,6 @@
 // Checks --resume against the column of the options table: refused, used with a notice, or used with --order sequence only.
 import { expect, it } from 'vitest';
+import { completeOptions } from '../../src/options/check.ts';
 import { resumedOptions, runToResume } from '../../src/options/resume.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 
@@ -45,4 +46,26 @@ it('needs --out, and no --overwrite', () => {
   expect(runToResume({ out, resume: true })).toBe(out);
   expect(() => runToResume({ resume: true })).toThrow('--resume needs --out');
   expect(() => runToResume({ out, resume: true, overwrite: true })).toThrow('exclude each other');
+});
+
+it.each<[TrainOptions, TrainOptions, TrainOptions]>([
+  [{}, {}, { schedule: 'constant', finalLearningRateFraction: 1 }],
+  [{}, { finalLearningRateFraction: 0.2 }, { schedule: 'cosine', finalLearningRateFraction: 0.2 }],
+  [{}, { schedule: 'cosine' }, { finalLearningRateFraction: 0.1 }],
+  [{}, { schedule: 'linear' }, { finalLearningRateFraction: 0 }],
+  [{}, { schedule: 'wsd' }, { finalLearningRateFraction: 0, decayFraction: 0.2 }],
+  // As runs of before recorded a constant rate.
+  [{ schedule: 'cosine', finalLearningRateFraction: 1 }, {}, { schedule: 'cosine', finalLearningRateFraction: 1 }],
+  [{ schedule: 'cosine', finalLearningRateFraction: 1 }, { schedule: 'linear' }, { finalLearningRateFraction: 0 }],
+  [{ schedule: 'cosine', finalLearningRateFraction: 1 }, { schedule: 'cosine' }, { finalLearningRateFraction: 1 }],
+  [{ schedule: 'linear', finalLearningRateFraction: 1 }, { finalLearningRateFraction: 0 }, { schedule: 'linear' }],
+  [{ schedule: 'constant', finalLearningRateFraction: 1 }, { finalLearningRateFraction: 0.1 }, { schedule: 'cosine' }],
+  [{ schedule: 'linear', finalLearningRateFraction: 0.3 }, { schedule: 'wsd' }, { finalLearningRateFraction: 0.3 }],
+])('of a run with %j, %j gives %j', (earlier, given, wanted) => {
+  expect(
+    completeOptions(
+      resumedOptions(earlier, given, () => {}),
+      'cpu',
+    ),
+  ).toMatchObject(wanted);
 });

@@ -11,19 +11,18 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
+  /** The share of the steps in which wsd ("warmup, stable, decay") decays. */
+  readonly decayFraction: number;
 }
-
-/** wsd ("warmup, stable, decay") holds the peak up to this share of the steps. */
-const stableShare = 0.8;
 
 /**
  * The learning rate of a step, counted from 0; step s of the warmup has (s + 1) / warmup of the peak.
  * @example
- * const schedule = { schedule: 'cosine', learningRate: 6e-4, warmup: 10, steps: 100, finalLearningRateFraction: 0.1 } as const;
- * const rate = learningRateAt(schedule, 0); // 6e-5
+ * const peak = { learningRate: 6e-4, warmup: 10, steps: 100 };
+ * const rate = learningRateAt({ ...peak, schedule: 'wsd', finalLearningRateFraction: 0, decayFraction: 0.2 }, 0); // 6e-5
  */
 export function learningRateAt(
-  { schedule, learningRate, warmup, steps, finalLearningRateFraction: final }: Schedule,
+  { schedule, learningRate, warmup, steps, finalLearningRateFraction: final, decayFraction }: Schedule,
   step: number,
 ): number {
   if (step < warmup) return (learningRate * (step + 1)) / warmup;
@@ -36,7 +35,7 @@ export function learningRateAt(
     case 'cosine':
       return learningRate * (final + (1 - final) * 0.5 * (1 + Math.cos(Math.PI * progress)));
     case 'wsd': {
-      const decayFrom = stableShare * steps;
+      const decayFrom = (1 - decayFraction) * steps;
       if (step < decayFrom) return learningRate;
       const decayed = (step - decayFrom) / (steps - decayFrom);
       return learningRate * (final + (1 - final) * (1 - Math.sqrt(decayed)));

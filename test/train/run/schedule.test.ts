@@ -2,7 +2,8 @@
 import { describe, expect, it } from 'vitest';
 import { learningRateAt, type Schedule } from '../../../src/train/run/schedule.ts';
 
-const base: Schedule = { schedule: 'cosine', learningRate: 1, warmup: 10, steps: 110, finalLearningRateFraction: 0.1 };
+const peak = { learningRate: 1, warmup: 10, steps: 110 };
+const base: Schedule = { ...peak, schedule: 'cosine', finalLearningRateFraction: 0.1, decayFraction: 0.2 };
 
 describe('learningRateAt', () => {
   it('rises linearly and reaches the peak with the last step of the warmup', () => {
@@ -31,6 +32,12 @@ describe('learningRateAt', () => {
     expect(learningRateAt(wsd, 80)).toBe(1);
     expect(learningRateAt(wsd, 85)).toBeCloseTo(0.1 + 0.9 * 0.5, 12);
     expect(learningRateAt(wsd, 100)).toBeCloseTo(0.1, 12);
+  });
+
+  it('wsd decays in the share of the steps that --decay-frac says', () => {
+    const wsd: Schedule = { ...base, schedule: 'wsd', steps: 100, decayFraction: 0.5 };
+    expect([49, 50].map((step) => learningRateAt(wsd, step))).toEqual([1, 1]);
+    expect(learningRateAt(wsd, 62.5)).toBeCloseTo(0.1 + 0.9 * 0.5, 12);
   });
 
   it('works without warmup and for a single step', () => {
