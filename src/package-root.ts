@@ -1,4 +1,5 @@
 // Finds this package's folder, from src/ (tsx) and from dist/ (compiled), and how its commands are typed.
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,6 +20,13 @@ export function programVersion(): string {
     string
   >;
   return `${name} ${version}`;
+}
+
+/** The commit of a clone, with "-dirty" if files differ from it; undefined: this is none, or git cannot tell. */
+export function packageCommit(): string | undefined {
+  if (!existsSync(join(packageRoot, '.git'))) return undefined;
+  const describe = ['describe', '--always', '--dirty', '--abbrev=40', '--exclude=*'];
+  return spawnSync('git', describe, { cwd: packageRoot, encoding: 'utf8' }).stdout?.trim() || undefined;
 }
 
 /** Whether this is an installed package, and not a clone. */

@@ -41,7 +41,7 @@ import {
 import { count, numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
-import { clearStatus, isLive } from './progress.ts';
+import { clearStatus, isLive, showShare } from './progress.ts';
 
 const examples = `
 Examples:
@@ -174,15 +174,13 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   notice(`${weights.path} on ${on}`);
 
   const isShown = isHeard && isLive;
-  const progress = (done: number, all: number) => {
-    if (isShown) process.stderr.write(`\r${Math.floor((100 * done) / all)}%`);
-  };
+  const progress = () => (isShown ? showShare() : undefined);
   const begun = performance.now();
   const results: object[] = [{ model: weights.path, device: on }];
   let loss: Loss | undefined;
   if (data) {
     const { shards, tokenizer } = data;
-    const options = { ...sizes, shards, tokenizer, batches: flags.steps, notice, progress, ranks };
+    const options = { ...sizes, shards, tokenizer, batches: flags.steps, notice, progress: progress(), ranks };
     const evaluation = await evaluate(model, options);
     if (isShown) clearStatus();
     loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
@@ -196,7 +194,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
         `${hellaswag.cut} of ${hellaswag.rows.length} rows are longer than --seq ${sequence}: the beginnings of their contexts are cut off`,
       );
     }
-    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress, ranks });
+    const score = await scoreHellaswag(model, hellaswag, { ...sizes, progress: progress(), ranks });
     if (isShown) clearStatus();
     results.push({ hellaswag: hellaswag.path, ...score, cut: hellaswag.cut });
     if (isHeard && !flags.json) process.stdout.write(hellaswagLine(hellaswag.path, score));

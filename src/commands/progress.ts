@@ -31,6 +31,21 @@ export function statusLine(done: number, steps: number, left: string, columns = 
   return `[${'='.repeat(Math.round((cells * done) / steps)).padEnd(cells)}] ${figures}`;
 }
 
+/** "42%   left 3s" */
+export function shareLine(done: number, all: number, milliseconds: number): string {
+  const left = (milliseconds / done) * (all - done);
+  return `${Math.floor((100 * done) / all)}%${done > 0 ? `   left ${formatDuration(left / 1000)}` : ''}`;
+}
+
+/** Shows on the status line how much is done of work that begins now. */
+export function showShare(): (done: number, all: number) => void {
+  const begun = performance.now();
+  return (done, all) => {
+    clearStatus();
+    process.stderr.write(inOneLine(shareLine(done, all, performance.now() - begun)));
+  };
+}
+
 const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
 
 /** Shows events as they happen. `steps`: the run's last step. */

@@ -1,7 +1,9 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, planRun, type TrainingPlan, train } from '../index.ts';
+import { Gpt2Error, planRun, readRun, type TrainingPlan, train } from '../index.ts';
 import {
+  asTyped,
+  attempt,
   customModel,
   ExitError,
   launchRanks,
@@ -74,15 +76,17 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       if (code !== 0) throw new ExitError(code);
       return;
     }
+    const typed = process.argv.slice(2);
     // Only rank 0 prints; the others log to files of their own.
     if (place && place.rank > 0) {
-      await train(options, { place, signal: interruption('quiet') });
+      await train(options, { place, command: typed, signal: interruption('quiet') });
       return;
     }
     let progress: Progress | undefined;
     try {
-      await train(options, {
+      const { out } = await train(options, {
         place,
+        command: typed,
         signal: interruption(),
         onStart: (run) => {
           if (options.json) return;
@@ -95,6 +99,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
           else progress?.event(event, remaining);
         },
       });
+      if (!options.json) process.stdout.write(asTyped(endText(out)));
     } finally {
       progress?.close();
     }
@@ -108,6 +113,22 @@ function describe(run: RunDescription): string {
     `${run.model}: ${run.parameters.toLocaleString('en-US')} parameters, ${formatBytes(run.memoryBytes)}, on ${run.device}`,
     `${run.steps} ${run.steps === 1 ? 'step' : 'steps'} of ${run.tokensPerStep.toLocaleString('en-US')} tokens${from}; saves to ${run.out}`,
   ].join('\n');
+}
+
+/** What a finished run came to, and what to do with it; empty if steps are left. */
+function endText(out: string): string {
+  const found = attempt(() => readRun(out));
+  // A line that an earlier start left damaged.
+  if (found instanceof Gpt2Error) return '';
+  const { events, series } = found;
+  if (events.at(-1)?.event !== 'done') return '';
+  const val = [...series.val];
+  const loss = ([step, value]: readonly [number, number]) => `${value.toFixed(4)} at step ${step}`;
+  const best = val.reduce((least, each) => (each[1] < least[1] ? each : least), val[0]!);
+  const losses = val.length > 0 ? [`val loss ${loss(val.at(-1)!)}, best ${loss(best)}`] : [];
+  const name = /^[\w./-]+$/.test(out) ? out : `'${out}'`;
+  const next = [`next: npm run sample -- --model ${name} --prompt "Once"`, `      npm run compare ${name}`];
+  return [...losses, `run: ${out}`, ...next].map((line) => `${line}\n`).join('');
 }
 
 /** Prints the plan of --dry-run. @throws Gpt2Error if the run would not fit */

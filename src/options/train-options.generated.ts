@@ -33,10 +33,12 @@ export type TrainOptions = {
   learningRate?: number;
   /** `--warmup <N>`: steps of linear warmup (default: 0). */
   warmup?: number;
-  /** `--schedule <NAME>`: decay to --final-lr-frac: cosine, linear, constant, wsd (in the last fifth) (default: cosine). */
+  /** `--schedule <NAME>`: how the rate falls: cosine, linear, constant, wsd (only in the last steps) (default: constant; cosine with --final-lr-frac). */
   schedule?: 'cosine' | 'linear' | 'constant' | 'wsd';
-  /** `--final-lr-frac <X>`: learning rate at the end of --schedule, as a share of --lr; 1: no decay (default: 1). */
+  /** `--final-lr-frac <X>`: learning rate at the end of --schedule, as a share of --lr; 1: no decay (default: constant 1, cosine 0.1, linear 0, wsd 0). */
   finalLearningRateFraction?: number;
+  /** `--decay-frac <X>`: share of the steps in which --schedule wsd decays (default: 0.2). */
+  decayFraction?: number;
   /** `--weight-decay <X>`: AdamW weight decay of matrices (default: 0). */
   weightDecay?: number;
   /** `--grad-clip <X>`: largest gradient norm; 0: no clipping (default: 1). */

@@ -25,6 +25,8 @@ export const runEventSchema = z.discriminatedUnion('event', [
     // The types follow from the table, which zod's own inference cannot see.
     configuration: configurationSchema as unknown as z.ZodType<Configuration>,
     program: z.string(),
+    commit: z.string().optional(),
+    command: z.array(z.string()).optional(),
     device: z.string(),
     codePath: z.string(),
     dtype: z.string(),

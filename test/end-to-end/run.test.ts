@@ -155,6 +155,25 @@ it('takes no samples with a vocabulary that has no end of text, and says so', ()
   expect(stdout).toMatch(/^done: 3 steps/m);
 });
 
+it('says at the end what it came to, where it lies, and what to do next; its log says by which command', () => {
+  const args = train('ended', '--steps', '4', '--val-every', '2', '--val-steps', '2');
+  const { stdout } = place.run(args);
+  const { events, series } = readRun(place.path('ended'));
+  const val = [...series.val];
+  const [step, best] = val.toSorted(([, a], [, b]) => a - b)[0]!;
+  expect(stdout.slice(stdout.indexOf('done: ')).split('\n').slice(1)).toEqual([
+    `val loss ${val.at(-1)![1].toFixed(4)} at step 4, best ${best.toFixed(4)} at step ${step}`,
+    'run: ended',
+    'next: npm run sample -- --model ended --prompt "Once"',
+    '      npm run compare ended',
+    '',
+  ]);
+  const [start] = events;
+  expect(start).toMatchObject({ event: 'run', command: args });
+  const isClone = existsSync(new URL('../../.git', import.meta.url));
+  expect((start as { commit?: string }).commit ?? 'none').toMatch(isClone ? /^[0-9a-f]{40}(-dirty)?$/ : /^none$/);
+});
+
 it('goes on by another code path within rounding, and says so', () => {
   run(train('paths', '--steps', '20', '--val-every', '0'));
   run(train('moved', '--steps', '20', '--val-every', '0', '--stop-after', '10'));

@@ -26,6 +26,8 @@ export interface TrainHooks {
   readonly place?: Place;
   /** Aborting it saves and ends the run after the step in progress; its reason is the exit code (128 + the signal's number). */
   readonly signal?: AbortSignal;
+  /** The command line, for the log. */
+  readonly command?: readonly string[];
   /** Called once, before step 0. */
   readonly onStart?: (run: RunDescription) => void;
   /** Called with one-line remarks that are not events: a default taken, a damaged checkpoint skipped, a full disk. */
@@ -39,7 +41,14 @@ export const checkHooks = (hooks: TrainHooks): void =>
   checkGiven(
     hooks,
     {},
-    { place: 'object', signal: 'object', onStart: 'function', onNotice: 'function', onEvent: 'function' },
+    {
+      place: 'object',
+      signal: 'object',
+      command: 'texts',
+      onStart: 'function',
+      onNotice: 'function',
+      onEvent: 'function',
+    },
   );
 
 export interface TrainResult {

@@ -10,7 +10,7 @@ import { parameterCount } from '../../model/parameters.ts';
 import { Device, type DeviceDescription } from '../../native/device.ts';
 import { agreedOptions, configurationOf } from '../../options/configuration.ts';
 import type { Configuration } from '../../options/table.ts';
-import { programVersion } from '../../package-root.ts';
+import { packageCommit, programVersion } from '../../package-root.ts';
 import { agree, codeHash } from '../../ranks/agree.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import { refuseOccupied } from '../../runs/existing.ts';
@@ -78,12 +78,14 @@ async function open(opening: Opening): Promise<Run> {
   page?.follow({ run: out, machine: { gpu: deviceOptions.kind === 'cuda' ? deviceOptions.index : undefined } });
 
   const parameters = parameterCount(config);
+  const commit = packageCommit();
   return {
     ...{ ...data, ...opened, ranks, isRoot, options, out, startStep, resumed: checkpoint, log, scalars, program },
     lastStep: Math.min(steps, Math.max(startStep, options.stopAfter ?? steps)),
     runEvent: {
       event: 'run',
       ...{ configuration, program, device: device.description.device, codePath, dtype: options.dtype, parameters },
+      ...(commit === undefined ? {} : { commit }),
       ...(checkpoint ? { resumedFrom: startStep } : {}),
       ...(ranks ? { hosts: [...ranks.hosts] } : {}),
       time: new Date().toISOString(),

@@ -66,7 +66,8 @@ export class Session {
       this.#spikes = await openSpikeWatch(this.#run, options.skipSpikes, (text) => this.#events.notice(text));
     }
     this.#hooks.onStart?.(description);
-    this.#events.log(runEvent);
+    const { command } = this.#hooks;
+    this.#events.log(command ? { ...runEvent, command: [...command] } : runEvent);
     if (resumed) this.#events.log({ event: 'checkpoint', step: startStep, path: resumed.path });
     const started = performance.now();
 
