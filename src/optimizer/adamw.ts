@@ -5,38 +5,50 @@ import { everyParameter } from '../model/arena.ts';
 import { adamw } from '../ops/ops.generated.ts';
 import type { Optimizer, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
 
-const constants = { beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const;
+export const adamwDefaults = { beta1: 0.9, beta2: 0.95, eps: 1e-8 } as const;
+/** With a beta of 1 a moment would stay 0, and so would its bias correction, by which it is divided. */
+const largestBeta = 0.999999;
+/** Eps is over 0 in fp32 too: a weight without a gradient would become 0 / 0. */
+export const adamwRanges = { beta1: real(0, largestBeta), beta2: real(0, largestBeta), eps: real(1e-30) };
+
+/** The constants of AdamW; train --help says what they are. */
+export interface AdamWOptions extends Partial<Record<keyof typeof adamwDefaults, number>> {
+  readonly weightDecay: number;
+}
 
 const row = <Name extends string>(name: Name) =>
   ({ name, dtype: 'fp32', parameters: everyParameter, granularity: 'element' }) satisfies StateRow;
 
 /** 1 - beta^t, with t counted from 1. */
-const correction = (name: 'beta1' | 'beta2') => ({
+const correction = (name: string, beta: number) => ({
   name: `1 - ${name}^t`,
-  at: (step: number) => 1 - constants[name] ** (step + 1),
+  at: (step: number) => 1 - beta ** (step + 1),
 });
 
 /**
- * AdamW with betas 0.9 and 0.95 and eps 1e-8. Weight decay is decoupled and applies to matrices only.
- * @example const optimizer = new AdamW({ weightDecay: 0.1 });
+ * AdamW, with betas 0.9 and 0.95 and eps 1e-8 unless others are given. Weight decay is decoupled and applies to matrices only.
+ * @example const optimizer = new AdamW({ weightDecay: 0.1, beta2: 0.99 });
  */
 export class AdamW implements Optimizer {
   readonly name = 'adamw';
   /** First and second moments. */
   readonly rows = [row('m'), row('v')];
-  readonly scalars = [correction('beta1'), correction('beta2')];
+  readonly scalars: Optimizer['scalars'];
   readonly #weightDecay: number;
+  readonly #constants: Record<keyof typeof adamwDefaults, number>;
 
-  constructor(options: { readonly weightDecay: number }) {
-    checkGiven(options, { weightDecay: real(0) }, {});
-    const { weightDecay } = options;
+  constructor(options: AdamWOptions) {
+    checkGiven(options, { weightDecay: real(0) }, adamwRanges);
+    const { weightDecay, beta1, beta2, eps } = { ...adamwDefaults, ...options };
+    this.scalars = [correction('beta1', beta1), correction('beta2', beta2)];
+    this.#constants = { beta1, beta2, eps };
     this.#weightDecay = weightDecay;
   }
 
   issue({ device, step, firstScalar }: UpdateContext, parts: readonly UpdatePart[]): void {
     for (const { kind, state, ...tensors } of parts) {
       const weightDecay = kind === 'matrix' ? this.#weightDecay : 0;
-      adamw(device, { ...tensors, m: state.m!, v: state.v!, step, firstScalar, ...constants, weightDecay });
+      adamw(device, { ...tensors, m: state.m!, v: state.v!, step, firstScalar, ...this.#constants, weightDecay });
     }
   }
 }

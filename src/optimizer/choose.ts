@@ -1,6 +1,6 @@
 // Chooses the optimizers of a run from its options.
-import { AdamW } from './adamw.ts';
+import { AdamW, type AdamWOptions } from './adamw.ts';
 import type { OptimizerChoice } from './assign.ts';
 
-export const chooseOptimizer = ({ weightDecay }: { readonly weightDecay: number }): OptimizerChoice =>
-  new AdamW({ weightDecay });
+export const chooseOptimizer = ({ weightDecay, beta1, beta2, eps }: AdamWOptions): OptimizerChoice =>
+  new AdamW({ weightDecay, beta1, beta2, eps });

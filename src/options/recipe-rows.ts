@@ -1,5 +1,6 @@
 // Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
 import { orderNames } from '../batches/order.ts';
+import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** llm.c's default. */
@@ -161,6 +162,7 @@ export const recipeRows = {
       of: ({ given }) => finalFractions[(given.schedule ?? 'constant') as keyof typeof finalFractions],
     },
     compare: 'if the rate falls',
+    elsewhere: ['min-lr'],
   },
   decayFraction: {
     usage: '--decay-frac <X>',
@@ -169,9 +171,29 @@ export const recipeRows = {
     default: 0.2,
     optional: true,
     compare: 'if the rate falls',
-    elsewhere: ['min-lr'],
   },
   weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'AdamW weight decay of matrices', default: 0 },
+  beta1: {
+    usage: '--beta1 <X>',
+    type: adamwRanges.beta1,
+    help: "share of AdamW's first moment that a step keeps",
+    default: adamwDefaults.beta1,
+    optional: true,
+  },
+  beta2: {
+    usage: '--beta2 <X>',
+    type: adamwRanges.beta2,
+    help: "share of AdamW's second moment that a step keeps",
+    default: adamwDefaults.beta2,
+    optional: true,
+  },
+  eps: {
+    usage: '--eps <X>',
+    type: adamwRanges.eps,
+    help: 'what AdamW adds to the root of the second moment',
+    default: adamwDefaults.eps,
+    optional: true,
+  },
   gradientClip: {
     usage: '--grad-clip <X>',
     type: real(0),

@@ -41,6 +41,12 @@ export type TrainOptions = {
   decayFraction?: number;
   /** `--weight-decay <X>`: AdamW weight decay of matrices (default: 0). */
   weightDecay?: number;
+  /** `--beta1 <X>`: share of AdamW's first moment that a step keeps (default: 0.9). */
+  beta1?: number;
+  /** `--beta2 <X>`: share of AdamW's second moment that a step keeps (default: 0.95). */
+  beta2?: number;
+  /** `--eps <X>`: what AdamW adds to the root of the second moment (default: 1e-8). */
+  eps?: number;
   /** `--grad-clip <X>`: largest gradient norm; 0: no clipping (default: 1). */
   gradientClip?: number;
   /** `--skip-spikes <Z>`: skip updates with loss or norm Z sigma over the mean of the last 128 steps. */
