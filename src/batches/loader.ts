@@ -1,6 +1,5 @@
 // Reads batches of tokens from shards, in an order, from a position on. A position is three numbers; after `seek` the loader
 // gives exactly the batches that would have followed.
-
 import { dirname } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';

@@ -1,6 +1,5 @@
 // Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed,
 // dataset.json last: a folder with dataset.json is complete.
-
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../checks/given.ts';

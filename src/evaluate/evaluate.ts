@@ -1,6 +1,5 @@
 // Measures how well a model predicts a data set: loss, perplexity, and bits per byte, which compares models with different
 // tokenizers. Batches and their mean (mean-loss.ts) are those of a run's validation.
-
 import { openLoader, planValidation } from '../batches/loader.ts';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';

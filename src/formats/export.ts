@@ -1,5 +1,4 @@
 // Exports a model to a format of another program.
-
 import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { resolveWeights } from '../checkpoint/weights.ts';

@@ -1,6 +1,5 @@
 // A device: one context of a native library and everything allocated in it. It turns statuses into errors and owns memory,
 // events and recorded programs (programs.ts).
-
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';

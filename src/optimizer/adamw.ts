@@ -39,7 +39,7 @@ export class AdamW implements Optimizer {
 
   constructor(options: AdamWOptions) {
     checkGiven(options, { weightDecay: real(0) }, adamwRanges);
-    const { weightDecay, beta1, beta2, eps } = { ...adamwDefaults, ...options };
+    const { weightDecay, beta1 = adamwDefaults.beta1, beta2 = adamwDefaults.beta2, eps = adamwDefaults.eps } = options;
     this.scalars = [correction('beta1', beta1), correction('beta2', beta2)];
     this.#constants = { beta1, beta2, eps };
     this.#weightDecay = weightDecay;

@@ -1,5 +1,4 @@
 // Writes llm.c's model file for tests, from values by our names. The program itself only reads it.
-
 import { toBf16 } from '../../src/files/half-floats.ts';
 import { llmcHeaderBytes, llmcMagic, llmcTensors, llmcVersions } from '../../src/formats/llmc.ts';
 import { type ModelConfig, paddedVocabularySize } from '../../src/model/config.ts';

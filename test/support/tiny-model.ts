@@ -1,5 +1,4 @@
 // The tiny GPT-2 that PyTorch recorded: its model on a device, with the recorded weights in place.
-
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';

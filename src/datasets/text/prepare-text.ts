@@ -1,6 +1,5 @@
 // Makes a folder of token shards from text files, in bounded memory, on several threads. Encoded chunks stay in <folder>/.prepro
 // until the shards are complete, so a killed preparation resumes. The shards are the same then, and for any number of threads.
-
 import { createHash } from 'node:crypto';
 import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

@@ -1,7 +1,6 @@
 // Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
 // replays micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
 // host can issue a step while the device works on the previous one.
-
 import { checkBatch, writeBatch } from '../../batches/batch.ts';
 import type { Batch } from '../../batches/loader.ts';
 import { checkGiven } from '../../checks/given.ts';
