@@ -92,7 +92,12 @@ const rows: Record<string, Row[]> = {
     [2, train('--hellaswag', 'none.bin'), '--hellaswag goes with --hellaswag-every', ['give both']],
     [2, train('--serve-host', '0.0.0.0'), '--serve-host goes with --serve', ['--serve']],
     [2, train('--config', 'options.json'), 'there is no option "bach"', ['options.json']],
-    [2, train('--config', 'elsewhere.json'), 'there is no option "max_steps"', ['elsewhere.json', 'name it "steps"']],
+    [
+      2,
+      train('--config', 'elsewhere.json'),
+      'there is no option "max_steps"',
+      ['elsewhere.json', 'did you mean "steps"?'],
+    ],
     [2, train('--config', 'twice.json'), 'gives "learningRate" twice', ['twice.json', '"lr"']],
     [1, train('--config', 'empty'), 'cannot be read: ENOENT', ['empty/config.json']],
     [1, train('--config', 'torn.json'), 'cannot be read', ['torn.json', '--config']],
@@ -214,7 +219,7 @@ const rows: Record<string, Row[]> = {
     ],
   ],
   eval: [
-    [1, ['eval', ...cpu], 'runs/ has no trained model', ['npm run train', '--model']],
+    [1, ['eval', ...cpu], 'runs/ has no trained model', ['train', '--model']],
     [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
     [2, ['eval', '--model', 'run', '--role', 'test'], "argument 'test' is invalid", ['--role', 'val, train']],
     [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
@@ -255,7 +260,7 @@ const rows: Record<string, Row[]> = {
     [2, ['report', 'run', '--serve-host', '0.0.0.0'], '--serve-host goes with --serve', ['--serve']],
   ],
   export: [
-    [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['npm run train', '--model']],
+    [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
     [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], "argument 'pt' is invalid", ['hf, llmc, gguf']],
     [
       2,

@@ -46,7 +46,7 @@ const rows: Row[] = [
     ['--batch', 'some'],
     '--batch takes a whole number from 1 to 65536 or auto, not "some"',
   ],
-  [{ resume: 'yes' }, 'resume takes true or false, not "yes"'],
+  [{ resume: 'yes' }, 'resume takes true, false or auto, not "yes"'],
   [{ data: '' }, 'data takes a text, not ""', ['--data', ''], '--data takes a text, not ""'],
 ];
 

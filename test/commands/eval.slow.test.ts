@@ -94,7 +94,7 @@ it('picks the batch that fits, to the same loss', () => {
 });
 
 it.each([
-  ['no --model', [], 2, "required option '--model <PATH>' not specified"],
+  ['no --model', [], 1, 'runs/ has no trained model'],
   ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number of at least 1'],
   [
     'another role',
