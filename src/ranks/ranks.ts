@@ -244,7 +244,7 @@ export class Ranks {
     const named = isEffect ? /rank (\d+) (.*)$/.exec(reason) : null;
     const text = named
       ? `${this.name(Number(named[1]))} ${named[2]}`
-      : `${this.name(rank)}${/^(is|gave|has) /.test(reason) ? ' ' : ': '}${reason}`;
+      : `${this.name(rank)}${/^(is|sent|has) /.test(reason) ? ' ' : ': '}${reason}`;
     this.#sendAll({ type: 'verdict', text });
     return this.#end(text);
   }
