@@ -3,12 +3,19 @@
 import { existsSync } from 'node:fs';
 import { basename, resolve } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { isCompared } from '../options/configuration.ts';
+import { isCompared, recordedValue } from '../options/configuration.ts';
 import type { Configuration } from '../options/table.ts';
 import { logPath } from '../runs/paths.ts';
 import { type RunRecord, readRun } from '../runs/reader.ts';
 import type { Baseline } from './compare.ts';
-import { type Mismatch, matchingReference, mismatches, type Reference, readReference } from './reference.ts';
+import {
+  hasConstantRate,
+  type Mismatch,
+  matchingReference,
+  mismatches,
+  type Reference,
+  readReference,
+} from './reference.ts';
 
 /** A run with its name in tables. */
 export interface NamedRun extends RunRecord {
@@ -74,9 +81,10 @@ export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
 export function configurationDifferences(run: Configuration, other: Configuration): Mismatch[] {
+  const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
-    .filter((field) => isCompared(field) && run[field] !== other[field])
-    .map((field) => ({ field, run: run[field], reference: other[field] }));
+    .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
+    .filter(({ field, run, reference }) => isCompared(field, isConstant) && run !== reference);
 }
 
 /** Named by the last part of the path, or by all of it where two end alike. */

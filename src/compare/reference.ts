@@ -91,7 +91,7 @@ export function mismatches(configuration: Configuration, { configuration: wanted
 }
 
 /** Whether the rate is constant after the warmup, so that the number of steps does not change it. */
-const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
+export const hasConstantRate = ({ schedule, finalLearningRateFraction }: Record<string, unknown>): boolean =>
   schedule === 'constant' || finalLearningRateFraction === 1;
 
 export const matchingReference = (configuration: Configuration): Reference | undefined =>

@@ -3,14 +3,7 @@ import { basename } from 'node:path';
 import { z } from 'zod';
 import { type ModelConfig, modelName } from '../model/config.ts';
 import type { OptionRow } from './row.ts';
-import {
-  type Configuration,
-  type OptionName,
-  optionRows,
-  recordedNames,
-  rowNamed,
-  type SettledOptions,
-} from './table.ts';
+import { type Configuration, optionRows, recordedNames, rowNamed, type SettledOptions } from './table.ts';
 
 /** Fields of a configuration that are not options, with their meaning. */
 export const derivedFields = {
@@ -49,10 +42,10 @@ export function configurationOf(options: SettledOptions, config: ModelConfig, st
 export const agreedOptions = (configuration: Configuration): Record<string, unknown> =>
   Object.fromEntries(Object.entries(configuration).filter(([name]) => !rowNamed(name)?.perMachine));
 
-/** The value of an option in an earlier configuration: runs from before the option was added had its default. */
-export function recordedValue(before: Readonly<Record<string, unknown>>, name: OptionName): unknown {
-  const { optional, default: value } = optionRows[name];
-  return before[name] ?? (optional && typeof value !== 'object' ? value : undefined);
+/** The value of a field in an earlier configuration: runs from before an option was added had its default. */
+export function recordedValue(before: Readonly<Record<string, unknown>>, field: string): unknown {
+  const { optional, default: value } = rowNamed(field) ?? {};
+  return before[field] ?? (optional && typeof value !== 'object' ? value : undefined);
 }
 
 /** Whether configurations that differ in a field are different. @param isConstant the learning rate of both is */
