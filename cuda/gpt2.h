@@ -62,7 +62,7 @@ enum GPT2_STEP {
   GPT2_STEP_NORM_LIMIT = 2,   /* the same for the norm */
   GPT2_STEP_AFTER_UPDATE = 3, /* not 0: the step changes no weight if the one before changed none */
   GPT2_STEP_SCALARS = 4,      /* from here to STOP: the optimizers' own values of the step (src/optimizer) */
-  GPT2_STEP_STOP = 15,        /* not 0: this rank was asked to stop; after the step: how many ranks were */
+  GPT2_STEP_STOP = 15,        /* what this rank asks for, to stop or to save; after the step: the sum over ranks */
   GPT2_STEP_LOSS = 16,        /* mean loss over the micro-batches */
   GPT2_STEP_NORM = 17,        /* gradient norm before clipping */
   GPT2_STEP_CLIP = 18,        /* what the gradients are multiplied by */

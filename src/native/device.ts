@@ -11,6 +11,10 @@ import { type LibraryKind, loadLibrary } from './library.ts';
 import { type Program, RecordedProgram } from './programs.ts';
 
 export const dtypes = ['fp32', 'tf32', 'bf16'] as const;
+const optionKinds = {
+  ...{ index: whole(0, 2 ** 31 - 1), dtype: dtypes, threads: whole(0, 1024) },
+  ...{ accumulates: 'switch', captures: 'switch' },
+} as const;
 /** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
 export type Dtype = (typeof dtypes)[number];
 
@@ -81,17 +85,7 @@ export class Device {
   }
 
   private constructor(options: DeviceOptions) {
-    checkGiven(
-      options,
-      { kind: ['cpu', 'cuda'] },
-      {
-        index: whole(0, 2 ** 31 - 1),
-        dtype: dtypes,
-        threads: whole(0, 1024),
-        accumulates: 'switch',
-        captures: 'switch',
-      },
-    );
+    checkGiven(options, { kind: ['cpu', 'cuda'] }, optionKinds);
     const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, captures = true } = options;
     this.#bindings = loadLibrary(kind);
     const out = new BigUint64Array(1);

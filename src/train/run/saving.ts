@@ -1,5 +1,6 @@
 // Saves a run's state: after the device's work, on a thread, one save at a time. It moves the run if its folder is lost.
-// The format of a checkpoint is in ../../checkpoint; session.ts decides when a save is due.
+// The format of a checkpoint is in ../../checkpoint; session.ts decides when a save is due. One
+// long file, because a save in progress, its retries and a lost folder share one state.
 import { setTimeout } from 'node:timers/promises';
 import type { Position } from '../../batches/order.ts';
 import { WriterError } from '../../checkpoint/background.ts';
