@@ -1,5 +1,5 @@
 // A device: one context of a native library and everything allocated in it. It turns statuses into errors and owns memory,
-// events and recorded programs (programs.ts).
+// events and recorded programs (programs.ts). One class of 300 lines, because all of it ends with the context.
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
@@ -13,8 +13,8 @@ import { type Program, RecordedProgram } from './programs.ts';
 export const dtypes = ['fp32', 'tf32', 'bf16'] as const;
 const optionKinds = {
   ...{ index: whole(0, 2 ** 31 - 1), dtype: dtypes, threads: whole(0, 1024) },
-  ...{ accumulates: 'switch', captures: 'switch' },
-} as const;
+  ...({ accumulates: 'switch', captures: 'switch' } as const),
+};
 /** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
 export type Dtype = (typeof dtypes)[number];
 
