@@ -53,8 +53,10 @@ export async function together(
   };
   const { id, ...rest } = await tell(0);
   if (!id) return [rest];
-  // One that hangs never answers.
-  return Promise.all(ops.map((op, rank) => (op === 'hang' ? void tell(rank, id) : tell(rank, id)))) as Promise<
+  // A rank that hangs never answers; nor may one that rank 0 abandons: on a GPU it waits for rank 0's part.
+  const answers = (op: RankTask['op'], rank: number) =>
+    op !== 'hang' && (rank === 0 || !ops[0]!.startsWith('abandoned'));
+  return Promise.all(ops.map((op, rank) => (answers(op, rank) ? tell(rank, id) : void tell(rank, id)))) as Promise<
     Answer[]
   >;
 }
