@@ -25,11 +25,13 @@ export { selectKind } from './native/select-device.ts';
 export { completeOptions } from './options/check.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { readValue, withOptionsFile } from './options/read.ts';
+export { runToResume } from './options/resume.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {
   type OptionName,
   optionMeant,
+  optionNamed,
   optionNames,
   optionParts,
   optionRows,

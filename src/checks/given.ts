@@ -40,7 +40,7 @@ export function checkGiven<T extends object>(
   checkValue('options', 'object', given);
   const kinds: Readonly<Record<string, Kind>> = { ...required, ...optional };
   const known = Object.keys(kinds);
-  const wrong = Object.keys(given).find((name) => !known.includes(name));
+  const wrong = Object.entries(given).find(([name, value]) => value !== undefined && !known.includes(name))?.[0];
   if (wrong !== undefined) {
     const { spellings, help } = names ?? {
       spellings: new Map(known.map((name) => [name, name])),

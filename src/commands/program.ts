@@ -36,6 +36,8 @@ export function program(interruption: () => AbortSignal): Command {
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);
+  // cli.ts reads it; commands pass their flags on.
+  root.hook('preAction', (_, action) => void action.setOptionValue('verbose', undefined));
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
     command.exitOverride().option('--verbose', 'print the stack of an error');
     if (!isCompiled && command.options.some(({ long }) => long === '--json')) {

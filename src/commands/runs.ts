@@ -31,7 +31,7 @@ interface Column {
 
 const loss = (name: 'train' | 'val'): Column => ({
   text: (run) => run[name]?.toFixed(4) ?? '-',
-  order: (run) => run[name] ?? Number.POSITIVE_INFINITY,
+  order: (run) => (Number.isFinite(run[name]) ? run[name]! : Number.POSITIVE_INFINITY),
 });
 
 const columns: Readonly<Record<string, Column>> = {

@@ -14,6 +14,7 @@ import {
   flagOf,
   isCompared,
   type OptionName,
+  optionNamed,
   optionRows,
   pairRuns,
   placeFromEnvironment,
@@ -21,6 +22,7 @@ import {
   readValue,
   recordedNames,
   recordedValue,
+  runToResume,
   selectKind,
   signalOf,
   timeName,
@@ -46,17 +48,18 @@ interface SweptRun {
  */
 export async function sweep(options: TrainOptions, specs: readonly string[], interruption: () => AbortSignal) {
   if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
+  runToResume(options);
   const out = options.out ?? join('runs', `sweep-${timeName()}`);
-  const kind = selectKind(options.device ?? 'auto');
-  const runs = combine({ ...options, resume: undefined }, specs, out);
-  for (const run of runs) completeOptions(run.options, kind);
+  const runs = combine(options, specs, out);
+  const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
+  for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const left = runs.filter((run) => options.overwrite || !isFinished(run));
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
   const signal = interruption();
   const failures: string[] = [];
-  const gpus = kind === 'cuda' ? gpusOf(options) : [undefined];
+  const gpus = kinds.includes('cuda') ? gpusOf(runs) : [undefined];
   const next = left.values();
   await Promise.all(
     gpus.map(async (gpu, slot) => {
@@ -101,15 +104,16 @@ function combine(options: TrainOptions, specs: readonly string[], out: string): 
   }
   return runs.map(({ names, values }) => {
     const name = names.join(',');
-    return { name, options: { ...options, ...values, out: join(out, name) } };
+    const tensorboard = options.tensorboard && join(options.tensorboard, name);
+    return { name, options: { ...options, tensorboard, ...values, out: join(out, name) } };
   });
 }
 
 /** "lr=1e-4,3e-4": an option by its flag or its name in config.json, and its values. @throws UsageError */
 function readAxis(spec: string) {
   const [, given = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
-  const option = recordedNames.find((one) => one === given || flagOf(optionRows[one]) === `--${given}`);
-  if (!option) {
+  const option = optionNamed(given);
+  if (!option || !recordedNames.some((name) => name === option)) {
     throw new UsageError(
       `--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; train --help lists the options`,
     );
@@ -150,8 +154,7 @@ async function train(
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
 ): Promise<number | string> {
   const { json, serve, overwrite } = options;
-  const resume = !overwrite && !(attempt(() => readRun(options.out)) instanceof Gpt2Error);
-  const flags = flagsOf({ ...options, resume, serve: serve ? serve + slot : serve });
+  const flags = flagsOf({ ...options, resume: overwrite ? false : 'auto', serve: serve ? serve + slot : serve });
   // One run at a time writes to this terminal itself, which keeps its status line.
   const isPiped = isShared || json;
   if (!json) process.stdout.write(`${name}\n`);
@@ -192,8 +195,9 @@ const flagsOf = (options: TrainOptions): string[] =>
   });
 
 /** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: the one that a run chooses itself. */
-function gpusOf({ device = 'auto', ranks = 1 }: TrainOptions): (string | undefined)[] {
-  if (ranks > 1 || device.includes(':')) return [undefined];
+function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {
+  const choosesGpus = ({ options: { device = 'auto', ranks = 1 } }: SweptRun) => ranks > 1 || device.includes(':');
+  if (runs.some(choosesGpus)) return [undefined];
   const visible = process.env.CUDA_VISIBLE_DEVICES;
   if (visible) return visible.split(',');
   const { stdout } = spawnSync('nvidia-smi', ['--query-gpu=index', '--format=csv,noheader'], { encoding: 'utf8' });

@@ -62,7 +62,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   for (const [heading, rows] of Object.entries(optionParts)) {
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }
-  command.addOption(sweepOption());
+  command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
   return command.action(async (flags: Record<string, unknown>) => {
     const options = withOptionsFile(optionsFromFlags(optionNames, flags));
     if (flags.sweep) return sweep(options, flags.sweep as string[], () => interruption('quiet'));

@@ -20,7 +20,7 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   const word = typeof type === 'object' && 'switch' in type ? type.or : undefined;
   if ((type === 'switch' || word !== undefined) && typeof value !== 'boolean' && value !== word) {
     throw new UsageError(
-      `${flag} takes no value${word === undefined ? '' : ` or ${word}`}, not ${JSON.stringify(value)}`,
+      `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}`,
     );
   }
   const read = isNumeric(type) && !isWordOf(type, value) ? numberOf(value) : value;

@@ -55,7 +55,8 @@ export const refuseUnreadable = (run: string): void => void examine(run);
 export const holdsRun = (run: string): boolean => examine(run).holds;
 
 /**
- * `isRun`: whether the log or the configuration was written by a run. `holds`: whether there is something of a run to replace. `own`, `foreign`: the entries that a run wrote, and those that
+ * `isRun`: whether the log or the configuration was written by a run. `holds`: whether there is something of a run to
+ * replace. `own`, `foreign`: the entries that a run wrote, and those that
  * none wrote, as paths relative to the run folder.
  */
 function examine(run: string) {

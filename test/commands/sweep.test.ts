@@ -21,6 +21,7 @@ const start = (specs: readonly string[], options: TrainOptions = {}): Promise<un
 
 it.each([
   [['lr'], '--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not "lr"'],
+  [['learning_rate=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
   [['rate=1'], 'not "rate=1"; train --help lists the options'],
   [['out=a,b'], 'not "out=a,b"'],
   [['lr=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
@@ -46,4 +47,8 @@ it('a finished run of other options is not taken for one of the sweep', async ()
   expect((error as Gpt2Error).message).toBe(
     `${run} was trained with --weight-decay 0.1, not 0.2; name another --out, or give --overwrite`,
   );
+});
+
+it('takes --resume and --overwrite as a run does', async () => {
+  expect(String(await start(['seed=1'], { resume: true, overwrite: true }))).toContain('exclude each other');
 });

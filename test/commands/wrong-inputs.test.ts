@@ -304,6 +304,17 @@ describe.concurrent.each(Object.entries(rows))('%s', (_, refusals) => {
   });
 });
 
+it.concurrent.each([
+  ['export', '--model', 'none', '--format', 'hf', '--out', 'x'],
+  ['prepro', 'tinyshakespeare', '--from', 'none', '--out', 'x'],
+  ['prepro', 'tinystories', '--from', 'none', '--out', 'x'],
+  ['prepro', 'fineweb', '--from', 'none', '--out', 'x'],
+])('--verbose shows the stack of the error: gpt2 %s %s', async (...args) => {
+  const { code, stderr } = await place.finished([...args, '--verbose']);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/Error: .*none.*\n {4}at /);
+});
+
 describe('after all of them', () => {
   it('nothing is left behind', () => {
     expect(everything()).toEqual(before);

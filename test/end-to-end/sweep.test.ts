@@ -23,6 +23,17 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
       event.event === 'run' ? [event.resumedFrom ?? 0] : [],
     );
 
+  it('continues unfinished runs whose batch was chosen', () => {
+    const command = [...args, '--batch', 'auto', '--max-memory', '0.1', '--steps', '3', '--sweep', 'seed=1,2'];
+    expect(place.run([...command, '--stop-after', '1']).code).toBe(0);
+    const again = place.run(command);
+    expect(again.code, again.stderr).toBe(0);
+    expect([starts('seed=1'), starts('seed=2')]).toEqual([
+      [0, 1],
+      [0, 1],
+    ]);
+  });
+
   it('trains all combinations; a failed run stops no other; the same command trains what is missing', () => {
     const command = [...args, '--steps', '8', '--sweep', 'learningRate=1e-3,1e30', '--sweep', 'seed=1,2'];
     const first = place.run(command);

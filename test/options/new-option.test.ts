@@ -77,7 +77,7 @@ it('compare and ranks see a difference', async () => {
   const { configurationDifferences, describeMismatches } = await import('../../src/compare/pairs.ts');
   const { agreedOptions } = await import('../../src/options/configuration.ts');
   const other = { ...configuration, ...noted };
-  expect(describeMismatches(configurationDifferences(other, configuration))).toBe('label noted instead of none');
+  expect(describeMismatches(configurationDifferences(other, configuration))).toBe('label noted instead of plain');
   expect(agreedOptions(other)).toMatchObject(noted);
 });
 

@@ -44,7 +44,9 @@ export class Saving {
     this.#signal = signal;
     const { saveEvery } = run.options;
     this.#interval = 1000 * (secondsOf(saveEvery) ?? Number.POSITIVE_INFINITY);
-    if (run.isRoot && typeof saveEvery === 'number' && saveEvery > 0) this.#tryCopy(() => run.writer.prepare());
+    // Without a copy, the parts of other ranks cannot be received: better to fail before training than at the first save.
+    const prepares = typeof saveEvery === 'number' ? saveEvery > 0 : run.model.sharding !== undefined;
+    if (run.isRoot && prepares) this.#tryCopy(() => run.writer.prepare());
   }
 
   /** Whether --save-every is a time that has passed since the last save began; false on all ranks but 0. */
