@@ -14,7 +14,7 @@ interface Exported {
   readonly file: string;
 }
 
-/** What a part of index.ts exports. */
+/** The exports of a part of index.ts. */
 const exportsOf = (part: string): Exported[] =>
   [...part.matchAll(/^export (type )?\{([^}]+)\} from '([^']+)';/gm)].flatMap(([, type, names, from]) => {
     const all = names!.split(',').map((name) => name.trim());

@@ -18,7 +18,7 @@ export type ValueType =
   | NumberType
   | readonly string[];
 
-/** What an option of the API takes; the functions that receive an 'object' check its content. */
+/** The kind of value of an API option; the functions that receive an 'object' check its content. */
 export type Kind = ValueType | 'text or ""' | 'texts' | 'function' | 'object' | 'object or function';
 
 type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];

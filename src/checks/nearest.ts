@@ -3,7 +3,7 @@
 /** Names of options by each way to spell them, such as flags. */
 export type Spellings = ReadonlyMap<string, string>;
 
-/** What is wrong with a name: `there is no option "stepps"; did you mean "steps"?` @param otherwise advice without a near name */
+/** The message about an unknown name: `there is no option "stepps"; did you mean "steps"?` @param otherwise advice without a near name */
 export function unknownOption(wrong: string, spellings: Spellings, otherwise: string): string {
   const near = nearest(wrong, spellings);
   return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;

@@ -130,7 +130,7 @@ type Measured = BenchReport & { command: string; clocks: string | null; data: st
 const percent = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)}%`;
 
 /** "3.1% more", "70.6% less" */
-export const beside = (used: number, planned: number): string =>
+export const difference = (used: number, planned: number): string =>
   `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
 
 function table(all: Measured): string {
@@ -150,7 +150,7 @@ function table(all: Measured): string {
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${beside(memory.used, memory.plannedTotal)}); before: ${formatBytes(memory.before)}`,
+    `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${difference(memory.used, memory.plannedTotal)}); before: ${formatBytes(memory.before)}`,
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(22)}${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');

@@ -1,4 +1,4 @@
-// Writes what a command has to say: results as JSON or lines, notices, and files named by a flag.
+// Writes a command's output: results as JSON or lines, notices, and files named by a flag.
 import { writeFileSync } from 'node:fs';
 import { Gpt2Error } from '../index.ts';
 import { asTyped } from '../program.ts';

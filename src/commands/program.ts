@@ -66,7 +66,7 @@ function inOneLine(text: string, command: Command): string {
   return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
 }
 
-/** What other programs have and this one lacks. */
+/** Options of other programs that this one lacks. */
 const missing: Readonly<Record<string, string>> = {
   '--lora': 'LoRA is not supported, training changes all weights',
   '--dropout': 'dropout is not supported',

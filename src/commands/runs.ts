@@ -25,7 +25,7 @@ const longestText = 10;
 interface Column {
   /** `longest`: characters that a name may have. */
   readonly text: (run: RunSummary, longest: number) => string;
-  /** What --sort sorts by, least first. */
+  /** The key of --sort, least first. */
   readonly order: (run: RunSummary) => string | number;
 }
 
@@ -90,7 +90,7 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   printResult({ folder, runs }, lines, json);
 }
 
-/** Names are in full if the table then fits; else the runs' have what the other columns leave. */
+/** Prints names in full if the table then fits; otherwise shortens the runs' names to the remaining width. */
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
   const draw = (longest: number, longestRun: number) =>
     formatTable([

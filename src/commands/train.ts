@@ -115,7 +115,7 @@ function describe(run: RunDescription): string {
   ].join('\n');
 }
 
-/** What a finished run came to, and what to do with it; empty if steps are left. */
+/** The results of a finished run and the next commands; empty if steps are left. */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));
   // A line that an earlier start left damaged.

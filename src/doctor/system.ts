@@ -7,7 +7,7 @@ import { gib } from '../model/memory.ts';
 import { packageRoot } from '../package-root.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
-/** What a program's --version prints, or undefined if it is not installed. */
+/** The output of a program's --version, or undefined if it is not installed. */
 function versionOf(program: string): string | undefined {
   const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8', timeout: 10_000 });
   return status === 0 ? stdout.trim() : undefined;

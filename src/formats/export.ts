@@ -27,7 +27,7 @@ export interface ExportOptions {
   readonly out: string;
   /** Default fp32. */
   readonly dtype?: WeightType;
-  /** Says what the format could have and the export lacks. */
+  /** Receives one-line notices, such as a missing tokenizer. */
   readonly notice?: (text: string) => void;
 }
 

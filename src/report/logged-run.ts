@@ -141,7 +141,7 @@ export function endOf(run: LoggedRun, { steps, saveEvery }: Pick<RunRecord['conf
   }
   // A save that was not due is the last act of a run that was stopped.
   const isLast = latest?.event === 'checkpoint' && latest.step === run.step;
-  // Training goes on after a save by time, and its line says how long the save held it.
+  // Training continues after a save by time, and its line says how long the save paused it.
   const isDue =
     typeof saveEvery === 'number' ? saveEvery > 0 && run.step % saveEvery === 0 : isLast && latest.heldMs !== undefined;
   if (isLast && !isDue) return { state: 'stopped', text: `stopped after ${done}` };

@@ -51,7 +51,7 @@ interface Text {
 /** Steps between two reads of tokens: 16 tokens of d12 take about 2 ms on an H100, and the host polls every millisecond. */
 const stepsAhead = 16;
 
-/** What a seed and the options of a choice take. */
+/** The ranges of a seed and of the options of a choice. */
 export const seedKind = whole(-(2 ** 31), 2 ** 32 - 1);
 export const choiceKinds = {
   temperature: real(0),

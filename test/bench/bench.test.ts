@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
 import { bench } from '../../src/bench/bench.ts';
 import { median, quantile } from '../../src/bench/timing.ts';
-import { beside } from '../../src/commands/bench.ts';
+import { difference } from '../../src/commands/bench.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
@@ -72,8 +72,8 @@ it('measures every op of a tiny step', async () => {
 });
 
 it('says whether more or less memory is used than planned', () => {
-  expect(beside(294, 1000)).toBe('70.6% less');
-  expect(beside(1031, 1000)).toBe('3.1% more');
+  expect(difference(294, 1000)).toBe('70.6% less');
+  expect(difference(1031, 1000)).toBe('3.1% more');
 });
 
 it('advises no flag that it lacks where memory is short', async () => {

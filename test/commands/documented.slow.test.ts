@@ -36,7 +36,7 @@ const sources: [string, string[]][] = [
   ),
 ];
 const examples = sources.flatMap(([, commands]) => commands);
-/** Each once, however it is typed; what has an ellipsis or a shell's arguments in it stands for others. */
+/** Each once, however it is typed; what has an ellipsis or a shell's arguments in it represents others. */
 const all = [...new Map(examples.map((command) => [argumentsOf(command).join(' '), command])).values()].filter(
   (command) => !/…|\.\.\.|\$(@|argv)/.test(command),
 );

@@ -6,7 +6,7 @@ import { program } from '../../src/commands/program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** What the program says, started by a script of npm that kept these settings; undefined: it started the command. */
+/** The error of the program when an npm script kept these settings; undefined: it started the command. */
 async function refusal(script: string, args: string[], kept: Record<string, string>): Promise<string | undefined> {
   for (const [name, value] of Object.entries({ npm_command: 'run', npm_lifecycle_event: script, ...kept })) {
     vi.stubEnv(name, value);
@@ -62,6 +62,6 @@ it('in the names that npm itself writes', () => {
     'npm kept --val-every=5 --dry-run to itself: type `npm run train -- --val-every=5 --dry-run`',
   );
   expect(status).toBe(2);
-  // What npm sets by itself is none of ours.
+  // npm sets these by itself.
   expect(train('--', '--data', 'nowhere', '--device', 'cpu').stderr).toContain('there is no data in nowhere');
 });

@@ -160,7 +160,7 @@ describe('of a folder', () => {
     expect(stdout).toMatch(new RegExp(`^${count} documents, `));
   });
 
-  it('of which none is selected', () => {
+  it('refuses a folder without a selected file', () => {
     const { code, stderr } = made('--include', '*.rst');
     expect(stderr).toBe('mixed has no text file *.rst: name files, or a folder that has some\n');
     expect(code).toBe(1);

@@ -1,4 +1,4 @@
-// What `train --sweep` refuses before it starts anything.
+// `train --sweep` refuses wrong values before it starts anything.
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { sweep } from '../../src/commands/sweep.ts';

@@ -155,7 +155,7 @@ it('takes no samples with a vocabulary that has no end of text, and says so', ()
   expect(stdout).toMatch(/^done: 3 steps/m);
 });
 
-it('says at the end what it came to, where it lies, and what to do next; its log says by which command', () => {
+it('prints losses, folder and next commands at the end, and logs the command line', () => {
   const args = train('ended', '--steps', '4', '--val-every', '2', '--val-steps', '2');
   const { stdout } = place.run(args);
   const { events, series } = readRun(place.path('ended'));

@@ -25,7 +25,7 @@ const anchorOf = (heading: string): string =>
 const anchorsOf = (path: string): string[] =>
   [...read(path).matchAll(/^#+ (.+)$/gm)].map((match) => anchorOf(match[1]!));
 
-/** What the package has: npm adds these three to `files`. */
+/** Files of the package: npm adds these three to `files`. */
 const packed: string[] = ['README.md', 'LICENSE', 'package.json', ...JSON.parse(read('package.json')).files];
 const isPacked = (path: string): boolean => packed.some((each) => path === each || path.startsWith(`${each}/`));
 

@@ -1,4 +1,4 @@
-// scripts/timeline.ts, on timelines made up here: which step it takes, what runs beside what, and that its trace is whole.
+// scripts/timeline.ts, on timelines made up here: which step it takes, which kernels run concurrently, and that its trace is complete.
 import { describe, expect, it } from 'vitest';
 import {
   common,

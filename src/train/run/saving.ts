@@ -117,7 +117,7 @@ export class Saving {
     if (await this.isLost()) await this.saveNow(step, position);
   }
 
-  /** Repeats what the disk refuses, for a run that nobody has asked to stop and somebody can. @throws the last error */
+  /** Retries `work` after disk errors, unless the run was asked to stop or cannot be. @throws the last error */
   async #untilTaken<R>(step: number, work: () => R | Promise<R>): Promise<R> {
     for (let isFirst = true; ; isFirst = false) {
       try {

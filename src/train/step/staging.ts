@@ -24,7 +24,7 @@ interface StepValues extends Required<UpdateLimits> {
   readonly requests: Requests;
 }
 
-/** What a rank asks all ranks to do once they read the step's result. */
+/** A request to all ranks, which they follow once they read the step's result. */
 export interface Requests {
   readonly stops: boolean;
   /** Only rank 0 asks for it. */
@@ -41,7 +41,7 @@ export interface StepResult {
   readonly norm: number;
   /** False if the step left weights and optimizer state unchanged; see UpdateLimits. */
   readonly updated: boolean;
-  /** What any of several ranks asked for when it began the step. */
+  /** The requests of all ranks when they began the step. */
   readonly requests: Requests;
 }
 
