@@ -1,17 +1,18 @@
-// Records what the GPUs of a job run during one training step, and how much of the collectives overlaps the model: a table, and
-// a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which needs its header and library
-// (timeline/build.ts finds them) and makes steps somewhat longer: bench-ranks.ts measures them.
+// Records what the GPUs of a job run during one training step: as tables how much of the collectives overlaps the model, and the
+// time of each kernel of rank 0; as a file a trace for https://ui.perfetto.dev. CUPTI records every kernel of a short run, which
+// needs its header and library (timeline/build.ts finds them) and makes steps somewhat longer: bench-ranks.ts measures them.
 //   node --import tsx scripts/timeline.ts [--gpus 2] [--model d12] [--batch 8] [--overlap auto] [--steps 40]
 //     [--data data/tinyshakespeare] [--out build/timeline]
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { presetConfig, presetNames } from '../src/model/config.ts';
 import { packageRoot } from '../src/package-root.ts';
 import { formatTable } from '../src/report/table.ts';
 import { readFlags } from './flags.ts';
 import { buildRecorder } from './timeline/build.ts';
-import { parseTimelines, stepsOf, summarize, typicalStep, within } from './timeline/steps.ts';
+import { parseTimelines, stepsOf, summarize, timesByKernel, typicalStep, within } from './timeline/steps.ts';
 import { chromeTrace } from './timeline/trace.ts';
 
 const flags = readFlags({
@@ -65,6 +66,14 @@ function describe({ kinds, collectives, idle }: ReturnType<typeof summarize>): s
   return `${table}\ncollectives: ${collectives.ms.toFixed(3)} ms, ${share.toFixed(1)}% of it overlapping our kernels`;
 }
 
+const describeKernels = (rows: ReturnType<typeof timesByKernel>): string =>
+  formatTable([
+    ['', 'calls', 'ms', 'gaps before, ms'],
+    ...rows.map(({ name, count, ms, gap }) => [name, String(count), ms.toFixed(3), gap.toFixed(3)]),
+  ]);
+
+const layers = presetConfig(flags.model)?.layers;
+if (!layers) throw new Error(`--model ${flags.model} is no size: use ${presetNames.join(', ')}`);
 record(buildRecorder(out));
 const missing = files.filter((file) => !existsSync(file));
 if (missing.length > 0) throw new Error(`the run ended, but nothing wrote ${missing.join(', ')}`);
@@ -82,6 +91,7 @@ const ranks = timelines.map(({ kernels }, rank) => {
 for (const [rank, { kernels, step }] of ranks.entries()) {
   const times = summarize(kernels, step);
   console.log(`rank ${rank}, step ${chosen + 1} of ${flags.steps}: ${times.ms.toFixed(3)} ms\n${describe(times)}\n`);
+  if (rank === 0) console.log(`${describeKernels(timesByKernel(kernels, step, layers))}\n`);
 }
 const trace = join(out, 'step.json');
 writeFileSync(trace, chromeTrace(ranks));

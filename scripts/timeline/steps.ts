@@ -129,3 +129,46 @@ export function summarize(kernels: readonly Kernel[], step: Span) {
     idle: ms - lengthOf(union(kernels)),
   };
 }
+
+/** A kernel's times in a step, in milliseconds. */
+interface KernelTimes {
+  /** Without its parameters; with "2 of 3" if each layer calls it more than once. */
+  readonly name: string;
+  count: number;
+  /** From the end of the kernel before to its own end: one that is launched early waits for the one before. */
+  ms: number;
+  /** Before it, when nothing ran. */
+  gap: number;
+}
+
+/** "sm90::plain_kernel<true, 208>" of "void gpt2::sm90::plain_kernel<true, 208>(gpt2::sm90::ProductMaps)". */
+const shortName = (name: string): string =>
+  name
+    .replace(/^void /, '')
+    .replace(/\((?:[^()]|\([^()]*\))*\)$/, '')
+    .replaceAll('gpt2::', '');
+
+/** The times of each kernel of a step of one GPU, the longest first; they and the gaps sum to the step. */
+export function timesByKernel(kernels: readonly Kernel[], step: Span, layers: number): KernelTimes[] {
+  const calls = new Map<string, number>();
+  for (const { name } of kernels) calls.set(name, (calls.get(name) ?? 0) + 1);
+  const seen = new Map<string, number>();
+  const rows = new Map<string, KernelTimes>();
+  const busy = union(kernels);
+  let before = step.start;
+  for (const kernel of kernels.toSorted((a, b) => a.end - b.end)) {
+    const index = seen.get(kernel.name) ?? 0;
+    seen.set(kernel.name, index + 1);
+    const ofLayer = calls.get(kernel.name)! / layers;
+    const name =
+      shortName(kernel.name) + (ofLayer > 1 && ofLayer % 1 === 0 ? `, ${(index % ofLayer) + 1} of ${ofLayer}` : '');
+    const row = rows.get(name) ?? { name, count: 0, ms: 0, gap: 0 };
+    const ran = common(busy, [{ start: before, end: kernel.end }]);
+    row.count++;
+    row.ms += ran;
+    row.gap += kernel.end - before - ran;
+    rows.set(name, row);
+    before = kernel.end;
+  }
+  return [...rows.values()].sort((a, b) => b.ms - a.ms);
+}

@@ -6,6 +6,7 @@ import {
   parseTimelines,
   stepsOf,
   summarize,
+  timesByKernel,
   typicalStep,
   union,
   within,
@@ -98,6 +99,21 @@ describe('a step', () => {
     expect(typicalStep(lengths(9, 1, 3, 2))).toBe(3);
     expect(typicalStep(lengths(1, 1, 1, 7, 9, 8), 3)).toBe(5);
     expect(() => typicalStep([])).toThrow('no complete step');
+  });
+
+  it('is told by kernel: each from the end of the one before, calls of a layer apart', () => {
+    const rows = timesByKernel(within(kernels, steps[1]!), steps[1]!, 1);
+    const micro = (value: number) => Math.round(1000 * value);
+    expect(rows.map(({ name, count, ms, gap }) => [name, count, micro(ms), micro(gap)])).toEqual([
+      ['sm90::plain_kernel<true, false, (Epilogue)0, 208>, 2 of 2', 1, 20, 0],
+      ['ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL', 1, 20, 0],
+      ['adamw::adamw_kernel<float, float>', 1, 15, 5],
+      ['ncclDevKernel_AllGather_RING_LL', 1, 10, 0],
+      ['sm90::plain_kernel<true, false, (Epilogue)0, 208>, 1 of 2', 1, 10, 0],
+      ['global_norm::norm_kernel', 1, 5, 9],
+      ['memcpy', 1, 1, 5],
+    ]);
+    expect(micro(rows.reduce((sum, { ms, gap }) => sum + ms + gap, 0))).toBe(100);
   });
 
   it('is told by kind: how much ran beside our own kernels, alone, and when nothing ran', () => {
