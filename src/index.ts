@@ -29,8 +29,17 @@ export type { Prepared } from './datasets/standing.ts';
 export type { Format, Input } from './datasets/text/format.ts';
 export { findInputs } from './datasets/text/inputs.ts';
 export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';
-export { type Dataset, findShards, type Role, readDataset } from './shards/find.ts';
-export { decode, encode, StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerOf } from './tokenizer/tokenizer.ts';
+export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
+export {
+  type BuiltInTokenizer,
+  decode,
+  encode,
+  StreamDecoder,
+  type Tokenizer,
+  tokenizerNamed,
+  tokenizerOf,
+} from './tokenizer/tokenizer.ts';
+export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 
 // training
 

@@ -1,10 +1,11 @@
 // Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
 export type { BenchReport } from './bench/bench.ts';
 export { benchTraining } from './bench/bench-training.ts';
-export { refuseOtherVocabulary } from './checkpoint/weights.ts';
+export { refuseOtherTokenizer } from './checkpoint/weights.ts';
 export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
 export { mismatches, nearestReference, referenceNames } from './compare/reference.ts';
+export { tokenizerNames } from './datasets/choose-tokenizer.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
 export { prepareHellaswag } from './datasets/hellaswag.ts';
 export { inspectShard } from './datasets/inspect.ts';
@@ -67,7 +68,7 @@ export { findRuns, newestModel, newestRun } from './runs/find.ts';
 export { timeName } from './runs/paths.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';
 export { signalOf } from './signals.ts';
-export { tokenizerNames } from './tokenizer/tokenizer.ts';
+export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { wantedRanks } from './train/run/settle.ts';

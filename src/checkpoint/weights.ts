@@ -3,14 +3,16 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { openWeights } from '../formats/checkpoint-weights.ts';
+import { checkpointTokenizer, openWeights } from '../formats/checkpoint-weights.ts';
 import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
 import { openLlmcModel } from '../formats/llmc.ts';
 import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
-import type { Dataset } from '../shards/find.ts';
+import { type Dataset, readDatasetTokenizer } from '../shards/find.ts';
+import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { isSameTokenizer } from '../tokenizer/tokenizer-file.ts';
 import { type DamagedCheckpoint, type FoundCheckpoint, resolveCheckpoint } from './directory.ts';
 import { weightsFile } from './manifest.ts';
 import { checkModel, loadWeights } from './read.ts';
@@ -19,6 +21,8 @@ import { checkModel, loadWeights } from './read.ts';
 export interface Weights {
   readonly path: string;
   readonly model: ModelConfig;
+  /** The tokenizer that came with them, or else the one that the size of the vocabulary suggests; undefined: unknown. */
+  readonly tokenizer: Tokenizer | undefined;
   /** The options of the run that trained them; undefined for a file of another program. */
   readonly configuration: Readonly<Record<string, unknown>> | undefined;
   /** The file that holds them. */
@@ -51,6 +55,7 @@ export function resolveWeights(path: string): Weights {
 export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   path: checkpoint.path,
   model: checkpoint.manifest.model,
+  tokenizer: checkpointTokenizer(checkpoint) ?? tokenizerOf(checkpoint.manifest.model),
   configuration: checkpoint.manifest.configuration,
   file: join(checkpoint.path, weightsFile),
   damaged: [],
@@ -63,6 +68,7 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
   return {
     path,
     model: stored.model,
+    tokenizer: stored.tokenizer ?? tokenizerOf(stored.model),
     configuration: undefined,
     file,
     damaged: [],
@@ -78,10 +84,22 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
   };
 }
 
-/** @param dataset that of `folder`; undefined: GPT-2's vocabulary, of which a model may have any part */
-export function refuseOtherVocabulary({ path, model }: Weights, folder: string, dataset: Dataset | undefined): void {
-  if (!dataset || dataset.vocabularySize === model.vocabularySize) return;
-  throw new Gpt2Error(
-    `${folder} has a vocabulary of ${dataset.vocabularySize} tokens (${dataset.tokenizer}), ${path} one of ${model.vocabularySize}; prepare the data with the model's tokenizer, or take another model`,
-  );
+/**
+ * @param dataset that of `folder`; undefined: GPT-2's vocabulary, of which a model may have any part
+ * @throws Gpt2Error if its tokenizer is not that of the weights
+ */
+export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
+  if (!dataset) return;
+  const { path, model } = weights;
+  // A tokenizer without a file may be a guess, by the size of the vocabulary alone.
+  const own = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
+  const data = readDatasetTokenizer(folder, dataset);
+  const [ours, theirs] = [model.vocabularySize, dataset.vocabularySize];
+  const areKnown = own && data && (own.file ?? data.file) !== undefined;
+  if (areKnown ? isSameTokenizer(own, data) : ours === theirs) return;
+  const what =
+    ours === theirs
+      ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${own?.name})`
+      : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
+  throw new Gpt2Error(`${folder} ${what}; prepare the data with the model's tokenizer, or take another model`);
 }

@@ -1,5 +1,6 @@
 // Writes a checkpoint under a temporary name, syncs every file, the manifest last, then renames it: under its own name a
 // checkpoint is complete. Replacing and removing checkpoints is in replace.ts and prune.ts.
+import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
@@ -14,6 +15,7 @@ import type { Model } from '../model/model.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
 import type { StateCopy } from '../optimizer/state.ts';
 import { writeDurably } from '../shards/shard.ts';
+import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { checkpointName } from './directory.ts';
 import { checkpointVersion, type Manifest, manifestFile, optimizerFile, weightsFile } from './manifest.ts';
 import { pruneCheckpoints, timeToWrite } from './prune.ts';
@@ -41,6 +43,8 @@ export interface CheckpointHead {
   readonly folder: string;
   /** Updates done. */
   readonly step: number;
+  /** The content of tokenizer.json, if the model's tokenizer is not built in. */
+  readonly tokenizer?: string;
   readonly manifest: Pick<
     Manifest,
     'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards' | 'timed'
@@ -63,7 +67,7 @@ export function writeCheckpoint(checkpoint: CheckpointToWrite): string {
   checkGiven(
     checkpoint,
     { folder: 'text', step: whole(0), manifest: 'object', model: 'object', optimizer: 'object' },
-    {},
+    { tokenizer: 'text' },
   );
   const { model, optimizer, ...head } = checkpoint;
   clearLeftovers(head.folder);
@@ -90,7 +94,7 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
  * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
  */
-function writeState({ folder, step, manifest }: CheckpointHead, state: State, make = makeFolder): string {
+function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state: State, make = makeFolder): string {
   const name = checkpointName(step);
   const path = join(folder, name);
   let temporary: string | undefined;
@@ -100,16 +104,18 @@ function writeState({ folder, step, manifest }: CheckpointHead, state: State, ma
     mkdirSync(temporary);
     const weights = writeTensors(join(temporary, weightsFile), [state.weights]);
     const optimizer = writeTensors(join(temporary, optimizerFile), state.optimizer);
+    const files = [
+      { name: weightsFile, ...weights },
+      { name: optimizerFile, ...optimizer },
+    ];
+    if (tokenizer !== undefined) files.push(writeText(temporary, tokenizerFile, tokenizer));
     const whole: Manifest = {
       format: 'gpt2.ts checkpoint',
       version: checkpointVersion,
       step,
       model: state.config,
       ...manifest,
-      files: [
-        { name: weightsFile, ...weights },
-        { name: optimizerFile, ...optimizer },
-      ],
+      files,
       time: timeToWrite(folder),
     };
     writeDurably(join(temporary, manifestFile), [Buffer.from(checkedJson(whole))]);
@@ -126,6 +132,12 @@ function writeState({ folder, step, manifest }: CheckpointHead, state: State, ma
     );
   }
   return path;
+}
+
+function writeText(folder: string, name: string, text: string): Manifest['files'][number] {
+  const bytes = Buffer.from(text);
+  writeDurably(join(folder, name), [bytes]);
+  return { name, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') };
 }
 
 /** Which checkpoints stay; see `pruneCheckpoints`. */

@@ -19,7 +19,7 @@ export type ValueType =
   | readonly string[];
 
 /** The kind of value of an API option; the functions that receive an 'object' check its content. */
-export type Kind = ValueType | 'text or ""' | 'texts' | 'function' | 'object' | 'object or function';
+export type Kind = ValueType | 'text or ""' | 'texts' | 'function' | 'object' | 'text or object' | 'object or function';
 
 type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
 type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;
@@ -64,6 +64,8 @@ export function checkValue(name: string, kind: Kind, value: unknown, given: unkn
   else if (kind === 'text') demand(isText && value !== '', 'a text');
   else if (kind === 'text or ""') demand(isText, 'a text');
   else if (kind === 'texts') demand(Array.isArray(value) && value.every((text) => typeof text === 'string'), 'texts');
+  else if (kind === 'text or object')
+    demand((isText && value !== '') || Object(value) === value, 'a text or an object');
   else if (kind === 'function') demand(typeof value === 'function', 'a function');
   else if (kind === 'object or function') demand(Object(value) === value, 'an object or a function');
   else if (kind === 'object') demand(typeof value === 'object' && value !== null, 'an object');

@@ -12,6 +12,7 @@ import {
   type HellaswagScore,
   type Role,
   readDataset,
+  readDatasetTokenizer,
   readHellaswag,
   resolveWeights,
   scoreHellaswag,
@@ -33,7 +34,7 @@ import {
   Ranks,
   refuseAccidentalCpu,
   refuseAutoBatch,
-  refuseOtherVocabulary,
+  refuseOtherTokenizer,
   selectKind,
   stopWithLauncher,
   threadsOf,
@@ -209,8 +210,8 @@ function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
   const shards = findShards(data, flags.role);
   const dataset = readDataset(data);
-  refuseOtherVocabulary(weights, data, dataset);
-  return { folder: data, shards, tokenizer: dataset?.tokenizer ?? 'gpt2' };
+  refuseOtherTokenizer(weights, data, dataset);
+  return { folder: data, shards, tokenizer: readDatasetTokenizer(data, dataset) ?? dataset!.tokenizer };
 }
 
 function lossLines(data: string, role: Role, evaluation: Evaluation, milliseconds: number): string {

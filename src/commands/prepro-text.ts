@@ -10,6 +10,7 @@ import { clearStatus, formatBytes, inOneLine, isLive } from './progress.ts';
 
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
+export const tokenizerKinds = `${tokenizerNames.join(', ')}, or a tokenizer.json`;
 
 export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite'> {
   readonly out?: string;
@@ -42,6 +43,7 @@ Examples:
   npm run prepro -- text dump.jsonl.gz --field text        a JSON object per line
   npm run prepro -- text table.parquet --field text        a column of text
   npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
+  npm run prepro -- text novel.txt --tokenizer char        a vocabulary of the text's characters
 `;
 
 export function preproTextCommand(): Command {
@@ -91,7 +93,7 @@ function neverFound(separator: string): string {
 /** Adds the flags of every command that makes shards of text. */
 export function addTextFlags(command: Command, shardTokens = defaultShardTokens): Command {
   return command
-    .option('--tokenizer <NAME>', tokenizerNames.join(', '), 'gpt2')
+    .option('--tokenizer <NAME>', tokenizerKinds, 'gpt2')
     .addOption(
       numberOption('--val-fraction <X>', 'share of the text for validation (default: 0.01)', {
         ...share,

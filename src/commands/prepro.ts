@@ -5,7 +5,7 @@ import { datasetNames, datasets, prepareHellaswag } from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
-import { preproTextCommand, tell } from './prepro-text.ts';
+import { preproTextCommand, tell, tokenizerKinds } from './prepro-text.ts';
 
 type Flags = PrepareOptions & { readonly json?: boolean };
 
@@ -17,6 +17,7 @@ ${datasets.map(({ name, description }) => `  ${name.padEnd(16)} ${description}`)
 Examples:
   npm run prepro tinyshakespeare                            download, check, encode
   npm run prepro tinyshakespeare -- --from input.txt        from a copy that you downloaded
+  npm run prepro tinyshakespeare -- --tokenizer char        nanoGPT's first exercise: 65 characters
   npm run prepro own-source                                 no network needed
   npm run prepro hellaswag -- --from hellaswag_val.jsonl    from a file that you downloaded
   npm run prepro text book.txt notes/                       your own text (npm run prepro text -- --help)
@@ -36,7 +37,8 @@ export function preproCommand(): Command {
     .description("Make a data set's token shards")
     .addArgument(dataset)
     .option('--from <FILE>', 'source file to read instead of downloading')
-    .option('--out <DIR>', 'folder to write (default: data/<DATASET>)')
+    .option('--tokenizer <NAME>', tokenizerKinds, 'gpt2')
+    .option('--out <DIR>', 'folder to write (default: data/<DATASET>, or data/<DATASET>-<NAME>)')
     .option('--overwrite', 'replace another data set in the folder')
     .option('--json', 'print the result as JSON')
     .addHelpText('after', help)

@@ -4,7 +4,6 @@ import {
   createModel,
   Device,
   type Dtype,
-  encode,
   type GenerateOptions,
   type GenerationEnd,
   Gpt2Error,
@@ -14,9 +13,8 @@ import {
   StreamDecoder,
   selectDevice,
   type Tokenizer,
-  tokenizerOf,
 } from '../index.ts';
-import { fittingTexts, generationRows, modelPaths, newestModel } from '../program.ts';
+import { fittingTexts, generationRows, modelPaths, newestModel, promptIds } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -84,8 +82,7 @@ async function sample(flags: Flags): Promise<void> {
   const weights = resolveWeights(flags.model ?? newestModel());
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
-  const { model: config } = weights;
-  const tokenizer = tokenizerOf(config);
+  const { model: config, tokenizer } = weights;
   if (!tokenizer) {
     throw new Gpt2Error(
       `${weights.path} has a vocabulary of ${config.vocabularySize} tokens, which no known tokenizer has, so its tokens cannot be decoded: name another model with --model`,
@@ -112,8 +109,7 @@ async function sample(flags: Flags): Promise<void> {
     const page = new Page(together, tokenizer, { ...flags, isLast: first + texts >= prompts.length });
     const generation = generate(cache, {
       ...choice,
-      // In the training data every document begins after an end of text.
-      prompts: together.map((prompt) => [tokenizer.endOfText, ...encode(prompt, tokenizer)]),
+      prompts: together.map((prompt) => promptIds(prompt, tokenizer)),
       firstText: first,
       stopAt: tokenizer.endOfText,
     });

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
-import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
+import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find.ts';
 import { openShard, writeDurably } from '../shards/shard.ts';
 import { gpt2 } from '../tokenizer/tokenizer.ts';
 import { download, huggingFace } from './download.ts';
@@ -75,7 +75,7 @@ async function downloadShards(version: Version, options: FinewebOptions): Promis
   for (let number = 1; number <= count; number++) {
     wanted.push({ file: `${version.prefix}_train_${String(number).padStart(6, '0')}.bin`, role: 'train' });
   }
-  const { dataset, shards: replaced } = standingIn(out, version.prefix);
+  const { dataset, replaced } = standingIn(out, version.prefix);
   const known = dataset?.source === sourceOf(version) ? dataset : undefined;
   if (dataset && !known) {
     if (!overwrite) throw standsInTheWay(out, `a data set of ${dataset.source}`);
@@ -121,8 +121,7 @@ async function fetchShards(
   }
   const dataset: Dataset = {
     source: sourceOf(version),
-    tokenizer: gpt2.name,
-    vocabularySize: gpt2.vocabularySize,
+    ...tokenizerRecord(gpt2),
     shards,
   };
   if (!present) writeDurably(join(out, datasetFile), [Buffer.from(checkedJson(dataset))]);

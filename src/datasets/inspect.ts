@@ -2,9 +2,10 @@
 // its folder names.
 import { dirname } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { readDataset } from '../shards/find.ts';
+import { readDataset, readDatasetTokenizer } from '../shards/find.ts';
 import { openShard } from '../shards/shard.ts';
-import { StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerNames } from '../tokenizer/tokenizer.ts';
+import { StreamDecoder, type Tokenizer } from '../tokenizer/tokenizer.ts';
+import { tokenizerNames } from './choose-tokenizer.ts';
 
 /**
  * Reads a whole shard.
@@ -12,11 +13,11 @@ import { StreamDecoder, type Tokenizer, tokenizerNamed, tokenizerNames } from '.
  */
 export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number; count?: number } = {}) {
   using shard = openShard(path);
-  const { tokenizer: name = 'gpt2' } = readDataset(dirname(path)) ?? {};
-  const tokenizer = tokenizerNamed(name);
+  const dataset = readDataset(dirname(path));
+  const tokenizer = readDatasetTokenizer(dirname(path), dataset);
   if (!tokenizer)
     throw new Gpt2Error(
-      `${path} was made with the tokenizer "${name}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`,
+      `${path} was made with the tokenizer "${dataset?.tokenizer}", which is unknown: inspect needs one of ${tokenizerNames.join(', ')}`,
     );
   if (at >= shard.tokens) throw new Gpt2Error(`${path} has ${shard.tokens} tokens, none at ${at}: give a smaller --at`);
   shard.checkTokens(tokenizer.vocabularySize);
@@ -35,7 +36,7 @@ export function inspectShard(path: string, { at = 0, count = 64 }: { at?: number
     tokens: shard.tokens,
     bytes: 1024 + 2 * shard.tokens,
     sha256: shard.sha256!,
-    tokenizer: name,
+    tokenizer: tokenizer.name,
     vocabularySize: tokenizer.vocabularySize,
     /** One before each document, and one before each part of a long document whose previous part has the other role. */
     endsOfText,

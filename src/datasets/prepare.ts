@@ -5,11 +5,13 @@ import { join } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
-import { gpt2VocabularySize } from '../model/config.ts';
-import { type Dataset, datasetFile, type Role } from '../shards/find.ts';
+import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
-import { encode, endOfText } from '../tokenizer/tokenizer.ts';
+import { addCharacters, characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
+import { encode, gpt2, type Tokenizer } from '../tokenizer/tokenizer.ts';
+import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../tokenizer/tokens.ts';
+import { chooseTokenizer, tokenizerOfCharacters } from './choose-tokenizer.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
 import { cannotWrite, isWhole, type Prepared, standingIn, standsInTheWay } from './standing.ts';
@@ -21,8 +23,10 @@ export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 export interface PrepareOptions {
   /** The source file, if the data set takes one. */
   readonly from?: string;
-  /** Folder to write. Default data/<name>. */
+  /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
   readonly out?: string;
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json. */
+  readonly tokenizer?: string;
   /** Replaces a data set of another text in the folder. */
   readonly overwrite?: boolean;
   readonly notice?: (text: string) => void;
@@ -35,24 +39,30 @@ export interface PrepareOptions {
  * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
  */
 export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
-  checkGiven(options, {}, { from: 'text', out: 'text', overwrite: 'switch', notice: 'function' });
-  const { from, out, overwrite, notice = () => {} } = options;
+  checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', overwrite: 'switch', notice: 'function' });
+  const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;
   const set = datasets.find((candidate) => candidate.name === name);
   if (!set) throw new UsageError(`there is no data set "${name}": name one of ${datasetNames.join(', ')}`);
   if (from && set === ownSource) {
     throw new UsageError('own-source takes no --from: leave it out, its files come with the package');
   }
-  const folder = out ?? join('data', set.name);
+  const given = chooseTokenizer(asked);
+  const tokenizerName = given?.name ?? characterTokenizerName;
+  const folder = options.out ?? join('data', tokenizerName === gpt2.name ? set.name : `${set.name}-${tokenizerName}`);
 
-  const { dataset: before, shards: replaced } = standingIn(folder, set.prefix);
-  const isOther = before !== undefined && !(from ? [from] : set.sources).includes(before.source);
-  if (isOther && !overwrite) throw standsInTheWay(folder, `a data set of ${before.source}`);
+  const { dataset: before, replaced } = standingIn(folder, set.prefix);
+  const isOther =
+    before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, given));
+  if (isOther && !overwrite) {
+    throw standsInTheWay(folder, `a data set of ${before.source} with the tokenizer ${before.tokenizer}`);
+  }
   // A given text may have changed, and own-source follows the package's files: both are always made again.
   const mayStay = before !== undefined && !isOther && !from && set !== ownSource;
   if (mayStay && isWhole(folder, before)) return { folder, present: true, dataset: before };
 
   const { source, documents } = await set.documents({ from, notice, folder });
-  const { train, val } = split(set, documents);
+  const tokenizer = given ?? tokenizerOfCharacters(charactersOf(documents));
+  const { train, val } = split(set, documents, tokenizer);
   if (train.length === 0)
     throw new Gpt2Error(
       `${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
@@ -69,26 +79,51 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     return { file, role, ...writeShard(join(folder, file), tokens) };
   };
   const shards = [written('train', train), written('val', val)];
-  const dataset: Dataset = { source, tokenizer: 'gpt2', vocabularySize: gpt2VocabularySize, shards };
+  const dataset: Dataset = { source, ...tokenizerRecord(tokenizer), shards };
+  if (tokenizer.file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(tokenizer.file)]);
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   return { folder, present: false, dataset };
 }
 
-function split({ validation }: DatasetSource, documents: readonly string[]): { train: Uint16Array; val: Uint16Array } {
-  if ('firstTokens' in validation) {
-    const all = tokensOf(documents);
-    return { val: all.subarray(0, validation.firstTokens), train: all.subarray(validation.firstTokens) };
-  }
-  const last = Math.max(1, Math.round(documents.length * validation.lastDocumentsShare));
-  return { train: tokensOf(documents.slice(0, -last)), val: tokensOf(documents.slice(-last)) };
+/** Whether a data set was made with this tokenizer; undefined: with the characters of its text. */
+function hasTokenizer({ tokenizer: name, tokenizerSha256 }: Dataset, tokenizer: Tokenizer | undefined): boolean {
+  if (!tokenizer) return name === characterTokenizerName;
+  const wanted = tokenizerRecord(tokenizer);
+  return name === wanted.tokenizer && tokenizerSha256 === wanted.tokenizerSha256;
 }
 
-/** <|endoftext|> and each document. */
-function tokensOf(documents: readonly string[]): Uint16Array {
+function charactersOf(documents: readonly string[]): Set<number> {
+  const found = new Set<number>();
+  for (const document of documents) {
+    const bytes = Buffer.from(document);
+    addCharacters(bytes, 0, bytes.length, found);
+  }
+  return found;
+}
+
+function split(
+  { validation }: DatasetSource,
+  documents: readonly string[],
+  tokenizer: Tokenizer,
+): { train: Uint16Array; val: Uint16Array } {
+  if ('firstTokens' in validation) {
+    const all = tokensOf(documents, tokenizer);
+    // Characters are divided as in nanoGPT: the last tenth is for validation.
+    const isNanoGpt = tokenizer.name === characterTokenizerName;
+    const cut = isNanoGpt ? Math.floor(all.length * 0.9) : validation.firstTokens;
+    const [first, second] = [all.subarray(0, cut), all.subarray(cut)];
+    return isNanoGpt ? { train: first, val: second } : { val: first, train: second };
+  }
+  const last = Math.max(1, Math.round(documents.length * validation.lastDocumentsShare));
+  return { train: tokensOf(documents.slice(0, -last), tokenizer), val: tokensOf(documents.slice(-last), tokenizer) };
+}
+
+/** <|endoftext|>, if the vocabulary has it, and each document. */
+function tokensOf(documents: readonly string[], tokenizer: Tokenizer): Uint16Array {
   const tokens = new TokenList();
   for (const document of documents) {
-    tokens.push(endOfText);
-    tokens.append(encode(document));
+    if (tokenizer.endOfText !== undefined) tokens.push(tokenizer.endOfText);
+    tokens.append(encode(document, tokenizer));
   }
   return tokens.view();
 }

@@ -1,9 +1,17 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
 import { hashFile } from '../files/read.ts';
-import { type Dataset, datasetFile, readDataset, roleOfName, unfinishedFolder } from '../shards/find.ts';
+import {
+  type Dataset,
+  datasetFile,
+  readDataset,
+  readDatasetTokenizer,
+  roleOfName,
+  unfinishedFolder,
+} from '../shards/find.ts';
+import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
 export interface Prepared {
   readonly folder: string;
@@ -15,8 +23,8 @@ export interface Prepared {
 export interface Standing {
   /** The content of dataset.json; undefined if it is missing or damaged. */
   readonly dataset: Dataset | undefined;
-  /** Names of the shards that a new data set removes: those with its own names, and those of the data set that is here. */
-  readonly shards: readonly string[];
+  /** Names of the files that a new data set removes: shards with its own names, and the files of the data set that is here. */
+  readonly replaced: readonly string[];
   /** Whether it is a complete data set, and not the rest of one whose move into place was killed. */
   readonly isFinished: boolean;
 }
@@ -26,7 +34,7 @@ export interface Standing {
  * @throws Gpt2Error if it cannot be read, or holds other shards, which training would read too
  */
 export function standingIn(folder: string, prefix: string): Standing {
-  if (!existsSync(folder)) return { dataset: undefined, shards: [], isFinished: false };
+  if (!existsSync(folder)) return { dataset: undefined, replaced: [], isFinished: false };
   const dataset = datasetOf(folder);
   const listed = new Set(dataset?.shards.map(({ file }) => file));
   const shards = shardsIn(folder);
@@ -34,7 +42,8 @@ export function standingIn(folder: string, prefix: string): Standing {
   if (other)
     throw new Gpt2Error(`${folder} holds ${other}, which belongs to another data set: name another folder with --out`);
   const isCutOff = shards.length === 0 || existsSync(join(folder, unfinishedFolder));
-  return { dataset, shards, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
+  const replaced = dataset?.tokenizerSha256 === undefined ? shards : [...shards, tokenizerFile];
+  return { dataset, replaced, isFinished: existsSync(join(folder, datasetFile)) || !isCutOff };
 }
 
 /** The error if `what` is in the folder and may not be replaced. */
@@ -45,8 +54,9 @@ export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
 export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>
   new Gpt2Error(`cannot write to ${folder}: ${(cause as Error).message}; name another folder with --out`, { cause });
 
-/** Whether a folder's shards exist and have their recorded hashes. */
+/** Whether a folder's shards and tokenizer exist and have their recorded hashes. */
 export const isWhole = (folder: string, { shards }: Dataset): boolean =>
+  !(attempt(() => readDatasetTokenizer(folder)) instanceof Gpt2Error) &&
   shards.every(({ file, sha256 }) => existsSync(join(folder, file)) && hashFile(join(folder, file)) === sha256);
 
 function datasetOf(folder: string): Dataset | undefined {

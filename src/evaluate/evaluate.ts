@@ -6,15 +6,15 @@ import { whole } from '../checks/number.ts';
 import { Gpt2Error } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
-import { byteLengths } from '../tokenizer/tokenizer.ts';
+import { byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit.ts';
 import { summedLoss } from './mean-loss.ts';
 
 export interface EvaluateOptions {
   /** Paths of the shards, in order. */
   readonly shards: readonly string[];
-  /** The tokenizer of the shards, by its name in dataset.json. */
-  readonly tokenizer: string;
+  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". */
+  readonly tokenizer: Tokenizer | string;
   /** Sequences in a batch; fewer if the shortest shard holds fewer. */
   readonly batch: number;
   readonly sequence: number;
@@ -55,7 +55,7 @@ export interface Evaluation {
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
   checkGiven(
     options,
-    { shards: 'texts', tokenizer: 'text', batch: whole(1), sequence: whole(1) },
+    { shards: 'texts', tokenizer: 'text or object', batch: whole(1), sequence: whole(1) },
     { batches: whole(1), notice: 'function', progress: 'function', ranks: 'object' },
   );
   const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
@@ -69,7 +69,8 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   using loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
   const batches = Math.min(options.batches ?? all, all);
   if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
-  const lengths = byteLengths(tokenizer, vocabularySize);
+  const known = typeof tokenizer === 'string' ? tokenizerNamed(tokenizer) : tokenizer;
+  const lengths = known && byteLengths(known, vocabularySize);
   if (!lengths) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
   let bytes = 0;
   const { rank, count } = ranks ?? { rank: 0, count: 1 };

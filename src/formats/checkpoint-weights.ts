@@ -2,6 +2,8 @@
 import { join } from 'node:path';
 import type { FoundCheckpoint } from '../checkpoint/directory.ts';
 import { weightsFile } from '../checkpoint/manifest.ts';
+import type { Tokenizer } from '../tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { fromStored } from './layout.ts';
 import { openSafetensors } from './safetensors.ts';
 import { readerOf } from './stored-file.ts';
@@ -11,5 +13,10 @@ import type { StoredModel } from './stored-model.ts';
 export const openWeights = ({ path, manifest }: FoundCheckpoint): StoredModel =>
   readerOf(openSafetensors(join(path, weightsFile)), (file) => ({
     model: manifest.model,
+    tokenizer: checkpointTokenizer({ path, manifest }),
     read: (parameter) => fromStored(parameter, file.read(parameter.huggingFaceName)),
   }));
+
+/** The tokenizer in a checkpoint; undefined if it has none, because the tokenizer is built in. @throws Gpt2Error */
+export const checkpointTokenizer = ({ path, manifest }: FoundCheckpoint): Tokenizer | undefined =>
+  manifest.files.some(({ name }) => name === tokenizerFile) ? readTokenizer(join(path, tokenizerFile)) : undefined;

@@ -53,7 +53,7 @@ export function exportModel(options: ExportOptions): string {
   }
   const weights = resolveWeights(model);
   using stored = weights.open();
-  if (format !== 'llmc' && !exactTokenizerOf(stored.model)) {
+  if (format !== 'llmc' && !stored.tokenizer && !exactTokenizerOf(stored.model)) {
     notice(`the export has no tokenizer: none is known for a vocabulary of ${stored.model.vocabularySize} tokens`);
   }
   try {

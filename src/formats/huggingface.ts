@@ -1,6 +1,6 @@
 // Reads and writes GPT-2 in the format of transformers: a folder with config.json and model.safetensors, tensors with the names of
 // openai-community/gpt2, optionally prefixed by "transformer.". It reads fp32, fp16 and bf16 and rejects models that this program
-// would compute differently. It writes a tokenizer if it knows that of the vocabulary.
+// would compute differently. It reads a tokenizer.json, and writes the model's tokenizer if it is known.
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -11,7 +11,8 @@ import { readTextFile } from '../files/regular-file.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
 import { tokenizerFiles as filesOf, tokenTexts } from '../tokenizer/gpt2-files.ts';
-import { exactTokenizerOf, gpt2, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { exactTokenizerOf, gpt2, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { parseTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
@@ -60,32 +61,41 @@ export function openHuggingFaceModel(path: string): StoredModel {
     return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
   }
   const model = readConfig(path, refuse);
-  checkVocabulary(path, model, refuse);
+  const tokenizer = readTokenizerOf(path, model, refuse);
   return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);
     return {
       model,
+      tokenizer,
       read: (parameter) =>
         fromStored(parameter, file.read(names.get(parameter.huggingFaceName)!).subarray(0, realCount(parameter))),
     };
   });
 }
 
-function readJson(path: string, name: string, most: number, refuse: (what: string) => never): unknown {
+function readJson<R>(
+  { path, name, most }: { readonly path: string; readonly name: string; readonly most: number },
+  refuse: (what: string) => never,
+  parse: (text: string) => R = JSON.parse,
+): R {
   try {
-    return JSON.parse(readTextFile(join(path, name), most));
+    return parse(readTextFile(join(path, name), most));
   } catch (cause) {
     if (cause instanceof Gpt2Error) throw cause;
     return refuse(`its ${name} cannot be read: ${(cause as Error).message.replaceAll(/\s+/g, ' ')}`);
   }
 }
 
-/** Checks that a vocabulary in the folder is that of our tokenizer: with another one, the ids have another meaning. */
-function checkVocabulary(path: string, model: ModelConfig, refuse: (what: string) => never): void {
-  const name = ['vocab.json', 'tokenizer.json'].find((each) => existsSync(join(path, each)));
-  if (name === undefined) return;
-  const parsed = readJson(path, name, largestVocabularyBytes, refuse) as { model?: { vocab?: unknown } } | null;
+/**
+ * The tokenizer of the folder's tokenizer.json; undefined if there is none, or its vocabulary is that of our tokenizer. With another
+ * vocabulary, and no tokenizer.json, the ids have an unknown meaning.
+ */
+function readTokenizerOf(path: string, model: ModelConfig, refuse: (what: string) => never): Tokenizer | undefined {
+  const name = ['vocab.json', tokenizerFile].find((each) => existsSync(join(path, each)));
+  if (name === undefined) return undefined;
+  const most = largestVocabularyBytes;
+  const parsed = readJson<{ model?: { vocab?: unknown } } | null>({ path, name, most }, refuse);
   const ids: unknown = name === 'vocab.json' ? parsed : parsed?.model?.vocab;
   const tokenizer = tokenizerOf(model) ?? gpt2;
   const isOurs =
@@ -94,14 +104,20 @@ function checkVocabulary(path: string, model: ModelConfig, refuse: (what: string
     tokenTexts(tokenizer).every(
       (token, id) => Object.hasOwn(ids, token) && (ids as Record<string, unknown>)[token] === id,
     );
-  if (!isOurs) {
+  if (isOurs) return undefined;
+  if (!existsSync(join(path, tokenizerFile))) {
     const wanted = tokenizer === gpt2 ? "GPT-2's vocabulary" : `the vocabulary of ${tokenizer.name}`;
-    refuse(`its ${name} is not ${wanted}, the only one of its size that can be read`);
+    return refuse(`its ${name} is not ${wanted}, and it has no ${tokenizerFile}`);
   }
+  const found = readJson({ path, name: tokenizerFile, most }, refuse, parseTokenizer);
+  if (found.vocabularySize <= model.vocabularySize) return found;
+  return refuse(
+    `its ${tokenizerFile} has ${found.vocabularySize} ids, vocab_size of its ${configFile} is ${model.vocabularySize}`,
+  );
 }
 
 function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
-  const parsed = readJson(path, configFile, largestConfigBytes, refuse);
+  const parsed = readJson<unknown>({ path, name: configFile, most: largestConfigBytes }, refuse);
   const result = configSchema.safeParse(parsed);
   if (!result.success) {
     const [{ path: field, message }] = result.error.issues as [z.core.$ZodIssue];
@@ -168,17 +184,27 @@ const tokenizerFiles = [
 export const huggingFaceFiles = ['config.json', 'generation_config.json', ...tokenizerFiles, weightsFile] as const;
 
 /** Writes into a temporary folder, which is renamed later. @throws the file system's error */
-export function writeHuggingFace(folder: string, { model, read }: StoredModel, type: WeightType): void {
+export function writeHuggingFace(folder: string, { model, tokenizer: own, read }: StoredModel, type: WeightType): void {
   const write = (name: (typeof huggingFaceFiles)[number], text: string) =>
     writeFileSync(join(folder, name), text, { flush: true });
   const json = (name: (typeof huggingFaceFiles)[number], value: unknown) =>
     write(name, `${JSON.stringify(value, null, 2)}\n`);
-  const tokenizer = exactTokenizerOf(model);
-  const ends = tokenizer ? { bos_token_id: tokenizer.endOfText, eos_token_id: tokenizer.endOfText } : {};
+  const builtIn = own ? undefined : exactTokenizerOf(model);
+  // Left out, they would be GPT-2's.
+  const { endOfText = null } = own ?? builtIn ?? {};
+  const ends = own || builtIn ? { bos_token_id: endOfText, eos_token_id: endOfText } : {};
   json('config.json', configOf(model, { torch_dtype: weightTypes[type].torch, ...ends }));
   json('generation_config.json', { _from_model_config: true, ...ends });
-  if (tokenizer) {
-    const { tokens, merges } = filesOf(tokenizer);
+  if (own) {
+    write(tokenizerFile, own.file!);
+    json('tokenizer_config.json', {
+      clean_up_tokenization_spaces: false,
+      model_max_length: model.context,
+      tokenizer_class: 'PreTrainedTokenizerFast',
+    });
+  }
+  if (builtIn) {
+    const { tokens, merges } = filesOf(builtIn);
     const vocabulary = Object.fromEntries(tokens.map((token, id) => [token, id]));
     const special = tokens.at(-1)!;
     write('vocab.json', JSON.stringify(vocabulary));
@@ -194,7 +220,7 @@ export function writeHuggingFace(folder: string, { model, read }: StoredModel, t
     });
     write(
       'tokenizer.json',
-      JSON.stringify(fastTokenizer(vocabulary, merges, { id: tokenizer.endOfText, content: special })),
+      JSON.stringify(fastTokenizer(vocabulary, merges, { id: builtIn.endOfText, content: special })),
     );
   }
   writeTensors(join(folder, weightsFile), [{ prefix: '', parameters: parameterTable(model), read }], type);

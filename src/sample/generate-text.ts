@@ -4,7 +4,7 @@ import { whole } from '../checks/number.ts';
 import { Gpt2Error } from '../errors.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import type { Model } from '../model/model.ts';
-import { decode, encode, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { decode, promptIds, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { choiceKinds, type GenerateOptions, generate, seedKind } from './generate.ts';
 
 /** Options of `generateText`; the others are those of `generate`. */
@@ -13,34 +13,34 @@ export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperatur
   readonly tokens?: number;
   /** The same text for the same weights, prompt and seed. Default 42. */
   readonly seed?: number;
+  /** Default: the built-in tokenizer with the model's vocabulary. `resolveWeights` gives that of a model with another one. */
+  readonly tokenizer?: Tokenizer;
 }
 
 /** Each model's cache: device memory is freed with the device only. */
 const caches = new WeakMap<Model, KeyValueCache>();
 
 /**
- * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. The size of
- * the model's vocabulary decides the tokenizer. Call it once at a time per model.
+ * Continues a prompt and returns the new text, without the prompt, up to the end of the document or `tokens` tokens. Call it once
+ * at a time per model.
  * @throws UsageError for a wrong option; Gpt2Error for a vocabulary without a known tokenizer, or weights that have diverged
  * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
  */
 export async function generateText(model: Model, prompt: string, options: TextGenerationOptions = {}): Promise<string> {
   checkValue('prompt', 'text or ""', prompt);
-  checkGiven(options, {}, { tokens: whole(0), seed: seedKind, ...choiceKinds });
-  const { tokens: most = 128, seed = 42, ...choice } = options;
+  checkGiven(options, {}, { tokens: whole(0), seed: seedKind, tokenizer: 'object', ...choiceKinds });
   const { config, activations } = model;
-  const tokenizer = tokenizerOf(config);
+  const { tokens: most = 128, seed = 42, tokenizer = tokenizerOf(config), ...choice } = options;
   if (!tokenizer) {
     throw new Gpt2Error(
-      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give token ids to generate() instead`,
+      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give one in the options, or token ids to generate() instead`,
     );
   }
   const window = Math.min(config.context, activations.rows);
   const cache = caches.get(model) ?? new KeyValueCache(model, { texts: 1, window });
   caches.set(model, cache);
   const { endOfText } = tokenizer;
-  // In the training data every document begins after an end of text.
-  const prompts = [[endOfText, ...encode(prompt, tokenizer)]];
+  const prompts = [promptIds(prompt, tokenizer)];
   const ids: number[] = [];
   for await (const part of generate(cache, { ...choice, prompts, tokens: most, seed, stopAt: endOfText })) {
     if ('token' in part) ids.push(part.token);

@@ -1,9 +1,12 @@
 // Reads a data-set folder: its shards by role, and dataset.json, which describes them.
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
 import { readCheckedJson } from '../files/checked-json.ts';
+import { type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
 export type Role = 'train' | 'val';
 
@@ -13,6 +16,7 @@ const roleWord: Record<Role, RegExp> = { train: /(?<![a-z])train(?![a-z])/i, val
 /** The commands that make prepro's default folders. */
 export const preproOf: Readonly<Record<string, string>> = {
   'data/tinyshakespeare': 'npm run prepro tinyshakespeare',
+  'data/tinyshakespeare-char': 'npm run prepro tinyshakespeare -- --tokenizer char',
   'data/own-source': 'npm run prepro own-source',
   'data/tinystories': 'npm run prepro tinystories',
   'data/fineweb10B': 'npm run prepro -- fineweb --version 10B',
@@ -70,6 +74,8 @@ const datasetSchema = z.strictObject({
   source: z.string(),
   tokenizer: z.string(),
   vocabularySize: z.int().positive(),
+  /** Of tokenizer.json in the same folder; absent if the tokenizer is built in. */
+  tokenizerSha256: z.string().optional(),
   documents: z.int().positive().optional(),
   /** Input and options, to recognize the same request. */
   made: z.record(z.string(), z.unknown()).optional(),
@@ -97,6 +103,32 @@ export function readDataset(folder: string): Dataset | undefined {
     throw new Gpt2Error(`${path} is damaged: ${reason}; make the data set again with prepro`, { cause });
   }
 }
+
+/** What dataset.json says of a tokenizer. */
+export const tokenizerRecord = ({ name, vocabularySize, file }: Tokenizer) => ({
+  tokenizer: name,
+  vocabularySize,
+  ...(file === undefined ? {} : { tokenizerSha256: sha256Of(file) }),
+});
+
+/**
+ * The tokenizer of a folder's shards: GPT-2's without dataset.json. Undefined if dataset.json names an unknown one.
+ * @throws Gpt2Error if dataset.json or tokenizer.json is damaged or missing
+ * @example const text = decode([0, 1, 2], readDatasetTokenizer('data/tinyshakespeare-char'));
+ */
+export function readDatasetTokenizer(folder: string, dataset = readDataset(folder)): Tokenizer | undefined {
+  const { tokenizer: name = 'gpt2', tokenizerSha256: wanted } = dataset ?? {};
+  if (wanted === undefined) return tokenizerNamed(name);
+  const path = join(folder, tokenizerFile);
+  const tokenizer = readTokenizer(path);
+  const found = sha256Of(tokenizer.file ?? '');
+  if (found === wanted) return tokenizer;
+  throw new Gpt2Error(
+    `${path} has changed: its sha256 is ${beginning(found)}, but ${datasetFile} says ${beginning(wanted)}; restore it, or run prepro again`,
+  );
+}
+
+const sha256Of = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /**
  * Compares a shard with the dataset.json of its folder, if that lists shards.

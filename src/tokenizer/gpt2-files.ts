@@ -1,6 +1,6 @@
 // Makes tokenizer files for other programs: the text of each token, and the merges in order. Both follow from the ids: a token's
 // rank is its id, and its two parts are its encoding with lower ranks only. Plain bytes are GPT-2's format without merges.
-import type { Tokenizer } from './tokenizer.ts';
+import type { BuiltInTokenizer } from './tokenizer.ts';
 
 interface TokenizerFiles {
   /** The text of each id, with one printable character per byte (see `characterOf`); the last is <|endoftext|>. */
@@ -18,10 +18,10 @@ const characterOf: readonly string[] = (() => {
 })();
 
 /** The text of each id except <|endoftext|>. */
-export const tokenTexts = ({ endOfText, bytesOf }: Tokenizer): string[] =>
+export const tokenTexts = ({ endOfText, bytesOf }: BuiltInTokenizer): string[] =>
   Array.from({ length: endOfText }, (_, id) => Array.from(bytesOf(id), (byte) => characterOf[byte]!).join(''));
 
-export function tokenizerFiles(tokenizer: Tokenizer): TokenizerFiles {
+export function tokenizerFiles(tokenizer: BuiltInTokenizer): TokenizerFiles {
   const tokens = tokenTexts(tokenizer);
   const ranks = new Map(tokens.map((token, id) => [token, id]));
   const merges = tokens.slice(256).map((token, index) => parts(token, 256 + index, ranks).join(' '));

@@ -1,72 +1,80 @@
-// Encodes text to token ids and decodes them, with GPT-2's byte pairs (gpt2.ts) or plain bytes. Both have an id for the end of a
-// document, and reproduce any text. safe-cuts.ts divides texts that do not fit in memory.
+// Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
+// end of a document, and reproduce any text. tokenizer-file.ts reads others from a file. safe-cuts.ts divides texts that do not
+// fit in memory.
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { TokenList } from './tokens.ts';
 
 /** A vocabulary with its encoding. */
 export interface Tokenizer {
-  /** The name in dataset.json: "gpt2" or "bytes". */
+  /** The name in dataset.json: "gpt2", "bytes", "char". */
   readonly name: string;
   /** Number of ids, including end of text. */
   readonly vocabularySize: number;
-  /** <|endoftext|>, which opens every document; the last id. */
-  readonly endOfText: number;
-  /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. */
+  /** <|endoftext|>, which opens every document; undefined if the vocabulary has none. */
+  readonly endOfText: number | undefined;
+  /** The content of tokenizer.json, which accompanies data and weights; undefined if the tokenizer is built in. */
+  readonly file?: string;
+  /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. @throws Gpt2Error if it has no ids for them */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
-  /** The bytes of an id below `endOfText`. */
+  /** The bytes of an id's text; none for end of text and for ids outside the vocabulary. */
   bytesOf(id: number): Uint8Array;
+}
+
+/** A tokenizer that needs no file. Its last id is end of text. */
+export interface BuiltInTokenizer extends Tokenizer {
+  readonly endOfText: number;
 }
 
 /** <|endoftext|> of GPT-2. */
 export const endOfText = tokenCount;
 
-export const gpt2: Tokenizer = {
+const none = new Uint8Array();
+
+export const gpt2: BuiltInTokenizer = {
   name: 'gpt2',
   vocabularySize: endOfText + 1,
   endOfText,
   append: encodeGpt2,
-  bytesOf: gpt2Bytes,
+  bytesOf: (id) => (id < endOfText ? gpt2Bytes(id) : none),
 };
 
 /** Every byte is an id: all languages alike, a small head, and four times as many ids as GPT-2 for English. */
-export const bytes: Tokenizer = {
+export const bytes: BuiltInTokenizer = {
   name: 'bytes',
   vocabularySize: 257,
   endOfText: 256,
   append: (text, start, end, into) => into.append(text.subarray(start, end)),
-  bytesOf: (id) => Uint8Array.of(id),
+  bytesOf: (id) => (id < 256 ? Uint8Array.of(id) : none),
 };
 
-const tokenizers: readonly Tokenizer[] = [gpt2, bytes];
-export const tokenizerNames: readonly string[] = tokenizers.map(({ name }) => name);
+export const builtInTokenizers: readonly BuiltInTokenizer[] = [gpt2, bytes];
 
 /**
- * The tokenizer with this name ("gpt2" or "bytes"), or undefined.
- * @example const tokenizer = tokenizerNamed(readDataset('data/tinyshakespeare')?.tokenizer ?? 'gpt2');
+ * The built-in tokenizer with this name ("gpt2" or "bytes"), or undefined.
+ * @example const ids = encode('Hello world', tokenizerNamed('bytes'));
  */
-export const tokenizerNamed = (name: string): Tokenizer | undefined =>
-  tokenizers.find((tokenizer) => tokenizer.name === name);
+export const tokenizerNamed = (name: string): BuiltInTokenizer | undefined =>
+  builtInTokenizers.find((tokenizer) => tokenizer.name === name);
 
 /**
- * The tokenizer of a model, by the size of its vocabulary. A model with more ids than GPT-2's has GPT-2's tokenizer. Undefined for
- * another size: without a known tokenizer there is nothing to decode.
+ * The built-in tokenizer of a model that came without a tokenizer, by the size of its vocabulary. A model with more ids than
+ * GPT-2's has GPT-2's tokenizer. Undefined for another size: without a known tokenizer there is nothing to decode.
  * @example const tokenizer = tokenizerOf(model.config);
  */
-export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): Tokenizer | undefined {
+export function tokenizerOf({ vocabularySize }: { readonly vocabularySize: number }): BuiltInTokenizer | undefined {
   return vocabularySize > gpt2.vocabularySize ? gpt2 : exactTokenizerOf({ vocabularySize });
 }
 
-/** The tokenizer whose ids are exactly those of a model; files of other programs have one token for each row of wte. */
-export const exactTokenizerOf = ({ vocabularySize }: { readonly vocabularySize: number }): Tokenizer | undefined =>
-  tokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
+/** The built-in tokenizer whose ids are exactly those of a model; files of other programs have one token for each row of wte. */
+export const exactTokenizerOf = ({
+  vocabularySize,
+}: {
+  readonly vocabularySize: number;
+}): BuiltInTokenizer | undefined => builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
-/** The bytes of each id's text; 0 for an id without text, such as end of text. Undefined for an unknown tokenizer. */
-export function byteLengths(name: string, vocabularySize: number): Uint8Array | undefined {
-  const tokenizer = tokenizerNamed(name);
-  if (!tokenizer) return undefined;
-  const bytesOf = (_: unknown, id: number) => (id < tokenizer.endOfText ? tokenizer.bytesOf(id).length : 0);
-  return Uint8Array.from({ length: vocabularySize }, bytesOf);
-}
+/** The bytes of each id's text; 0 for an id without text, such as end of text. */
+export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array =>
+  Uint8Array.from({ length: vocabularySize }, (_, id) => tokenizer.bytesOf(id).length);
 
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
@@ -77,6 +85,23 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   const utf8 = Buffer.from(text);
   tokenizer.append(utf8, 0, utf8.length, ids);
   return Uint32Array.from(ids.view());
+}
+
+/**
+ * The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. Without
+ * an end of text, an empty prompt is a line break, or the first id, as in nanoGPT.
+ */
+export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
+  const { endOfText } = tokenizer;
+  if (endOfText !== undefined) return [endOfText, ...encode(prompt, tokenizer)];
+  if (prompt !== '') return [...encode(prompt, tokenizer)];
+  return [Math.max(0, idOf('\n', tokenizer))];
+}
+
+/** The id whose text is `text`, or -1. */
+function idOf(text: string, { vocabularySize, bytesOf }: Tokenizer): number {
+  const wanted = Buffer.from(text);
+  return Array.from({ length: vocabularySize }, (_, id) => wanted.equals(bytesOf(id))).indexOf(true);
 }
 
 /**
@@ -96,7 +121,6 @@ export class StreamDecoder {
 
   /** The text that `id` completes, possibly none. End of text and ids outside the vocabulary have none. */
   push(id: number): string {
-    if (id >= this.#tokenizer.endOfText) return '';
     return this.#decoder.decode(this.#tokenizer.bytesOf(id), { stream: true });
   }
 

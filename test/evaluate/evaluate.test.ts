@@ -10,7 +10,7 @@ import { Device } from '../../src/native/device.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { findShards } from '../../src/shards/find.ts';
 import { openShard, writeShard } from '../../src/shards/shard.ts';
-import { byteLengths, decode, encode, endOfText } from '../../src/tokenizer/tokenizer.ts';
+import { byteLengths, bytes, decode, encode, endOfText, gpt2 } from '../../src/tokenizer/tokenizer.ts';
 import { train } from '../../src/train/train.ts';
 import { describeBackends } from '../support/backends.ts';
 import { Workplace } from '../support/cli.ts';
@@ -84,7 +84,7 @@ describeBackends('evaluate', (_, kind) => {
     place.data();
     writeShard(place.path('data', 'random_val.bin'), ids);
     const { loss, bitsPerByte, bytes } = await run();
-    const wanted = [...ids.subarray(1)].reduce((sum, id) => sum + byteLengths('gpt2', 50257)![id]!, 0);
+    const wanted = [...ids.subarray(1)].reduce((sum, id) => sum + byteLengths(gpt2, 50257)![id]!, 0);
     expect(bytes).toBe(wanted);
     // The cut may fall within a character: its first bytes are counted all the same.
     const decoded = Buffer.from(decode(ids.subarray(1)).replace(/\uFFFD$/, '')).length;
@@ -122,11 +122,11 @@ describe('eval of a run', () => {
 });
 
 it('every token of GPT-2 has the bytes of its text, the end of a text none', () => {
-  const lengths = byteLengths('gpt2', 50257)!;
+  const lengths = byteLengths(gpt2, 50257)!;
   expect(lengths[endOfText]).toBe(0);
   for (const text of [' the', '\n', 'é', '🙂', ' unmistakable']) {
     const sum = encode(text).reduce((total, id) => total + lengths[id]!, 0);
     expect(sum, text).toBe(Buffer.from(text).length);
   }
-  expect(byteLengths('bytes', 257)).toEqual(new Uint8Array(257).fill(1, 0, 256));
+  expect(byteLengths(bytes, 257)).toEqual(new Uint8Array(257).fill(1, 0, 256));
 });

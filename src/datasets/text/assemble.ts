@@ -21,13 +21,16 @@ export interface Division {
   readonly validation: number | 'first shard';
 }
 
+/** `endOfText` opens documents; undefined: they follow one another without. */
+type Assembly = Division & { readonly endOfText: number | undefined };
+
 type Tokens = Record<Role, number>;
 
 /**
  * Writes the shards of the parts at `paths` into a folder.
  * @throws Gpt2Error if a part is damaged, one role would have no tokens, or the folder cannot be written
  */
-export function assemble(paths: readonly string[], folder: string, division: Division, endOfText: number) {
+export function assemble(paths: readonly string[], folder: string, division: Assembly) {
   const counts = decide(paths, division);
   check(counts, division);
   const writers = {
@@ -35,7 +38,7 @@ export function assemble(paths: readonly string[], folder: string, division: Div
     val: new ShardSeries(folder, namesOf(division, 'val', counts.tokens.val)),
   };
   try {
-    const divider = new Divider(division, counts, endOfText);
+    const divider = new Divider(division, counts);
     for (const path of paths) {
       for (const { role, tokens } of divider.divide(readPart(path))) writers[role].write(tokens);
     }
@@ -79,7 +82,7 @@ function boundary(paths: readonly string[], share: number): number {
 }
 
 /** Decides what is for validation, and counts the tokens of each role. */
-function decide(paths: readonly string[], division: Division): Decision & Counts {
+function decide(paths: readonly string[], division: Assembly): Decision & Counts {
   const { validation } = division;
   const isFirst = validation === 'first shard';
   const below = isFirst ? 0 : boundary(paths, validation);
@@ -99,12 +102,12 @@ function keptShare({ train, val }: Tokens, share: number): number {
   return val > 2 * wanted || train === 0 ? wanted / val : 1;
 }
 
-function count(paths: readonly string[], division: Division, decision: Decision): Counts {
+function count(paths: readonly string[], division: Assembly, decision: Decision): Counts {
   const tokens = { train: 0, val: 0 };
   const content = { train: 0, val: 0 };
   let documents = 0;
   let isSplit = true;
-  const divider = new Divider(division, decision, 0);
+  const divider = new Divider(division, decision);
   for (const path of paths) {
     const part = readPart(path);
     for (const { opens, role } of part.blocks) {
@@ -146,9 +149,9 @@ class Divider {
   #firstLeft: number;
   #previous: Role | undefined;
 
-  constructor({ validation, shardTokens }: Division, decision: Decision, endOfText: number) {
+  constructor({ validation, shardTokens, endOfText }: Assembly, decision: Decision) {
     this.#decision = decision;
-    this.#boundary = Uint16Array.of(endOfText);
+    this.#boundary = Uint16Array.from(endOfText === undefined ? [] : [endOfText]);
     this.#firstLeft = validation === 'first shard' ? shardTokens : 0;
   }
 

@@ -1,18 +1,23 @@
 // Runs on a thread: encodes chunks from thread-pool.ts, one at a time, and writes the part of each. It finds the documents in the
-// bytes, cuts long ones into blocks, encodes each block, and records the hash that decides its role.
+// bytes, cuts long ones into blocks, encodes each block, and records the hash that decides its role. Or it collects the characters.
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error, shortList } from '../../errors.ts';
-import { tokenizerNamed } from '../../tokenizer/tokenizer.ts';
+import { addCharacters } from '../../tokenizer/character-tokenizer.ts';
+import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
+import { parseTokenizer } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
 import type { Chunk, Piece } from './format.ts';
 import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 
-const { encoding, folder } = workerData as Task;
+const { encoding, tokenizerFile, folder } = workerData as Task;
 const { format } = encoding;
-const tokenizer = tokenizerNamed(encoding.tokenizer)!;
+const tokenizer = tokenizerFile === undefined ? tokenizerNamed(encoding.tokenizer) : parseTokenizer(tokenizerFile);
+const characters = new Set<number>();
+const append: Tokenizer['append'] =
+  tokenizer?.append ?? ((text, start, end) => addCharacters(text, start, end, characters));
 /** Their memory is reused for the next chunk. */
 const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
@@ -20,7 +25,9 @@ let blocks: Block[] = [];
 parentPort!.on('message', ({ chunk, key }: Order) => {
   const answer: Answer = { memory: chunk.bytes.buffer };
   try {
-    writePart(partPath(folder, chunk.index), key, encode(chunk));
+    const part = encode(chunk);
+    if (folder !== undefined) writePart(partPath(folder, chunk.index), key, part);
+    else Object.assign(answer, { characters });
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
     Object.assign(answer, { refusal: error.message });
@@ -85,7 +92,7 @@ function addDocument(
   while (start < end) {
     const next = blockEnd(text, start, end);
     const before = tokens.length;
-    tokenizer.append(text, start, next, tokens);
+    append(text, start, next, tokens);
     const fraction = fractionOf(text.subarray(start, next));
     blocks.push({ tokens: tokens.length - before, opens, role, fraction });
     opens = false;

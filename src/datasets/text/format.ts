@@ -10,7 +10,9 @@ export type Format =
 
 /** Everything besides the text that its tokens depend on. */
 export interface Encoding {
+  /** As in dataset.json. */
   readonly tokenizer: string;
+  readonly tokenizerSha256?: string;
   readonly format: Format;
 }
 

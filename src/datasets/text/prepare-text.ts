@@ -9,9 +9,12 @@ import { checkGiven } from '../../checks/given.ts';
 import { real, whole } from '../../checks/number.ts';
 import { UsageError } from '../../errors.ts';
 import { checkedJson } from '../../files/checked-json.ts';
-import { type Dataset, datasetFile, roleOfName } from '../../shards/find.ts';
+import { type Dataset, datasetFile, roleOfName, tokenizerRecord } from '../../shards/find.ts';
 import { writeDurably } from '../../shards/shard.ts';
-import { tokenizerNamed, tokenizerNames } from '../../tokenizer/tokenizer.ts';
+import { characterTokenizerName } from '../../tokenizer/character-tokenizer.ts';
+import { gpt2 } from '../../tokenizer/tokenizer.ts';
+import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
+import { chooseTokenizer, tokenizerOfCharacters } from '../choose-tokenizer.ts';
 import { cannotWrite, isWhole, type Prepared, type Standing, standingIn, standsInTheWay } from '../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
@@ -30,7 +33,7 @@ export interface TextOptions {
   readonly out: string;
   readonly format: Format;
   readonly division: Division;
-  /** Default gpt2. */
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json. */
   readonly tokenizer?: string;
   /** Threads that encode. Default: one for each core, at most 6. */
   readonly workers?: number;
@@ -61,22 +64,21 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
       notice: 'function',
     },
   );
-  const { out, format, division, tokenizer: name = 'gpt2', overwrite, onProgress } = options;
+  const { out, format, division, tokenizer: name = gpt2.name, overwrite, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
-  const tokenizer = tokenizerNamed(name);
-  if (!tokenizer)
-    throw new UsageError(`--tokenizer takes one of ${tokenizerNames.join(', ')}, not ${JSON.stringify(name)}`);
+  const given = chooseTokenizer(name);
   check(format, division);
-  const encoding: Encoding = { tokenizer: name, format };
-  const made = { ...encoding, ...division };
-
-  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0);
+  const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (given ? 1 : 2);
   let done = 0;
   const onEncoded = (bytes: number) => {
     done += bytes;
     onProgress?.(done, total);
   };
 
+  const tokenizer = given ?? tokenizerOfCharacters(await charactersOf(inputs, format, workers, onEncoded));
+  const { vocabularySize: _, ...record } = tokenizerRecord(tokenizer);
+  const encoding: Encoding = { ...record, format };
+  const made = { ...encoding, ...division };
   const standing = standingIn(out, division.prefix);
   const difference = await differenceOf(standing, inputs, encoding, made);
   const { dataset: before } = standing;
@@ -86,17 +88,21 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const work = new WorkFolder(out);
   if (work.existed) notice(`resuming from ${work.path}`);
   try {
-    const { parts, input } = await encodeAll(inputs, { encoding, folder: work.path }, workers, onEncoded);
-    const { shards, documents } = assemble(parts, work.path, division, tokenizer.endOfText);
+    const { parts, input } = await encodeAll(
+      inputs,
+      { encoding, tokenizerFile: tokenizer.file, folder: work.path },
+      workers,
+      onEncoded,
+    );
+    const { shards, documents } = assemble(parts, work.path, { ...division, endOfText: tokenizer.endOfText });
     const dataset: Dataset = {
       source: sourceOf(inputs),
-      tokenizer: name,
-      vocabularySize: tokenizer.vocabularySize,
+      ...tokenizerRecord(tokenizer),
       documents,
       made: { ...made, input },
       shards,
     };
-    putInPlace(out, work, dataset, standing);
+    putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
   } catch (error) {
@@ -105,14 +111,34 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   }
 }
 
+/** The code points of all files. */
+async function charactersOf(
+  inputs: readonly Input[],
+  format: Format,
+  workers: number,
+  onRead: (bytes: number) => void,
+): Promise<Set<number>> {
+  const pool = new ThreadPool({ encoding: { tokenizer: characterTokenizerName, format }, folder: undefined }, workers);
+  try {
+    for await (const chunk of chunksOf(inputs, format, { onRead, spare: pool.spare })) {
+      await pool.run({ chunk, key: new Uint8Array() }, () => {});
+    }
+    await pool.finish();
+    return pool.characters;
+  } finally {
+    await pool.close();
+  }
+}
+
 /** Encodes all files. Returns the parts' paths, in order, and a hash of everything that their tokens depend on. */
 async function encodeAll(
   inputs: readonly Input[],
-  { encoding, folder }: Task,
+  task: Task & { readonly folder: string },
   workers: number,
   onEncoded: (bytes: number) => void,
 ): Promise<{ parts: string[]; input: string }> {
-  const pool = new ThreadPool({ encoding, folder }, workers);
+  const { encoding, folder } = task;
+  const pool = new ThreadPool(task, workers);
   const parts: string[] = [];
   const fingerprint = createHash('sha256');
   // Bytes of the files themselves, which may be compressed; they count when their chunk is encoded.
@@ -204,15 +230,21 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
 const leftover = /^dataset\.json\.\d+\.tmp$/;
 
 /** Moves shards into the folder, dataset.json last: until then train rejects it, and a kill costs only the assembling. */
-function putInPlace(folder: string, work: WorkFolder, dataset: Dataset, { shards }: Standing): void {
+function putInPlace(
+  folder: string,
+  work: WorkFolder,
+  { dataset, file }: { readonly dataset: Dataset; readonly file: string | undefined },
+  { replaced }: Standing,
+): void {
   try {
     rmSync(join(folder, datasetFile), { force: true });
     const leftovers = readdirSync(folder).filter((name) => leftover.test(name));
-    for (const name of [...shards, ...leftovers]) rmSync(join(folder, name), { force: true });
+    for (const name of [...replaced, ...leftovers]) rmSync(join(folder, name), { force: true });
     for (const { file } of dataset.shards) renameSync(join(work.path, file), join(folder, file));
   } catch (cause) {
     throw cannotWrite(folder, cause);
   }
+  if (file !== undefined) writeDurably(join(folder, tokenizerFile), [Buffer.from(file)]);
   writeDurably(join(folder, datasetFile), [Buffer.from(checkedJson(dataset))]);
   work.remove();
 }

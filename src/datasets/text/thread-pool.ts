@@ -8,8 +8,10 @@ import type { Chunk, Encoding } from './format.ts';
 /** The threads' input. */
 export interface Task {
   readonly encoding: Encoding;
-  /** The folder of the parts. */
-  readonly folder: string;
+  /** The content of tokenizer.json, if the tokenizer is not built in. */
+  readonly tokenizerFile?: string;
+  /** The folder of the parts; undefined: the threads only collect the characters of the text. */
+  readonly folder: string | undefined;
 }
 
 export interface Order {
@@ -26,6 +28,8 @@ interface Thread {
 export interface Answer {
   /** The chunk's memory, returned for reuse. */
   readonly memory: ArrayBuffer;
+  /** The code points of the chunk's text, if the task is to collect them. */
+  readonly characters?: Iterable<number>;
   /** The error message, if the order failed. */
   readonly refusal?: string;
 }
@@ -37,6 +41,8 @@ const youngGeneration = 8;
 export class ThreadPool {
   /** Memory of chunks that are done. */
   readonly spare: ArrayBuffer[] = [];
+  /** Code points that the threads have collected. */
+  readonly characters = new Set<number>();
   readonly #task: Task;
   readonly #most: number;
   readonly #threads: Thread[] = [];
@@ -90,8 +96,9 @@ export class ThreadPool {
       resourceLimits: { maxYoungGenerationSizeMb: youngGeneration },
     });
     const thread: Thread = { worker, waiting: [] };
-    worker.on('message', ({ memory, refusal }: Answer) => {
+    worker.on('message', ({ memory, characters = [], refusal }: Answer) => {
       const onDone = thread.waiting.shift()!;
+      for (const codePoint of characters) this.characters.add(codePoint);
       this.spare.push(memory);
       if (refusal === undefined) onDone();
       else this.#fault ??= new Gpt2Error(refusal);

@@ -2,13 +2,14 @@
 import { stateCopyBytes } from '../../checkpoint/background.ts';
 import { attempt } from '../../errors.ts';
 import type { Recompute } from '../../model/activations.ts';
-import { type ModelConfig, modelLabel } from '../../model/config.ts';
+import { modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { checkTrainOptions } from '../../options/read.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
+import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
 import { checkMemory, trainingPlan } from './memory.ts';
 
@@ -45,10 +46,10 @@ export interface TrainingPlan {
  */
 export function planRun(given: TrainOptions, notice: (text: string) => void = () => {}): TrainingPlan {
   checkTrainOptions(given);
-  const { options, deviceOptions, config } = settle(given, notice);
+  const { options, deviceOptions, config, tokenizer } = settle(given, notice);
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
-  const sizes = memorySizes(options, config);
+  const sizes = memorySizes(options, tokenizer);
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
     model: modelLabel(config),
@@ -68,7 +69,7 @@ const savesFromCopy = (options: SettledOptions, { description }: Device): boolea
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
 /** The sizes that memory depends on. */
-export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
+export const memorySizes = (options: SettledOptions, tokenizer: Tokenizer | undefined) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
     optimizer: chooseOptimizer(options),
@@ -79,7 +80,7 @@ export const memorySizes = (options: SettledOptions, config: ModelConfig) => {
     shares: sharesOf(options),
     recompute,
     maxMemory,
-    samples: takesSamples(sampleEvery, config),
+    samples: takesSamples(sampleEvery, tokenizer),
   };
 };
 

@@ -6,7 +6,7 @@ import { summedLoss } from '../../evaluate/mean-loss.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { generate } from '../../sample/generate.ts';
-import { decode, tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { decode, promptIds } from '../../tokenizer/tokenizer.ts';
 import type { Validation } from './data.ts';
 import type { Run } from './run.ts';
 
@@ -74,21 +74,20 @@ async function validationLoss(
 /** A text from an empty prompt; the same for the same weights, seed and step. */
 async function sampleText(
   cache: KeyValueCache,
-  { options }: Run,
+  { options, tokenizer }: Run,
   step: number,
   signal: AbortSignal | undefined,
 ): Promise<string> {
   const tokens: number[] = [];
-  const tokenizer = tokenizerOf(cache.model.config)!;
   const generation = {
-    prompts: [[tokenizer.endOfText]],
+    prompts: [promptIds('', tokenizer!)],
     tokens: sampleTokens,
     seed: (options.seed + step) % 2 ** 32,
-    stopAt: tokenizer.endOfText,
+    stopAt: tokenizer!.endOfText,
   };
   for await (const next of generate(cache, generation)) {
     if (signal?.aborted) throw new InterruptedError(`stopped after ${tokens.length} tokens`);
     if ('token' in next) tokens.push(next.token);
   }
-  return decode(tokens, tokenizer);
+  return decode(tokens, tokenizer!);
 }

@@ -18,12 +18,12 @@ export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 
 /** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
 export async function openModel({ settled, ranks, notice }: Opening, device: Device, asked: Configuration) {
-  const { options, config, checkpoint, start } = settled;
+  const { options, config, tokenizer, checkpoint, start } = settled;
   const { batch: B, sequence: T, accumulation, gradientClip, recompute } = options;
   // Communication between ranks takes device memory, so it comes before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
-  const sizes = memorySizes(options, config);
+  const sizes = memorySizes(options, tokenizer);
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
   const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);

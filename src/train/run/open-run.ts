@@ -46,12 +46,12 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
 
 async function open(opening: Opening): Promise<Run> {
   const { settled, notice, ranks, resources } = opening;
-  const { options, deviceOptions, config, checkpoint } = settled;
+  const { options, deviceOptions, config, tokenizer, checkpoint } = settled;
   if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
   const isRoot = ranks === undefined || ranks.isRoot;
   const data = openData(opening);
   const { steps } = data;
-  if (options.sampleEvery > 0 && !takesSamples(options.sampleEvery, config)) {
+  if (options.sampleEvery > 0 && !takesSamples(options.sampleEvery, tokenizer)) {
     notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
   }
   const ownOut = options.out ?? defaultOut(options.data, modelLabel(config));
@@ -80,7 +80,20 @@ async function open(opening: Opening): Promise<Run> {
   const parameters = parameterCount(config);
   const commit = packageCommit();
   return {
-    ...{ ...data, ...opened, ranks, isRoot, options, out, startStep, resumed: checkpoint, log, scalars, program },
+    ...{
+      ...data,
+      ...opened,
+      ranks,
+      isRoot,
+      options,
+      tokenizer,
+      out,
+      startStep,
+      resumed: checkpoint,
+      log,
+      scalars,
+      program,
+    },
     lastStep: Math.min(steps, Math.max(startStep, options.stopAfter ?? steps)),
     runEvent: {
       event: 'run',

@@ -17,6 +17,7 @@ export interface Run extends RunData, RunModel {
   /** Whether this process writes the run folder. */
   readonly isRoot: boolean;
   readonly options: SettledOptions;
+  readonly tokenizer: Settled['tokenizer'];
   /** The run folder; another one after it was removed or moved during the run (saving.ts). */
   out: string;
   readonly startStep: number;

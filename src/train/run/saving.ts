@@ -262,10 +262,11 @@ export class Saving {
     position: Position,
     { inPlace, repeat = once }: { inPlace: boolean; repeat?: Repeat },
   ): Promise<SaveResult> {
-    const { options, out, log, program, configuration, model, loader, trainer, writer } = this.#run;
+    const { options, out, log, program, configuration, model, loader, trainer, writer, tokenizer } = this.#run;
     const head: CheckpointHead = {
       folder: checkpointsFolder(out),
       step,
+      ...(tokenizer?.file === undefined ? {} : { tokenizer: tokenizer.file }),
       manifest: {
         program,
         configuration,

@@ -2,7 +2,7 @@
 // choose the batch, freeze. Only --batch auto opens the device, for a moment.
 import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
-import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
+import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../../errors.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import {
@@ -22,8 +22,8 @@ import { withOptionsFile } from '../../options/read.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
-import { findShards, readDataset } from '../../shards/find.ts';
-import { tokenizerOf } from '../../tokenizer/tokenizer.ts';
+import { findShards, readDataset, readDatasetTokenizer } from '../../shards/find.ts';
+import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { type BatchChoice, chooseBatch } from '../plan/memory.ts';
 import { mergeRun, mergeUnverified } from './resume.ts';
 
@@ -32,6 +32,8 @@ export interface Settled {
   readonly options: SettledOptions;
   readonly deviceOptions: DeviceOptions;
   readonly config: ModelConfig;
+  /** Undefined if none is known: the tokens cannot be decoded. */
+  readonly tokenizer: Tokenizer | undefined;
   /** The checkpoint from which a resumed run continues. */
   readonly checkpoint: FoundCheckpoint | undefined;
   /** Weights that the run starts with; undefined: random ones. */
@@ -54,13 +56,14 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   const { data } = options;
   const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
   const config = modelConfig(options, start, dataset?.vocabularySize);
-  if (start) refuseOtherVocabulary(start, data, dataset);
+  if (start) refuseOtherTokenizer(start, data, dataset);
+  const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
-  const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config }) });
+  const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config, tokenizer }) });
   if (options.batch === 'auto') announceBatch(merged, settled, notice);
   const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
-  return { options: settled, deviceOptions, config, checkpoint, start, trainShards, valShards };
+  return { options: settled, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
 }
 
 /**
@@ -84,9 +87,13 @@ function refuseRanks(options: DefaultedOptions, kind: DeviceChoice['kind']): voi
 /** Ranks between which optimizer state is divided. */
 export const sharesOf = ({ ranks, zero }: Pick<SettledOptions, 'ranks' | 'zero'>): number => (zero === 1 ? ranks : 1);
 
-/** Whether samples are taken: a model's tokens can only be decoded with a tokenizer of its vocabulary. */
-export const takesSamples = (sampleEvery: number, config: ModelConfig): boolean =>
-  sampleEvery > 0 && tokenizerOf(config) !== undefined;
+/** Whether samples are taken: a model's tokens can only be decoded with its tokenizer. */
+export const takesSamples = (sampleEvery: number, tokenizer: Tokenizer | undefined): boolean =>
+  sampleEvery > 0 && tokenizer !== undefined;
+
+/** A file that came with the weights or the data; without one, the size of the vocabulary decides. */
+const tokenizerOfRun = (config: ModelConfig, start: Weights | undefined, data: Tokenizer | undefined) =>
+  [start?.tokenizer, data].find((tokenizer) => tokenizer?.file !== undefined) ?? tokenizerOf(config);
 
 function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
   if (given.ranks === undefined || given.ranks === ranks) return { ...given, ranks };
@@ -124,12 +131,12 @@ function modelConfig(
 function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
-  { device, config }: { device: DeviceOptions; config: ModelConfig },
+  { device, config, tokenizer }: { device: DeviceOptions; config: ModelConfig; tokenizer: Tokenizer | undefined },
 ): { batch: number } | BatchChoice {
   if (batch !== 'auto') return { batch };
   const { sequence: T, totalBatch, maxMemory, ranks } = options;
   const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
-  const samples = takesSamples(options.sampleEvery, config);
+  const samples = takesSamples(options.sampleEvery, tokenizer);
   const { recompute } = merged;
   const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
   return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares });

@@ -1,0 +1,71 @@
+// The tokenizer "char": each character of a text is an id, in the order of code points, as in nanoGPT's first exercise. It has no
+// end of text. Its file is a tokenizer.json that the Hugging Face tokenizers library reads.
+import { isDeepStrictEqual } from 'node:util';
+import { Gpt2Error } from '../errors.ts';
+import { codePointAt } from './characters.ts';
+import type { Tokenizer } from './tokenizer.ts';
+
+export const characterTokenizerName = 'char';
+
+/** A word of the library's word-level model is one character. */
+const structure = {
+  version: '1.0',
+  truncation: null,
+  padding: null,
+  added_tokens: [],
+  normalizer: null,
+  pre_tokenizer: { type: 'Split', pattern: { Regex: '[\\s\\S]' }, behavior: 'Isolated', invert: false },
+  post_processor: null,
+  decoder: { type: 'Fuse' },
+};
+
+/** Adds the code points of bytes[start, end), valid UTF-8. */
+export function addCharacters(bytes: Uint8Array, start: number, end: number, into: Set<number>): void {
+  for (const codePoint of codePoints(bytes, start, end)) into.add(codePoint);
+}
+
+function* codePoints(bytes: Uint8Array, start: number, end: number): Generator<number> {
+  for (let at = start; at < end; ) {
+    const lead = bytes[at]!;
+    yield lead < 0x80 ? lead : codePointAt(bytes, at);
+    at += lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  }
+}
+
+/** @param characters code points, in any order */
+export function createCharacterTokenizer(characters: Iterable<number>): Tokenizer {
+  const sorted = [...characters].sort((a, b) => a - b);
+  const ids = new Map(sorted.map((codePoint, id) => [codePoint, id]));
+  const texts = sorted.map((codePoint) => String.fromCodePoint(codePoint));
+  const encoded = texts.map((text) => Uint8Array.from(Buffer.from(text)));
+  const vocab = Object.fromEntries(texts.map((text, id) => [text, id]));
+  return {
+    name: characterTokenizerName,
+    vocabularySize: sorted.length,
+    endOfText: undefined,
+    file: `${JSON.stringify({ ...structure, model: { type: 'WordLevel', vocab, unk_token: '' } }, null, 2)}\n`,
+    append(bytes, start, end, into) {
+      for (const codePoint of codePoints(bytes, start, end))
+        into.push(ids.get(codePoint) ?? refuse(codePoint, ids.size));
+    },
+    bytesOf: (id) => encoded[id] ?? new Uint8Array(),
+  };
+}
+
+/** The tokenizer of a parsed tokenizer.json with the structure of ours; undefined for any other. */
+export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
+  const { model, ...rest } = parsed as { model?: { type?: unknown; vocab?: unknown } };
+  if (model?.type !== 'WordLevel' || !isDeepStrictEqual(rest, structure)) return undefined;
+  const characters = Object.keys(model.vocab ?? {});
+  if (characters.some((text) => [...text].length !== 1)) return undefined;
+  const tokenizer = createCharacterTokenizer(characters.map((text) => text.codePointAt(0)!));
+  const { model: wanted } = JSON.parse(tokenizer.file!) as { model: object };
+  return isDeepStrictEqual(model, wanted) ? tokenizer : undefined;
+}
+
+function refuse(codePoint: number, known: number): never {
+  const name = `U+${codePoint.toString(16).toUpperCase().padStart(4, '0')}`;
+  throw new Gpt2Error(
+    `the character ${JSON.stringify(String.fromCodePoint(codePoint))} (${name}) is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
+  );
+}

@@ -1,0 +1,131 @@
+// The tokenizer of characters: nanoGPT's ids and division of tinyshakespeare, round trips, its file, characters that it lacks.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { prepareDataset } from '../../src/datasets/prepare.ts';
+import { findInputs } from '../../src/datasets/text/inputs.ts';
+import { prepareText } from '../../src/datasets/text/prepare-text.ts';
+import { readDataset, readDatasetTokenizer } from '../../src/shards/find.ts';
+import { openShard } from '../../src/shards/shard.ts';
+import { addCharacters, createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
+import { decode, encode, promptIds, type Tokenizer } from '../../src/tokenizer/tokenizer.ts';
+import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { Workplace } from '../support/cli.ts';
+
+const shared = fileURLToPath(new URL('../../../shared/datasets', import.meta.url));
+const folder = process.env.GPT2_DATASETS ?? (existsSync(shared) ? shared : undefined);
+
+let place: Workplace;
+beforeEach(() => {
+  place = new Workplace();
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  place[Symbol.dispose]();
+});
+
+function tokenizerOf(text: string): Tokenizer {
+  const characters = new Set<number>();
+  const bytes = Buffer.from(text);
+  addCharacters(bytes, 0, bytes.length, characters);
+  return createCharacterTokenizer(characters);
+}
+
+function tokensOf(path: string): number[] {
+  using shard = openShard(path);
+  return [...shard.read(0, shard.tokens)];
+}
+
+describe.skipIf(!folder)('tinyshakespeare (needs the text in GPT2_DATASETS)', () => {
+  it("has nanoGPT's vocabulary, division and ids", async () => {
+    vi.stubEnv('GPT2_DATASETS', folder!);
+    const out = place.path('data');
+    const { dataset } = await prepareDataset('tinyshakespeare', { out, tokenizer: 'char' });
+    expect(dataset).toMatchObject({ tokenizer: 'char', vocabularySize: 65 });
+    expect(dataset.shards.map(({ role, tokens }) => [role, tokens])).toEqual([
+      ['train', 1_003_854],
+      ['val', 111_540],
+    ]);
+    const tokenizer = readDatasetTokenizer(out)!;
+    const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'];
+    expect(decode(Array(65).keys(), tokenizer)).toBe(`\n !$&',-.3:;?${letters.join('')}`);
+    const ids = [tokensOf(`${out}/tiny_shakespeare_train.bin`), tokensOf(`${out}/tiny_shakespeare_val.bin`)].flat();
+    const text = readFileSync(`${folder}/tinyshakespeare/input.txt`, 'utf8');
+    expect(decode(ids, tokenizer)).toBe(text);
+    expect(ids.slice(0, 14)).toEqual([18, 47, 56, 57, 58, 1, 15, 47, 58, 47, 64, 43, 52, 10]);
+    expect((await prepareDataset('tinyshakespeare', { out, tokenizer: 'char' })).present).toBe(true);
+  });
+
+  it('is not replaced by another tokenizer unless asked, and is remade without its file', async () => {
+    vi.stubEnv('GPT2_DATASETS', folder!);
+    const out = place.path('data');
+    await prepareDataset('tinyshakespeare', { out, tokenizer: 'char' });
+    await expect(prepareDataset('tinyshakespeare', { out })).rejects.toThrow(
+      /holds a data set of .* with the tokenizer char: replace it with --overwrite/,
+    );
+    writeFileSync(`${out}/tokenizer.json`, '{}');
+    expect((await prepareDataset('tinyshakespeare', { out, tokenizer: 'char' })).present).toBe(false);
+    await prepareDataset('tinyshakespeare', { out, overwrite: true });
+    expect(readdirSync(out).sort()).toEqual(['dataset.json', 'tiny_shakespeare_train.bin', 'tiny_shakespeare_val.bin']);
+  });
+});
+
+it('any text comes back, with one id for each character, in the order of code points', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', maxLength: 200 }), (text) => {
+      const tokenizer = tokenizerOf(text);
+      const ids = encode(text, tokenizer);
+      const characters = [...text];
+      expect(ids.length).toBe(characters.length);
+      expect(decode(ids, tokenizer)).toBe(text);
+      const sorted = [...new Set(characters)].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!);
+      expect([...ids]).toEqual(characters.map((character) => sorted.indexOf(character)));
+      expect(isSameTokenizer(parseTokenizer(tokenizer.file!), tokenizer)).toBe(true);
+    }),
+  );
+});
+
+it('says which character it lacks', () => {
+  expect(() => encode('naïve 🦜', tokenizerOf('native'))).toThrow(
+    'the character "ï" (U+00EF) is not among the 6 of the model\'s vocabulary: leave it out, or train on a text that has it',
+  );
+});
+
+it('begins a text without a prompt with a line break, or else the first id', () => {
+  expect(promptIds('', tokenizerOf('\tb\na'))).toEqual([1]);
+  expect(promptIds('', tokenizerOf('ab'))).toEqual([0]);
+  expect(promptIds('ba', tokenizerOf('ab'))).toEqual([1, 0]);
+});
+
+it('prepares texts on threads: the characters of all documents, without an end of text', async () => {
+  const texts = Array.from({ length: 400 }, (_, index) => `Zeile ${index}: ${'größer 🦜 '.repeat(index % 7)}`);
+  writeFileSync(place.path('lines.jsonl'), texts.map((text) => JSON.stringify({ text, other: 'Ω' })).join('\n'));
+  const options = {
+    out: place.path('data'),
+    format: { kind: 'jsonl', field: 'text' } as const,
+    division: { prefix: 'lines', shardTokens: 1_000_000, validation: 0.1 },
+    tokenizer: 'char',
+  };
+  const { dataset } = await prepareText(findInputs([place.path('lines.jsonl')]), options);
+  const tokenizer = readTokenizer(place.path('data', 'tokenizer.json'));
+  expect(decode(Array(dataset.vocabularySize).keys(), tokenizer)).toBe(
+    [...new Set(texts.join(''))].sort((a, b) => a.codePointAt(0)! - b.codePointAt(0)!).join(''),
+  );
+  const written = dataset.shards.map(({ file }) => decode(tokensOf(place.path('data', file)), tokenizer));
+  expect(written.join('').length).toBe(texts.join('').length);
+  expect(texts.every((text) => written.some((part) => part.includes(text)))).toBe(true);
+  expect((await prepareText(findInputs([place.path('lines.jsonl')]), options)).present).toBe(true);
+  expect(readDataset(place.path('data'))?.documents).toBe(400);
+});
+
+it('refuses an unknown name and a text with too many characters', async () => {
+  const options = { out: place.path('data'), from: place.path('text.txt') };
+  writeFileSync(options.from, String.fromCodePoint(...Array.from({ length: 70_000 }, (_, index) => 0x10000 + index)));
+  await expect(prepareDataset('tinyshakespeare', { ...options, tokenizer: 'chars' })).rejects.toThrow(
+    '--tokenizer takes one of gpt2, bytes, char, or a tokenizer.json, not "chars"',
+  );
+  await expect(prepareDataset('tinyshakespeare', { ...options, tokenizer: 'char' })).rejects.toThrow(
+    'the text has 70000 different characters, more than the 65536 ids of a token file',
+  );
+});
