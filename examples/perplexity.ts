@@ -1,30 +1,20 @@
 // How well a trained model expects a text: the loss of each token, the perplexity of the whole, the least expected words.
 //   node --import tsx examples/perplexity.ts RUN FILE
 import { readFileSync } from 'node:fs';
-import {
-  createModel,
-  Device,
-  decode,
-  encode,
-  loadWeights,
-  lossesOf,
-  resolveCheckpoint,
-  selectDevice,
-  tokenizerOf,
-} from 'gpt2.ts';
+import { createModel, Device, decode, encode, lossesOf, resolveWeights, selectDevice } from 'gpt2.ts';
 
 const [run, file] = process.argv.slice(2);
 if (run === undefined || file === undefined) stop('usage: perplexity.ts RUN FILE');
-const checkpoint = resolveCheckpoint(run);
-const config = checkpoint.manifest.model;
-const tokenizer = tokenizerOf(config) ?? stop(`${run} was trained on tokens that are no text: name another run`);
+const weights = resolveWeights(run);
+const { model: config } = weights;
+const tokenizer = weights.tokenizer ?? stop(`${run} was trained on tokens that are no text: name another run`);
 const text = encode(readFileSync(file, 'utf8'), tokenizer);
 if (text.length === 0) stop(`${file} is empty: name a file of text`);
-const tokens = [tokenizer.endOfText, ...text].slice(0, config.context + 1);
+const tokens = [tokenizer.start, ...text].slice(0, config.context + 1);
 
 using device = Device.open(selectDevice('auto'));
 const model = createModel(device, config, { B: 1, T: tokens.length - 1, purpose: 'inference' });
-loadWeights(checkpoint, model);
+weights.load(model);
 const losses = await lossesOf(model, tokens);
 
 const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;

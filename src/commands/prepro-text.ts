@@ -31,7 +31,7 @@ const addTo = (glob: string, before: readonly string[] = []) => [...before, glob
 const help = `
 A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
 --include and --exclude select among them: * and ? stand for any characters of a name, ** for folders too.
-<|endoftext|> precedes every document. A hash of its text decides whether a document is for validation; documents over
+The tokenizer's end of text precedes every document; char has none. A hash of its text decides whether a document is for validation; documents over
 32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the beginning of one is used.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
@@ -44,6 +44,7 @@ Examples:
   npm run prepro -- text table.parquet --field text        a column of text
   npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
   npm run prepro -- text novel.txt --tokenizer char        a vocabulary of the text's characters
+  npm run prepro -- text novel.txt --tokenizer my/tokenizer.json   a Hugging Face tokenizer: npm install tokenizers
 `;
 
 export function preproTextCommand(): Command {

@@ -12,7 +12,6 @@ import {
   resolveWeights,
   StreamDecoder,
   selectDevice,
-  type Tokenizer,
 } from '../index.ts';
 import { fittingTexts, generationRows, modelPaths, newestModel, promptIds } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
@@ -106,10 +105,12 @@ async function sample(flags: Flags): Promise<void> {
   let made = 0;
   for (let first = 0; first < prompts.length; first += texts) {
     const together = prompts.slice(first, first + texts);
-    const page = new Page(together, tokenizer, { ...flags, isLast: first + texts >= prompts.length });
+    const ids = together.map((prompt) => promptIds(prompt, tokenizer));
+    const decoders = ids.map((prompt) => new StreamDecoder(tokenizer, prompt));
+    const page = new Page(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
     const generation = generate(cache, {
       ...choice,
-      prompts: together.map((prompt) => promptIds(prompt, tokenizer)),
+      prompts: ids,
       firstText: first,
       stopAt: tokenizer.endOfText,
     });
@@ -149,10 +150,10 @@ class Page {
 
   constructor(
     prompts: readonly string[],
-    tokenizer: Tokenizer,
+    decoders: readonly StreamDecoder[],
     { stream, json = false, isLast }: { stream: boolean; json?: boolean; isLast: boolean },
   ) {
-    this.#texts = prompts.map((prompt) => ({ prompt, decoder: new StreamDecoder(tokenizer), text: prompt, tokens: 0 }));
+    this.#texts = prompts.map((prompt, index) => ({ prompt, decoder: decoders[index]!, text: prompt, tokens: 0 }));
     this.#stream = stream && !json;
     this.#json = json;
     this.#isLast = isLast;

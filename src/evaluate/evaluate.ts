@@ -71,7 +71,8 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
   const known = typeof tokenizer === 'string' ? tokenizerNamed(tokenizer) : tokenizer;
   const lengths = known && byteLengths(known, vocabularySize);
-  if (!lengths) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
+  if (!known) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
+  else if (!lengths) notice('no bits per byte: this tokenizer does not reproduce every text');
   let bytes = 0;
   const { rank, count } = ranks ?? { rank: 0, count: 1 };
   let done = 0;

@@ -10,9 +10,9 @@ import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
-import { tokenizerFiles as filesOf, tokenTexts } from '../tokenizer/gpt2-files.ts';
+import { tokenizerFiles as filesOf } from '../tokenizer/gpt2-files.ts';
 import { exactTokenizerOf, gpt2, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
-import { parseTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import { hasVocabulary, parseTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
@@ -88,32 +88,26 @@ function readJson<R>(
 }
 
 /**
- * The tokenizer of the folder's tokenizer.json; undefined if there is none, or its vocabulary is that of our tokenizer. With another
- * vocabulary, and no tokenizer.json, the ids have an unknown meaning.
+ * The tokenizer of the folder's tokenizer.json; undefined if it is built in, or there is none. With a vocabulary in another file
+ * that is not that of our tokenizer, the ids have an unknown meaning.
  */
 function readTokenizerOf(path: string, model: ModelConfig, refuse: (what: string) => never): Tokenizer | undefined {
-  const name = ['vocab.json', tokenizerFile].find((each) => existsSync(join(path, each)));
-  if (name === undefined) return undefined;
   const most = largestVocabularyBytes;
-  const parsed = readJson<{ model?: { vocab?: unknown } } | null>({ path, name, most }, refuse);
-  const ids: unknown = name === 'vocab.json' ? parsed : parsed?.model?.vocab;
-  const tokenizer = tokenizerOf(model) ?? gpt2;
-  const isOurs =
-    typeof ids === 'object' &&
-    ids !== null &&
-    tokenTexts(tokenizer).every(
-      (token, id) => Object.hasOwn(ids, token) && (ids as Record<string, unknown>)[token] === id,
-    );
-  if (isOurs) return undefined;
-  if (!existsSync(join(path, tokenizerFile))) {
-    const wanted = tokenizer === gpt2 ? "GPT-2's vocabulary" : `the vocabulary of ${tokenizer.name}`;
-    return refuse(`its ${name} is not ${wanted}, and it has no ${tokenizerFile}`);
+  const builtIn = tokenizerOf(model) ?? gpt2;
+  if (existsSync(join(path, tokenizerFile))) {
+    const found = readJson({ path, name: tokenizerFile, most }, refuse, parseTokenizer);
+    if (found.file === undefined) return undefined;
+    if (found.vocabularySize <= model.vocabularySize) return found;
+    // A token for padding is often added without a row in the embedding.
+    const { model: tokens } = JSON.parse(found.file) as { model: { vocab: unknown } };
+    if (hasVocabulary(builtIn, tokens.vocab)) return undefined;
+    const rows = `vocab_size of its ${configFile} is ${model.vocabularySize}`;
+    return refuse(`its ${tokenizerFile} has ${found.vocabularySize} ids, but ${rows}`);
   }
-  const found = readJson({ path, name: tokenizerFile, most }, refuse, parseTokenizer);
-  if (found.vocabularySize <= model.vocabularySize) return found;
-  return refuse(
-    `its ${tokenizerFile} has ${found.vocabularySize} ids, vocab_size of its ${configFile} is ${model.vocabularySize}`,
-  );
+  if (!existsSync(join(path, 'vocab.json'))) return undefined;
+  if (hasVocabulary(builtIn, readJson<unknown>({ path, name: 'vocab.json', most }, refuse))) return undefined;
+  const wanted = builtIn === gpt2 ? "GPT-2's vocabulary" : `the vocabulary of ${builtIn.name}`;
+  return refuse(`its vocab.json is not ${wanted}, and it has no ${tokenizerFile}`);
 }
 
 function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
@@ -201,6 +195,7 @@ export function writeHuggingFace(folder: string, { model, tokenizer: own, read }
       clean_up_tokenization_spaces: false,
       model_max_length: model.context,
       tokenizer_class: 'PreTrainedTokenizerFast',
+      ...(endOfText === null ? {} : { bos_token: contentOf(own, endOfText), eos_token: contentOf(own, endOfText) }),
     });
   }
   if (builtIn) {
@@ -224,6 +219,11 @@ export function writeHuggingFace(folder: string, { model, tokenizer: own, read }
     );
   }
   writeTensors(join(folder, weightsFile), [{ prefix: '', parameters: parameterTable(model), read }], type);
+}
+
+function contentOf({ file }: Tokenizer, special: number): string | undefined {
+  const { added_tokens: added } = JSON.parse(file!) as { added_tokens: { id: number; content: string }[] };
+  return added.find(({ id }) => id === special)?.content;
 }
 
 function configOf({ layers, channels, heads, context, vocabularySize }: ModelConfig, rest: object): object {

@@ -4,7 +4,7 @@ import { whole } from '../checks/number.ts';
 import { Gpt2Error } from '../errors.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import type { Model } from '../model/model.ts';
-import { decode, promptIds, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
+import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { choiceKinds, type GenerateOptions, generate, seedKind } from './generate.ts';
 
 /** Options of `generateText`; the others are those of `generate`. */
@@ -41,12 +41,13 @@ export async function generateText(model: Model, prompt: string, options: TextGe
   caches.set(model, cache);
   const { endOfText } = tokenizer;
   const prompts = [promptIds(prompt, tokenizer)];
-  const ids: number[] = [];
+  const decoder = new StreamDecoder(tokenizer, prompts[0]);
+  let text = '';
   for await (const part of generate(cache, { ...choice, prompts, tokens: most, seed, stopAt: endOfText })) {
-    if ('token' in part) ids.push(part.token);
+    if ('token' in part) text += decoder.push(part.token);
     else if (part.end === 'diverged') {
       throw new Gpt2Error("the model's weights have diverged: load an earlier checkpoint");
     }
   }
-  return decode(ids, tokenizer);
+  return text + decoder.end();
 }

@@ -43,6 +43,7 @@ export function createCharacterTokenizer(characters: Iterable<number>): Tokenize
     name: characterTokenizerName,
     vocabularySize: sorted.length,
     endOfText: undefined,
+    start: ids.get(0x0a) ?? 0,
     file: `${JSON.stringify({ ...structure, model: { type: 'WordLevel', vocab, unk_token: '' } }, null, 2)}\n`,
     append(bytes, start, end, into) {
       for (const codePoint of codePoints(bytes, start, end))

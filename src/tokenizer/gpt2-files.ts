@@ -17,6 +17,9 @@ const characterOf: readonly string[] = (() => {
   return Array.from({ length: 256 }, (_, byte) => String.fromCodePoint(isPrintable(byte) ? byte : next++));
 })();
 
+/** The bytes by their characters. */
+export const byteOf: ReadonlyMap<string, number> = new Map(characterOf.map((character, byte) => [character, byte]));
+
 /** The text of each id except <|endoftext|>. */
 export const tokenTexts = ({ endOfText, bytesOf }: BuiltInTokenizer): string[] =>
   Array.from({ length: endOfText }, (_, id) => Array.from(bytesOf(id), (byte) => characterOf[byte]!).join(''));

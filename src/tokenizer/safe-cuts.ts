@@ -2,7 +2,8 @@
 // character and never back, so a place is safe if every match ends there and none looks past it:
 //   before white space that follows another character: white space only begins a match;
 //   between a letter or digit and a punctuation mark: no match has both. (Not after a mark: 's and 're have both.)
-import { codePointAt, digit, kindOfByte, letter, other, space, wideKind } from './characters.ts';
+// Patterns of later tokenizers join a mark and the line breaks after it, but nothing to the character that begins a line.
+import { codePointAt, digit, kindOfByte, letter, other, space, unknown, wideKind } from './characters.ts';
 
 /** Whether a cut before the white space at `at` is safe. Only ASCII white space counts, which gives enough places. */
 function isBeforeSpace(bytes: Uint8Array, at: number): boolean {
@@ -46,11 +47,19 @@ function isBeforeSign(bytes: Uint8Array, at: number): boolean {
   return isInRange || (wideKind(bytes, start) & 7) === letter;
 }
 
+/** Whether a line begins at `at`, with a character that is known not to be white space. */
+function isStartOfLine(bytes: Uint8Array, at: number): boolean {
+  if (bytes[at - 1] !== 0x0a) return false;
+  const kind = bytes[at]! < 0x80 ? kindOfByte[bytes[at]!]! : wideKind(bytes, at) & 7;
+  return kind !== space && kind !== unknown;
+}
+
 /**
- * Chooses a place to cut in [from, to), with `from` at least 1: the first safe one before white space; else the first before a punctuation mark; else
- * the last between two characters.
+ * Chooses a place to cut in [from, to), with `from` at least 1: with `atLines` the first start of a line; else the first safe one before
+ * white space; else the first before a punctuation mark; else the last between two characters.
  */
-export function chooseCut(bytes: Uint8Array, from: number, to: number): number {
+export function chooseCut(bytes: Uint8Array, from: number, to: number, atLines = false): number {
+  if (atLines) for (let at = from; at < to; at++) if (isStartOfLine(bytes, at)) return at;
   for (let at = from; at < to; at++) if (isBeforeSpace(bytes, at)) return at;
   for (let at = from; at < to; at++) if (isBeforeSign(bytes, at)) return at;
   return characterStart(bytes, to - 1);

@@ -4,7 +4,9 @@ import { isDeepStrictEqual } from 'node:util';
 import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import { characterTokenizerOf } from './character-tokenizer.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import { tokenTexts } from './gpt2-files.ts';
+import { huggingFaceTokenizer } from './huggingface-tokenizer.ts';
+import { type BuiltInTokenizer, builtInTokenizers, type Tokenizer } from './tokenizer.ts';
 
 export const tokenizerFile = 'tokenizer.json';
 /** A vocabulary of 65,536 tokens and its merges take a few MB. */
@@ -14,7 +16,7 @@ export const mostIds = 65536;
 
 /**
  * Reads the tokenizer of a tokenizer.json.
- * @throws Gpt2Error if it cannot be read, or is of a kind that this program does not know
+ * @throws Gpt2Error if it cannot be read, or has more ids than a token file can hold
  * @example const tokenizer = readTokenizer('data/tinyshakespeare-char/tokenizer.json');
  */
 export function readTokenizer(path: string): Tokenizer {
@@ -31,11 +33,30 @@ export function readTokenizer(path: string): Tokenizer {
 export function parseTokenizer(file: string): Tokenizer {
   const parsed: unknown = JSON.parse(file);
   if (typeof parsed !== 'object' || parsed === null) throw new Error('it is no JSON object');
-  const tokenizer = characterTokenizerOf(parsed);
-  if (!tokenizer) throw new Error('it is not a tokenizer of characters');
+  const tokenizer = characterTokenizerOf(parsed) ?? builtInOf(parsed) ?? huggingFaceTokenizer(parsed, file);
   if (tokenizer.vocabularySize <= mostIds) return tokenizer;
   throw new Error(`it has ${tokenizer.vocabularySize} ids, more than the ${mostIds} of a token file`);
 }
+
+/** The built-in tokenizer whose tokenizer.json this is, such as that of openai-community/gpt2. */
+function builtInOf(parsed: object): BuiltInTokenizer | undefined {
+  const { model, normalizer, pre_tokenizer: words, added_tokens: added } = parsed as Readonly<Record<string, Partial>>;
+  const size = Object.keys(model?.vocab ?? {}).length;
+  const found = builtInTokenizers.find(({ vocabularySize }) => vocabularySize === size);
+  if (!found || model?.type !== 'BPE' || normalizer || added?.length !== 1) return undefined;
+  const isByteLevel = words?.type === 'ByteLevel' && words.add_prefix_space === false && words.use_regex !== false;
+  return isByteLevel && hasVocabulary(found, model.vocab) ? found : undefined;
+}
+
+type Partial = Readonly<Record<string, unknown>> | null | undefined;
+
+/** Whether a vocabulary, by token, has all ids of a built-in tokenizer. */
+export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown): boolean =>
+  typeof vocabulary === 'object' &&
+  vocabulary !== null &&
+  tokenTexts(tokenizer).every(
+    (token, id) => Object.hasOwn(vocabulary, token) && (vocabulary as Record<string, unknown>)[token] === id,
+  );
 
 /** Whether two tokenizers give the same ids; programs write the same file with other spaces and in another order. */
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>

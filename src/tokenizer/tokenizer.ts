@@ -6,23 +6,31 @@ import { TokenList } from './tokens.ts';
 
 /** A vocabulary with its encoding. */
 export interface Tokenizer {
-  /** The name in dataset.json: "gpt2", "bytes", "char". */
+  /** The name in dataset.json: "gpt2", "bytes", "char", "huggingface". */
   readonly name: string;
   /** Number of ids, including end of text. */
   readonly vocabularySize: number;
   /** <|endoftext|>, which opens every document; undefined if the vocabulary has none. */
   readonly endOfText: number | undefined;
+  /** What a text without a prompt begins with: end of text, or else a line break or the first id, as in nanoGPT. */
+  readonly start: number;
   /** The content of tokenizer.json, which accompanies data and weights; undefined if the tokenizer is built in. */
   readonly file?: string;
   /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. @throws Gpt2Error if it has no ids for them */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
-  /** The bytes of an id's text; none for end of text and for ids outside the vocabulary. */
-  bytesOf(id: number): Uint8Array;
+  /**
+   * The bytes of an id's text; none for end of text and for ids outside the vocabulary. Undefined if a token's text depends on its
+   * neighbours: `decode` is then defined.
+   */
+  readonly bytesOf?: (id: number) => Uint8Array;
+  /** The text of ids. */
+  readonly decode?: (ids: readonly number[]) => string;
 }
 
 /** A tokenizer that needs no file. Its last id is end of text. */
 export interface BuiltInTokenizer extends Tokenizer {
   readonly endOfText: number;
+  readonly bytesOf: (id: number) => Uint8Array;
 }
 
 /** <|endoftext|> of GPT-2. */
@@ -34,6 +42,7 @@ export const gpt2: BuiltInTokenizer = {
   name: 'gpt2',
   vocabularySize: endOfText + 1,
   endOfText,
+  start: endOfText,
   append: encodeGpt2,
   bytesOf: (id) => (id < endOfText ? gpt2Bytes(id) : none),
 };
@@ -43,6 +52,7 @@ export const bytes: BuiltInTokenizer = {
   name: 'bytes',
   vocabularySize: 257,
   endOfText: 256,
+  start: 256,
   append: (text, start, end, into) => into.append(text.subarray(start, end)),
   bytesOf: (id) => (id < 256 ? Uint8Array.of(id) : none),
 };
@@ -72,9 +82,9 @@ export const exactTokenizerOf = ({
   readonly vocabularySize: number;
 }): BuiltInTokenizer | undefined => builtInTokenizers.find((tokenizer) => tokenizer.vocabularySize === vocabularySize);
 
-/** The bytes of each id's text; 0 for an id without text, such as end of text. */
-export const byteLengths = (tokenizer: Tokenizer, vocabularySize: number): Uint8Array =>
-  Uint8Array.from({ length: vocabularySize }, (_, id) => tokenizer.bytesOf(id).length);
+/** The bytes of each id's text; 0 for an id without text, such as end of text. Undefined if they depend on its neighbours. */
+export const byteLengths = ({ bytesOf }: Tokenizer, vocabularySize: number): Uint8Array | undefined =>
+  bytesOf && Uint8Array.from({ length: vocabularySize }, (_, id) => bytesOf(id).length);
 
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
@@ -87,21 +97,11 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
   return Uint32Array.from(ids.view());
 }
 
-/**
- * The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. Without
- * an end of text, an empty prompt is a line break, or the first id, as in nanoGPT.
- */
+/** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
 export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
-  const { endOfText } = tokenizer;
-  if (endOfText !== undefined) return [endOfText, ...encode(prompt, tokenizer)];
-  if (prompt !== '') return [...encode(prompt, tokenizer)];
-  return [Math.max(0, idOf('\n', tokenizer))];
-}
-
-/** The id whose text is `text`, or -1. */
-function idOf(text: string, { vocabularySize, bytesOf }: Tokenizer): number {
-  const wanted = Buffer.from(text);
-  return Array.from({ length: vocabularySize }, (_, id) => wanted.equals(bytesOf(id))).indexOf(true);
+  const { endOfText, start } = tokenizer;
+  const ids = encode(prompt, tokenizer);
+  return endOfText === undefined && ids.length > 0 ? [...ids] : [start, ...ids];
 }
 
 /**
@@ -114,19 +114,40 @@ function idOf(text: string, { vocabularySize, bytesOf }: Tokenizer): number {
 export class StreamDecoder {
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   readonly #tokenizer: Tokenizer;
+  /** Without `bytesOf`: the latest ids, how many of them have been returned as text, and that text. */
+  #ids: number[];
+  #known: number;
+  #text: string;
 
-  constructor(tokenizer: Tokenizer = gpt2) {
+  /** @param after ids of the text that the decoded one continues, such as a prompt; it may decide about a space between the two */
+  constructor(tokenizer: Tokenizer = gpt2, after: readonly number[] = []) {
     this.#tokenizer = tokenizer;
+    this.#ids = [...after];
+    this.#known = after.length;
+    this.#text = tokenizer.decode?.(after) ?? '';
   }
 
   /** The text that `id` completes, possibly none. End of text and ids outside the vocabulary have none. */
   push(id: number): string {
-    return this.#decoder.decode(this.#tokenizer.bytesOf(id), { stream: true });
+    const { bytesOf } = this.#tokenizer;
+    if (bytesOf) return this.#decoder.decode(bytesOf(id), { stream: true });
+    this.#ids.push(id);
+    const text = this.#tokenizer.decode!(this.#ids);
+    return text.length > this.#text.length && !text.endsWith('\ufffd') ? this.#take(text) : '';
   }
 
   /** The rest at the end: a replacement character for an incomplete one. */
   end(): string {
-    return this.#decoder.decode();
+    return this.#tokenizer.bytesOf ? this.#decoder.decode() : this.#take(this.#tokenizer.decode!(this.#ids));
+  }
+
+  /** Returns what is new in `text`, and keeps only the ids of that, in whose neighbourhood the next are decoded. */
+  #take(text: string): string {
+    const rest = text.slice(this.#text.length);
+    this.#ids = this.#ids.slice(this.#known);
+    this.#known = this.#ids.length;
+    this.#text = this.#tokenizer.decode!(this.#ids);
+    return rest;
   }
 }
 
@@ -135,6 +156,7 @@ export class StreamDecoder {
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
+  if (tokenizer.decode) return tokenizer.decode([...ids]);
   const decoder = new StreamDecoder(tokenizer);
   let text = '';
   for (const id of ids) text += decoder.push(id);

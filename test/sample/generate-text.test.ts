@@ -42,7 +42,9 @@ describeBackends('generateText', (_, kind) => {
 
   it('refuses a vocabulary without a tokenizer, and weights that have diverged', async () => {
     await expect(generateText(modelOf(61, 16), 'a')).rejects.toThrow(
-      new Gpt2Error('a vocabulary of 61 tokens has no known tokenizer; give token ids to generate() instead'),
+      new Gpt2Error(
+        'a vocabulary of 61 tokens has no known tokenizer; give one in the options, or token ids to generate() instead',
+      ),
     );
     const model = modelOf(bytes.vocabularySize, 16);
     model.masters.get('lnfb').write(new Float32Array(tinyConfig.channels).fill(Number.NaN));

@@ -1,7 +1,7 @@
 // Cuts files into chunks of some megabytes for the threads. A chunk ends where a document or a block (parts.ts) ends, so the
 // result does not depend on the cuts. Small files share a chunk.
 import { Gpt2Error } from '../../errors.ts';
-import type { Chunk, Format, Input, Piece } from './format.ts';
+import { type Chunk, cutsAtLines, type Encoding, type Input, type Piece } from './format.ts';
 import { bytesOf } from './inputs.ts';
 import { blockEnd, largestBlock } from './parts.ts';
 
@@ -25,10 +25,11 @@ type FindCut = (bytes: Buffer) => Cut | undefined;
  */
 export async function* chunksOf(
   inputs: readonly Input[],
-  format: Format,
+  encoding: Encoding,
   { onRead = () => {}, spare = [] }: { onRead?: (bytes: number) => void; spare?: ArrayBuffer[] } = {},
 ): AsyncGenerator<Chunk> {
-  const findCut = format.kind === 'jsonl' ? afterLastLine : afterLastDocument(format.separator);
+  const { format } = encoding;
+  const findCut = format.kind === 'jsonl' ? afterLastLine : afterLastDocument(format.separator, cutsAtLines(encoding));
   let index = 0;
   let pieces: Piece[] = [];
   let collected = Buffer.alloc(2 * chunkBytes);
@@ -103,7 +104,7 @@ const afterLastLine: FindCut = (bytes) => {
 
 /** After the last separator; if that leaves more than half, after the last block of the document that begins there. */
 const afterLastDocument =
-  (separator: string | undefined): FindCut =>
+  (separator: string | undefined, atLines: boolean): FindCut =>
   (bytes) => {
     const mark = separator === undefined ? undefined : Buffer.from(separator);
     let document = 0;
@@ -114,6 +115,6 @@ const afterLastDocument =
     // The last bytes may be the start of a separator: only the bytes before them surely belong to the document.
     const known = bytes.length - (mark ? mark.length - 1 : 0);
     let end = document;
-    while (known - end >= largestBlock) end = blockEnd(bytes, end, known);
+    while (known - end >= largestBlock) end = blockEnd(bytes, end, known, atLines);
     return { end, closes: end === document && document > 0 };
   };

@@ -9,6 +9,7 @@ import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
 import type { Chunk, Piece } from './format.ts';
+import { cutsAtLines } from './format.ts';
 import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 
@@ -90,12 +91,14 @@ function addDocument(
     if (found.closes) while (end > start && isSpace(text[end - 1]!)) end--;
   }
   while (start < end) {
-    const next = blockEnd(text, start, end);
+    const next = blockEnd(text, start, end, cutsAtLines(encoding));
     const before = tokens.length;
     append(text, start, next, tokens);
-    const fraction = fractionOf(text.subarray(start, next));
-    blocks.push({ tokens: tokens.length - before, opens, role, fraction });
-    opens = false;
+    // A tokenizer may leave out characters.
+    if (tokens.length > before) {
+      blocks.push({ tokens: tokens.length - before, opens, role, fraction: fractionOf(text.subarray(start, next)) });
+      opens = false;
+    }
     start = next;
   }
 }

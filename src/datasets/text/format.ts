@@ -1,5 +1,6 @@
 // Declares how files hold documents and how documents become tokens. Plain data: it is sent to the threads, and identifies the
 // work of an earlier start.
+import { huggingFaceName } from '../../tokenizer/huggingface-tokenizer.ts';
 
 /** The way a file holds documents. */
 export type Format =
@@ -15,6 +16,9 @@ export interface Encoding {
   readonly tokenizerSha256?: string;
   readonly format: Format;
 }
+
+/** Whether long documents are cut at lines, because the tokenizer's pattern is not known. */
+export const cutsAtLines = ({ tokenizer }: Encoding): boolean => tokenizer === huggingFaceName;
 
 /** The role of a file's documents; `split`: their content decides. */
 export type FileRole = 'split' | 'train' | 'val';

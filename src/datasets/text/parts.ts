@@ -18,9 +18,12 @@ const leastBlock = 16 << 10;
 /** A document with more bytes from a block's start has a further block. */
 export const largestBlock = 32 << 10;
 
-/** The end of the block that begins at `start`, in a document that ends at `end`, where a cut changes no id. */
-export const blockEnd = (bytes: Uint8Array, start: number, end: number): number =>
-  end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock);
+/**
+ * The end of the block that begins at `start`, in a document that ends at `end`, where a cut changes no id.
+ * @param atLines whether the tokenizer may have another pattern than GPT-2's
+ */
+export const blockEnd = (bytes: Uint8Array, start: number, end: number, atLines: boolean): number =>
+  end - start < largestBlock ? end : chooseCut(bytes, start + leastBlock, start + largestBlock, atLines);
 
 /** Consecutive tokens of one document. A long one has many, so one book has blocks for training and for validation. */
 export interface Block {

@@ -118,9 +118,10 @@ async function charactersOf(
   workers: number,
   onRead: (bytes: number) => void,
 ): Promise<Set<number>> {
-  const pool = new ThreadPool({ encoding: { tokenizer: characterTokenizerName, format }, folder: undefined }, workers);
+  const encoding = { tokenizer: characterTokenizerName, format };
+  const pool = new ThreadPool({ encoding, folder: undefined }, workers);
   try {
-    for await (const chunk of chunksOf(inputs, format, { onRead, spare: pool.spare })) {
+    for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
       await pool.run({ chunk, key: new Uint8Array() }, () => {});
     }
     await pool.finish();
@@ -148,7 +149,7 @@ async function encodeAll(
     onEncoded(0);
   };
   try {
-    for await (const chunk of chunksOf(inputs, encoding.format, { onRead, spare: pool.spare })) {
+    for await (const chunk of chunksOf(inputs, encoding, { onRead, spare: pool.spare })) {
       const bytes = read;
       read = 0;
       const key = keyOf(chunk, encoding);
@@ -207,7 +208,7 @@ async function differenceOf(
   if (!isDeepStrictEqual(settings, JSON.parse(JSON.stringify(made)))) return 'a data set made with other options';
   const fingerprint = createHash('sha256');
   const spare: ArrayBuffer[] = [];
-  for await (const chunk of chunksOf(inputs, encoding.format, { spare })) {
+  for await (const chunk of chunksOf(inputs, encoding, { spare })) {
     fingerprint.update(keyOf(chunk, encoding));
     spare.push(chunk.bytes.buffer);
   }

@@ -167,7 +167,7 @@ describe('documents', () => {
         if (whole.length > 200_000) return;
         const ids: number[] = [];
         for (let start = 0; start < whole.length; ) {
-          const end = blockEnd(whole, start, whole.length);
+          const end = blockEnd(whole, start, whole.length, false);
           ids.push(...encode(whole.toString('utf8', start, end)));
           start = end;
         }

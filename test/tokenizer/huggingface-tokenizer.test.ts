@@ -1,0 +1,157 @@
+// Tokenizers of tokenizer.json files: the ids and texts that scripts/record-tokenizers.py recorded with the Hugging Face library,
+// decoding piece by piece, and files that cannot be used.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { findInputs } from '../../src/datasets/text/inputs.ts';
+import { prepareText } from '../../src/datasets/text/prepare-text.ts';
+import { openShard } from '../../src/shards/shard.ts';
+import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
+import { bytes, decode, encode, gpt2, promptIds, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
+import { parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { Workplace } from '../support/cli.ts';
+
+const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
+interface Records {
+  readonly texts: readonly string[];
+  readonly tokenizers: Record<string, { ids: readonly string[]; decoded: Record<string, string> }>;
+}
+const { texts, tokenizers } = JSON.parse(readFileSync(fixture('records'), 'utf8')) as Records;
+const names = Object.keys(tokenizers);
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+});
+afterAll(() => place[Symbol.dispose]());
+
+const recorded = (name: string) =>
+  tokenizers[name]!.ids.map((ids, index) => ({
+    text: texts[index]!,
+    ids: ids === '' ? [] : ids.split(' ').map(Number),
+    decoded: tokenizers[name]!.decoded[index] ?? texts[index]!,
+  }));
+
+describe.each(names)('%s', (name) => {
+  const tokenizer = readTokenizer(fixture(name));
+
+  it('gives the ids of the Hugging Face library for 1,000 texts', () => {
+    expect(texts).toHaveLength(1000);
+    for (const { text, ids } of recorded(name)) expect([...encode(text, tokenizer)], JSON.stringify(text)).toEqual(ids);
+  });
+
+  it('decodes them as the library does', () => {
+    for (const { ids, decoded } of recorded(name)) expect(decode(ids, tokenizer), `${ids}`).toBe(decoded);
+  });
+
+  it('decodes id by id, and after a prompt', () => {
+    for (const { ids, decoded } of recorded(name)) {
+      // The clean-up of the decoder for word pieces reaches back to text that was shown: " ' s" becomes "'s".
+      if (name === 'word-piece' && /'/.test(decoded)) continue;
+      for (const cut of [0, Math.floor(ids.length / 2)]) {
+        const decoder = new StreamDecoder(tokenizer, ids.slice(0, cut));
+        const shown =
+          ids
+            .slice(cut)
+            .map((id) => decoder.push(id))
+            .join('') + decoder.end();
+        const before = decode(ids.slice(0, cut), tokenizer);
+        if (decoded.startsWith(before)) expect(before + shown, `${ids} from ${cut}`).toBe(decoded);
+      }
+    }
+  });
+});
+
+it.each(names)('%s: the threads of prepro give the recorded ids, each document after an end of text', async (name) => {
+  const { endOfText } = readTokenizer(fixture(name));
+  const documents = recorded(name).filter(
+    ({ text, ids }) => text.trim() !== '' && ids.length > 0 && !ids.includes(endOfText!),
+  );
+  writeFileSync(place.path(`${name}.jsonl`), documents.map(({ text }) => JSON.stringify({ text })).join('\n'));
+  const { dataset, folder } = await prepareText(findInputs([place.path(`${name}.jsonl`)]), {
+    out: place.path(name),
+    format: { kind: 'jsonl', field: 'text' },
+    division: { prefix: 'texts', shardTokens: 1_000_000, validation: 0.2 },
+    tokenizer: fixture(name),
+    workers: 2,
+  });
+  expect(dataset).toMatchObject({ tokenizer: 'huggingface', vocabularySize: name === 'byte-level' ? 421 : 420 });
+  expect(readFileSync(`${folder}/tokenizer.json`, 'utf8')).toBe(readFileSync(fixture(name), 'utf8'));
+  const found = dataset.shards.flatMap(({ file }) => {
+    using shard = openShard(`${folder}/${file}`);
+    const ids = [...shard.read(0, shard.tokens)].join(' ');
+    return ids.split(new RegExp(`(?:^| )${endOfText}(?= |$)`)).slice(1);
+  });
+  const wanted = documents.map(({ ids }) => ids.map((id) => ` ${id}`).join(''));
+  expect(found.sort()).toEqual(wanted.sort());
+});
+
+it('a long text is cut at lines, where ids do not change', async () => {
+  const words = recorded('byte-level').map(({ text }) => text.replaceAll(/[\u0080-\uffff<]/g, 'x'));
+  const text = Array.from({ length: 12 }, (_, round) => words.slice(round).join('.\n')).join('\n\n');
+  writeFileSync(place.path('long.txt'), text);
+  const { dataset, folder } = await prepareText(findInputs([place.path('long.txt')]), {
+    out: place.path('long'),
+    format: { kind: 'text' },
+    division: { prefix: 'long', shardTokens: 1_000_000, validation: 0.3 },
+    tokenizer: fixture('byte-level'),
+    workers: 2,
+  });
+  const all = dataset.shards.map(({ file, tokens }) => {
+    using shard = openShard(`${folder}/${file}`);
+    return [...shard.read(0, tokens)];
+  });
+  const wanted = [...encode(text, readTokenizer(fixture('byte-level')))];
+  expect(text.length).toBeGreaterThan(200_000);
+  const ends = all.flat().filter((id) => id === 0).length;
+  expect(all.flat().length).toBe(wanted.length + ends);
+  expect(all.flat().toSorted()).toEqual([...Array(ends).fill(0), ...wanted].toSorted());
+});
+
+it('knows what ends a document, and begins a text with it', () => {
+  const [byteLevel, wordPiece, unigram] = names.map((name) => readTokenizer(fixture(name)));
+  expect([byteLevel!.endOfText, wordPiece!.endOfText, unigram!.endOfText]).toEqual([0, 2, 1]);
+  expect(byteLevel!.vocabularySize).toBe(421);
+  expect(promptIds('', byteLevel!)).toEqual([0]);
+  expect(promptIds('a', byteLevel!)).toEqual([0, ...encode('a', byteLevel!)]);
+  expect(byteLevel!.bytesOf!(0)).toHaveLength(0);
+});
+
+it('without a special token for the end of a document has none', () => {
+  const parsed = JSON.parse(readFileSync(fixture('byte-level'), 'utf8')) as { added_tokens: { content: string }[] };
+  parsed.added_tokens = parsed.added_tokens.filter(({ content }) => content !== '<|endoftext|>');
+  const tokenizer = parseTokenizer(JSON.stringify(parsed));
+  expect(tokenizer.endOfText).toBeUndefined();
+  expect(decode(promptIds('', tokenizer), tokenizer)).toBe('\n');
+});
+
+it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name', (builtIn) => {
+  const { tokens, merges } = tokenizerFiles(builtIn);
+  const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]));
+  const file = {
+    added_tokens: [{ id: builtIn.endOfText, content: '<|endoftext|>', special: true }],
+    pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false },
+    decoder: { type: 'ByteLevel' },
+    model: { type: 'BPE', vocab, merges },
+  };
+  expect(parseTokenizer(JSON.stringify(file))).toBe(builtIn);
+  const other = { ...file, pre_tokenizer: { type: 'ByteLevel', add_prefix_space: true } };
+  expect(parseTokenizer(JSON.stringify(other)).name).toBe('huggingface');
+});
+
+it('refuses files that cannot be used, in one line', () => {
+  const many = Object.fromEntries(Array.from({ length: 65_537 }, (_, id) => [`t${id}`, id]));
+  for (const [content, reason] of [
+    ['{', /cannot be used: .*JSON/],
+    ['[]', 'cannot be used: it: '],
+    ['{}', 'cannot be used: model: '],
+    ['{"model":{"vocab":{"a":-1}}}', 'cannot be used: model.vocab'],
+    [`{"model":{"vocab":${JSON.stringify(many)}}}`, 'it has 65537 ids, more than the 65536 of a token file'],
+  ] as const) {
+    writeFileSync(place.path('tokenizer.json'), content);
+    expect(() => readTokenizer(place.path('tokenizer.json')), content.slice(0, 40)).toThrow(reason);
+  }
+  writeFileSync(place.path('tokenizer.json'), '{"model":{"type":"Other","vocab":{"a":0}}}');
+  const tokenizer = readTokenizer(place.path('tokenizer.json'));
+  expect(() => encode('a', tokenizer)).toThrow(/the package tokenizers cannot read this tokenizer.json/);
+});
