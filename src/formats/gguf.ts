@@ -1,11 +1,9 @@
 // Writes GGUF version 3 as llama.cpp and similar programs read GPT-2: key-value pairs, names and offsets of tensors, their values.
 // Matrices have the requested type, everything else is fp32; the head is token_embd.
-import { Gpt2Error } from '../errors.ts';
 import { presetName } from '../model/config.ts';
 import { type Parameter, parameterCount, parameterTable, realCount } from '../model/parameters.ts';
 import { writeDurably } from '../shards/shard.ts';
-import { tokenizerFiles } from '../tokenizer/gpt2-files.ts';
-import { type BuiltInTokenizer, exactTokenizerOf } from '../tokenizer/tokenizer.ts';
+import { type GgufTokenizer, ggufTokenizer } from './gguf-tokenizer.ts';
 import type { StoredModel } from './stored-model.ts';
 import { encodeWeights, type WeightType, weightTypes } from './weight-types.ts';
 
@@ -33,12 +31,7 @@ const names: Readonly<Record<string, string>> = {
 /** Writes weights, and their tokenizer if it is known. @throws Gpt2Error if the format cannot hold it, or the file cannot be written */
 export function writeGguf(path: string, weights: StoredModel, type: WeightType): void {
   const { model: config } = weights;
-  if (weights.tokenizer) {
-    throw new Gpt2Error(
-      `GGUF cannot hold the tokenizer of this model (${weights.tokenizer.name}): give --format hf, which can`,
-    );
-  }
-  const tokenizer = exactTokenizerOf(config);
+  const tokenizer = ggufTokenizer(config, weights.tokenizer);
   const parameters = parameterTable(config);
   // Position embeddings are added, not multiplied: llama.cpp's own files have them in fp32.
   const typeOf = ({ kind, name }: Parameter): WeightType => (kind === 'matrix' && name !== 'wpe' ? type : 'fp32');
@@ -96,15 +89,12 @@ function nameOf({ name }: Parameter): string {
   return layer === undefined ? names[short!]! : `blk.${layer}.${names[short!]}`;
 }
 
-function tokenizerPairs(tokenizer: BuiltInTokenizer): Pair[] {
-  const { endOfText } = tokenizer;
-  const { tokens, merges } = tokenizerFiles(tokenizer);
-  const [normal, control] = [1, 3];
+function tokenizerPairs({ tokens, types, merges, endOfText }: GgufTokenizer): Pair[] {
   return [
     ['tokenizer.ggml.model', 'gpt2'],
     ['tokenizer.ggml.pre', 'gpt-2'],
     ['tokenizer.ggml.tokens', [...tokens]],
-    ['tokenizer.ggml.token_type', Int32Array.from(tokens, (_, id) => (id === endOfText ? control : normal))],
+    ['tokenizer.ggml.token_type', types],
     ['tokenizer.ggml.merges', [...merges]],
     ['tokenizer.ggml.bos_token_id', uint32(endOfText)],
     ['tokenizer.ggml.eos_token_id', uint32(endOfText)],

@@ -1,5 +1,7 @@
 // A tokenizer accompanies data, runs and exports: prepro, train, sample without the data, eval, export, train from the export.
+
 import { cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { expectRefusal } from '../support/refusal.ts';
@@ -119,3 +121,78 @@ describe('characters', () => {
     expectRefusal(place.run(['sample', '--model', 'run']), { code: 1, what: 'tokenizer.json is missing', where: [] });
   });
 });
+
+describe('a tokenizer.json', () => {
+  const file = fileURLToPath(new URL('../fixtures/tokenizers/byte-level.json', import.meta.url));
+  const content = readFileSync(file, 'utf8');
+  const args = ['train', ...sizes, '--device', 'cpu', '--steps', '3', '--sample-every', '2'];
+
+  beforeAll(() => {
+    writeFileSync(place.path('play.txt'), text);
+    run('prepro', 'text', 'play.txt', '--tokenizer', file, '--out', 'data/bpe', '--workers', '1');
+    run(...args, ...tinyModel.slice(0, -2), '--data', 'data/bpe', '--out', 'bpe');
+    run('export', '--model', 'bpe', '--format', 'hf', '--out', 'bpe-hf');
+  });
+
+  it('is kept with data, checkpoint and export, which sample alike without the data', () => {
+    for (const folder of ['data/bpe', 'bpe/checkpoints/step-00000003', 'bpe-hf']) {
+      expect(readFileSync(place.path(folder, 'tokenizer.json'), 'utf8'), folder).toBe(content);
+    }
+    renameSync(place.path('data'), place.path('hidden'));
+    try {
+      const sample = (model: string) =>
+        run('sample', '--model', model, '--prompt', 'Größe:', '--tokens', '20', '--json');
+      const { stdout } = sample('bpe');
+      expect(JSON.parse(stdout)).toMatchObject({ prompt: 'Größe:', text: expect.stringMatching(/^Größe:./s) });
+      expect(sample('bpe-hf').stdout).toBe(stdout);
+    } finally {
+      renameSync(place.path('hidden'), place.path('data'));
+    }
+    const config = JSON.parse(readFileSync(place.path('bpe-hf/tokenizer_config.json'), 'utf8')) as object;
+    expect(config).toMatchObject({ eos_token: '<|endoftext|>', tokenizer_class: 'PreTrainedTokenizerFast' });
+  });
+
+  it('is that of a model folder with more rows than ids, for train, eval and export', () => {
+    // As other programs write it: with other spaces, and rows up to a multiple of 128.
+    cpSync(place.path('bpe-hf'), place.path('padded'), { recursive: true });
+    writeFileSync(place.path('padded/tokenizer.json'), JSON.stringify(JSON.parse(content), null, 2));
+    padRows(place.path('padded'), 512);
+    run(...args, '--model', 'padded', '--data', 'data/bpe', '--out', 'tuned-bpe');
+    expect(run('eval', '--model', 'padded', '--data', 'data/bpe', '--seq', '32').stdout).toMatch(/bits per byte/);
+    run('export', '--model', 'tuned-bpe', '--format', 'gguf', '--out', 'bpe.gguf');
+    const head = readFileSync(place.path('bpe.gguf')).subarray(0, 60_000).toString('latin1');
+    for (const part of ['tokenizer.ggml.merges', ' gpt2.ts', '[PAD511]']) expect(head).toContain(part);
+    expectRefusal(place.run([...args, '--model', 'padded', '--data', 'data/play', '--out', 'mixed']), {
+      code: 1,
+      what: /data\/play has a vocabulary of \d+ tokens \(char\), padded one of 512/,
+      where: ['data/play', 'padded'],
+    });
+  });
+});
+
+/** Adds rows of zeros to wte in a Hugging Face folder. */
+function padRows(folder: string, rows: number): void {
+  const path = `${folder}/model.safetensors`;
+  const bytes = readFileSync(path);
+  const headerBytes = Number(bytes.readBigUInt64LE());
+  type Header = Record<string, { shape: number[]; data_offsets: [number, number] }>;
+  const { __metadata__, ...tensors } = JSON.parse(bytes.toString('utf8', 8, 8 + headerBytes)) as Header;
+  const parts: Buffer[] = [];
+  let offset = 0;
+  for (const [name, tensor] of Object.entries(tensors)) {
+    const values = bytes.subarray(8 + headerBytes + tensor.data_offsets[0], 8 + headerBytes + tensor.data_offsets[1]);
+    const [found, channels] = tensor.shape as [number, number];
+    const more = name === 'wte.weight' ? Buffer.alloc(4 * (rows - found) * channels) : Buffer.alloc(0);
+    if (name === 'wte.weight') tensor.shape[0] = rows;
+    parts.push(values, more);
+    tensor.data_offsets = [offset, offset + values.length + more.length];
+    offset = tensor.data_offsets[1];
+  }
+  const header = JSON.stringify({ __metadata__, ...tensors });
+  const padded = Buffer.from(header.padEnd(Math.ceil(header.length / 8) * 8));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(padded.length));
+  writeFileSync(path, Buffer.concat([length, padded, ...parts]));
+  const config = JSON.parse(readFileSync(`${folder}/config.json`, 'utf8')) as object;
+  writeFileSync(`${folder}/config.json`, JSON.stringify({ ...config, vocab_size: rows }));
+}

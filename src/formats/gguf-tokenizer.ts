@@ -1,0 +1,73 @@
+// Describes a tokenizer as GGUF holds it: the text, type and merges of byte-level BPE with GPT-2's pattern. llama.cpp knows other
+// tokenizers only by the names of their models.
+import { z } from 'zod';
+import { Gpt2Error } from '../errors.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { tokenizerFiles } from '../tokenizer/gpt2-files.ts';
+import { exactTokenizerOf, type Tokenizer } from '../tokenizer/tokenizer.ts';
+
+export interface GgufTokenizer {
+  /** Of each row of the embedding. */
+  readonly tokens: readonly string[];
+  readonly types: Int32Array<ArrayBuffer>;
+  readonly merges: readonly string[];
+  readonly endOfText: number;
+}
+
+/** Values of tokenizer.ggml.token_type. */
+const types = { normal: 1, control: 3, userDefined: 4, unused: 5 };
+
+/** The files whose tokenizer is GPT-2's except for tokens and merges. */
+const schema = z.object({
+  normalizer: z.null().optional(),
+  pre_tokenizer: z.object({
+    type: z.literal('ByteLevel'),
+    add_prefix_space: z.literal(false),
+    use_regex: z.literal(true).default(true),
+  }),
+  added_tokens: z.array(z.object({ id: z.int(), content: z.string(), special: z.boolean() })),
+  model: z.object({
+    type: z.literal('BPE'),
+    vocab: z.record(z.string(), z.int()),
+    merges: z.array(z.union([z.string(), z.tuple([z.string(), z.string()])])),
+    continuing_subword_prefix: z.literal('').nullish(),
+    end_of_word_suffix: z.literal('').nullish(),
+    byte_fallback: z.literal(false).default(false),
+    ignore_merges: z.literal(false).default(false),
+  }),
+});
+
+/**
+ * @param own the tokenizer that came with the model; undefined: the built-in one with its vocabulary, if there is one
+ * @throws Gpt2Error if GGUF cannot hold it
+ */
+export function ggufTokenizer(config: ModelConfig, own: Tokenizer | undefined): GgufTokenizer | undefined {
+  if (own) return ofFile(config, own);
+  const builtIn = exactTokenizerOf(config);
+  if (!builtIn) return undefined;
+  const { endOfText } = builtIn;
+  const { tokens, merges } = tokenizerFiles(builtIn);
+  return {
+    ...{ tokens, merges, endOfText },
+    types: Int32Array.from(tokens, (_, id) => (id === endOfText ? types.control : types.normal)),
+  };
+}
+
+function ofFile({ vocabularySize }: ModelConfig, { name, file, endOfText }: Tokenizer): GgufTokenizer {
+  const { success, data } = schema.safeParse(JSON.parse(file!));
+  // Without an end of text, readers would take GPT-2's id for one.
+  if (!success || endOfText === undefined) {
+    throw new Gpt2Error(`GGUF cannot hold the tokenizer of this model (${name}): give --format hf, which can`);
+  }
+  const tokens = Array.from({ length: vocabularySize }, (_, id) => `[PAD${id}]`);
+  const typeOf = new Int32Array(vocabularySize).fill(types.unused);
+  const put = (id: number, text: string, type: number) => {
+    tokens[id] = text;
+    typeOf[id] = type;
+  };
+  for (const [text, id] of Object.entries(data.model.vocab)) put(id, text, types.normal);
+  for (const { id, content, special } of data.added_tokens) {
+    put(id, content, special ? types.control : types.userDefined);
+  }
+  return { tokens, types: typeOf, merges: data.model.merges.map((pair) => [pair].flat().join(' ')), endOfText };
+}
