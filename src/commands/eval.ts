@@ -146,8 +146,9 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   checkSequence(sequence, config);
   // Bad files are reported before the device is opened.
   const { vocabularySize } = config;
+  const { tokenizer } = weights;
   const hellaswag =
-    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize });
+    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize, tokenizer });
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');

@@ -10,6 +10,7 @@ import { Gpt2Error, InterruptedError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { type Question, readQuestions } from '../shards/multiple-choice.ts';
+import type { Tokenizer } from '../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit.ts';
 import { runBatch } from './mean-loss.ts';
 
@@ -52,14 +53,22 @@ export interface HellaswagScore {
 
 /**
  * Reads a file of questions into rows of at most `sequence` + 1 tokens, one per completion.
- * @throws Gpt2Error for a damaged file, a token outside the vocabulary, or a completion longer than a sequence
+ * @throws Gpt2Error for a damaged file, a tokenizer that is not built in, a token outside the vocabulary, or a completion longer than a sequence
  * @example
  * const sizes = { sequence: 64, vocabularySize: 50257 };
  * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
  */
-export function readHellaswag(path: string, sizes: { sequence: number; vocabularySize: number }): Hellaswag {
-  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, {});
-  const { sequence, vocabularySize } = sizes;
+export function readHellaswag(
+  path: string,
+  sizes: { sequence: number; vocabularySize: number; tokenizer?: Tokenizer | undefined },
+): Hellaswag {
+  checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
+  const { sequence, vocabularySize, tokenizer } = sizes;
+  if (tokenizer?.file !== undefined) {
+    throw new Gpt2Error(
+      `${path} has GPT-2's tokens, but the model's tokenizer is another (${tokenizer.name}); name a model with GPT-2's vocabulary with --model`,
+    );
+  }
   const questions = readQuestions(path);
   let cut = 0;
   const rows = questions.flatMap(({ context, completions }, question) =>

@@ -17,7 +17,9 @@ export const mostIds = 65536;
 /**
  * Reads the tokenizer of a tokenizer.json.
  * @throws Gpt2Error if it cannot be read, or has more ids than a token file can hold
- * @example const tokenizer = readTokenizer('data/tinyshakespeare-char/tokenizer.json');
+ * @example
+ * const { folder } = await prepareDataset('own-source', { out: 'data/characters', tokenizer: 'char' });
+ * const ids = encode('a', readTokenizer(`${folder}/tokenizer.json`));
  */
 export function readTokenizer(path: string): Tokenizer {
   try {

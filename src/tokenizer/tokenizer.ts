@@ -100,7 +100,7 @@ export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
 /** The ids that a model continues: end of text, after which every document of the training data begins, then the prompt's. */
 export function promptIds(prompt: string, tokenizer: Tokenizer): number[] {
   const { endOfText, start } = tokenizer;
-  const ids = encode(prompt, tokenizer);
+  const ids = prompt === '' ? [] : encode(prompt, tokenizer);
   return endOfText === undefined && ids.length > 0 ? [...ids] : [start, ...ids];
 }
 

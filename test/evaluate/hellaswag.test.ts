@@ -12,6 +12,8 @@ import { castWeights, createModel, type Model } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import { type Question, writeQuestions } from '../../src/shards/multiple-choice.ts';
+import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
+import type { Tokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import { countingBatch, countingQuestions, randomQuestions } from '../support/questions.ts';
@@ -21,10 +23,10 @@ const vocabulary = config.vocabularySize;
 const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const read = (questions: readonly Question[], sequence: number, vocabularySize = vocabulary) => {
+const read = (questions: readonly Question[], sequence: number, vocabularySize = vocabulary, tokenizer?: Tokenizer) => {
   const path = join(folder, 'questions.bin');
   writeQuestions(path, questions);
-  return readHellaswag(path, { sequence, vocabularySize });
+  return readHellaswag(path, { sequence, vocabularySize, tokenizer });
 };
 
 describeBackends(
@@ -151,10 +153,14 @@ describeBackends(
 
 it('refuses what the model cannot read', () => {
   const questions = randomQuestions(5, { vocabulary: 100 });
+  const tokenizer = createCharacterTokenizer(Array(100).keys());
   expect(() => read(questions, 64, 90)).toThrow(
     /completion \d of question \d in .* has the token \d+, outside the vocabulary of 90; name a model/,
   );
   expect(() => read(questions, 5)).toThrow(
     /completion \d of question \d in .* has \d+ tokens, more than a sequence of 5/,
+  );
+  expect(() => read(questions, 64, 100, tokenizer)).toThrow(
+    /has GPT-2's tokens, but the model's tokenizer is another \(char\); name a model/,
   );
 });

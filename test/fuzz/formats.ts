@@ -34,6 +34,9 @@ import { formatEvent } from '../../src/runs/schema.ts';
 import { datasetFile, readDataset } from '../../src/shards/find.ts';
 import { readQuestions, writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { openShard, writeShard } from '../../src/shards/shard.ts';
+import { createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
+import { decode } from '../../src/tokenizer/tokenizer.ts';
+import { readTokenizer, tokenizerFile } from '../../src/tokenizer/tokenizer-file.ts';
 import { configuration, runEvent, trainEvent } from '../runs/run-log.ts';
 import { llmcModelFile } from '../support/llmc-model.ts';
 import { randomQuestions } from '../support/questions.ts';
@@ -180,6 +183,7 @@ export function formatsIn(folder: string): Format[] {
 
   const run = place('run');
   const dataset = place('dataset');
+  const tokenizer = place('tokenizer');
   const curve = join(place('reference'), 'reference.json');
   const options = join(place('options'), 'config.json');
   const series = { train: [[0, 10.9] as const], val: [], norm: [[0, 13] as const], lr: [] };
@@ -283,6 +287,22 @@ export function formatsIn(folder: string): Format[] {
       path: join(dataset, datasetFile),
       use() {
         readDataset(dataset);
+      },
+    },
+    {
+      name: 'tokenizer',
+      examples: [
+        Buffer.from(createCharacterTokenizer([10, 97, 0x1f99c]).file!),
+        json({
+          added_tokens: [{ id: 0, content: '</s>', special: true }],
+          pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false },
+          decoder: { type: 'ByteLevel' },
+          model: { type: 'BPE', vocab: { '</s>': 0, a: 1, b: 2, ab: 3 }, merges: [['a', 'b']] },
+        }),
+      ],
+      path: join(tokenizer, tokenizerFile),
+      use() {
+        decode([0, 1, 2, 3], readTokenizer(join(tokenizer, tokenizerFile)));
       },
     },
     {

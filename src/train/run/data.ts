@@ -75,10 +75,10 @@ function openValidation({ settled, notice, resources }: Opening, rank: number): 
 }
 
 /** @returns undefined without --hellaswag-every. @throws Gpt2Error if the questions are damaged or not for this model */
-function openHellaswag({ settled: { options, config }, notice }: Opening): Hellaswag | undefined {
+function openHellaswag({ settled: { options, config, tokenizer }, notice }: Opening): Hellaswag | undefined {
   const { hellaswagEvery, hellaswag: path, sequence } = options;
   if (hellaswagEvery === 0) return undefined;
-  const hellaswag = readHellaswag(path, { sequence, vocabularySize: config.vocabularySize });
+  const hellaswag = readHellaswag(path, { sequence, vocabularySize: config.vocabularySize, tokenizer });
   const { cut, rows } = hellaswag;
   if (cut > 0) {
     notice(`hellaswag: ${cut} of ${rows.length} rows are over --seq ${sequence}: their contexts lose their beginning`);

@@ -54,6 +54,8 @@ async function open(opening: Opening): Promise<Run> {
   if (options.sampleEvery > 0 && !takesSamples(options.sampleEvery, tokenizer)) {
     notice(`samples are off: no tokenizer has a vocabulary of ${config.vocabularySize} tokens`);
   }
+  // If this takes a package that is not installed, training should not begin.
+  if (takesSamples(options.sampleEvery, tokenizer)) tokenizer?.decode?.([]);
   const ownOut = options.out ?? defaultOut(options.data, modelLabel(config));
   const out = (await ranks?.fromRoot(ownOut)) ?? ownOut;
   if (isRoot && !checkpoint) refuseOccupied(out, options);
