@@ -140,6 +140,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
       for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
       hold(result);
+      hold(share);
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);

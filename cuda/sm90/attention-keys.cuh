@@ -131,6 +131,8 @@ __global__ void __launch_bounds__(threads, 1)
       for (int i = 0; i < QUERIES / 16; i++) as_operand(dscore_operand[i], dscore, i);
       hold(dkey);
       hold(dvalue);
+      hold(share_operand);
+      hold(dscore_operand);
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < QUERIES / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);

@@ -165,6 +165,7 @@ __global__ void __launch_bounds__(threads, 1)
       uint32_t dscore[block_lines / 16][4];
 #pragma unroll
       for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
+      hold(dscore);
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);

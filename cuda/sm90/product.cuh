@@ -153,6 +153,7 @@ struct ProductRing {
     }
     barrier_wait(full + at.stage * 8, at.parity);
     hold(result);
+    if constexpr (SUMS) hold(*sums);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < step_k / 16; k++) {
@@ -162,6 +163,7 @@ struct ProductRing {
     }
     wgmma_commit();
     hold(result);
+    if constexpr (SUMS) hold(*sums);
     if constexpr (!EAGER) {
       wgmma_wait<1>();
       release(previous);

@@ -32,11 +32,17 @@ template <int PENDING>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
 }
-// Keeps the compiler from moving accesses to accumulators across this point.
+// Keeps the compiler from moving accesses to accumulators, or to operands in registers, across this point. A write that
+// it moved past wgmma_fence() would be a race with the product.
 template <int COUNT>
 __device__ __forceinline__ void hold(float (&d)[COUNT]) {
 #pragma unroll
   for (int i = 0; i < COUNT; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int STEPS>
+__device__ __forceinline__ void hold(uint32_t (&a)[STEPS][4]) {
+#pragma unroll
+  for (int i = 0; i < STEPS * 4; i++) asm volatile("" : "+r"(a[i / 4][i % 4])::"memory");
 }
 
 // d (=|+=) a * b for a warpgroup: a [64,16], b [N,16], bf16 in, sums in fp32; d is kept if `adds`. Of accumulator i,
