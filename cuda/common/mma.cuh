@@ -13,9 +13,10 @@ __device__ __forceinline__ uint32_t shared_address(const void *pointer) {
 // Copies 16 bytes from global to shared memory, bypassing L1; writes zeros if not `valid` (the source is not read
 // then).
 __device__ __forceinline__ void copy_async(uint32_t destination, const void *source, bool valid) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid ? 16 : 0));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid ? 16 : 0)
+               : "memory");
 }
-__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;"); }
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits until at most PENDING of this thread's groups of copies are incomplete.
 template <int PENDING>
 __device__ __forceinline__ void wait_copies() {
