@@ -179,7 +179,8 @@ struct ProductRing {
   }
 };
 
-// The number of clusters of a kernel that run at a time.
+// The number of clusters of a kernel that run at a time. If that cannot be found out, the op fails (`refusal`): work
+// planned for another number would give other bits, more slowly.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {
   // Scratch sizes may be queried while another context's device is the thread's current one.
@@ -195,8 +196,10 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   config.attrs = &attribute;
   config.numAttrs = 1;
   int clusters = 0;
-  if (cudaOccupancyMaxActiveClusters(&clusters, kernel, &config) != cudaSuccess || clusters < 1) return 1;
-  return clusters;
+  const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  if (error == cudaSuccess && clusters > 0) return clusters;
+  context.refusal = error != cudaSuccess ? error : cudaErrorLaunchOutOfResources;
+  return 1;
 }
 
 // Launches a product kernel. out and other are tensors [M,N] of bf16 that TMA accesses, or NULL.
