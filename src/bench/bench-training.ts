@@ -4,6 +4,7 @@ import { openLoader } from '../batches/loader.ts';
 import { UsageError } from '../errors.ts';
 import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
+import { openEnergyCounter } from '../native/gpu-energy.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { completeOptions, freezeOptions } from '../options/check.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
@@ -47,6 +48,7 @@ export async function benchTraining(
       device: { kind, index, dtype: options.dtype, threads: options.threads },
       ...{ config, batch, sequence, accumulation },
       ...settings,
+      joules: kind === 'cuda' ? openEnergyCounter(toolsName(index)) : undefined,
       onMeasuring: () => settings.onMeasuring?.(kind === 'cuda' ? toolsName(index) : undefined),
       nextBatch: loader ? () => loader.next() : () => ({ inputs: random(), targets: random() }),
     });

@@ -30,6 +30,8 @@ export interface BenchOptions {
   readonly nextBatch: () => Batch;
   /** Called when the measured steps begin, to read clocks. */
   readonly onMeasuring?: () => void;
+  /** Joules that the device has used so far; its counter may lag a tenth of a second behind. */
+  readonly joules?: () => number;
 }
 
 export type BenchReport = Awaited<ReturnType<typeof bench>>;
@@ -74,12 +76,13 @@ async function measureTraining(options: BenchOptions) {
 }
 
 async function timeSteps(trainer: Trainer, options: BenchOptions) {
-  const { steps, warmup, nextBatch, batch, sequence, accumulation } = options;
+  const { steps, warmup, nextBatch, batch, sequence, accumulation, joules } = options;
   const ms: number[] = [];
   const host: number[] = [];
   let loss = Number.NaN;
   let before: BegunStep | undefined;
   let lastEnd = 0;
+  let joulesBefore: number | undefined;
   const started = performance.now();
   let measureFrom: number | undefined;
   for (let index = 0; measureFrom === undefined || index < measureFrom + steps + 1; index++) {
@@ -97,9 +100,11 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
         host.push(begun.hostMilliseconds);
       }
       lastEnd = now;
+      if (index === measureFrom) joulesBefore = joules?.();
     }
     before = begun;
   }
+  const joulesPerStep = joulesBefore === undefined ? undefined : (joules!() - joulesBefore) / steps;
   await before!.finished();
   const tokens = batch * sequence * accumulation;
   return {
@@ -108,6 +113,9 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
     /** Median milliseconds of a step in which the host issues work; on the CPU the whole step. */
     hostMs: median(host),
+    /** Of the device alone, mean; undefined if it counts no energy. */
+    joules: joulesPerStep,
+    tokensPerJoule: joulesPerStep === undefined ? undefined : tokens / joulesPerStep,
     loss,
   };
 }

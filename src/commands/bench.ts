@@ -145,6 +145,11 @@ function table(all: Measured): string {
     `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
     `host          ${step.hostMs.toFixed(3)} ms a step issuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
     `rate          ${flops.toFixed(1)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
+    ...(step.tokensPerJoule === undefined
+      ? []
+      : [
+          `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's own counter`,
+        ]),
     ...(sheet ? [`MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s`] : []),
     `limits        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${(peaks.matmulFlopsPerSecond / 1e12).toFixed(1)} TFLOP/s`,
     ...(all.firstStepMs === null

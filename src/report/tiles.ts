@@ -12,8 +12,9 @@ export interface Tile {
 }
 
 /** The figures that turn a step's time into throughput and MFU. */
-export const measuresOf = ({ configuration, device, dtype }: Extract<RunEvent, { event: 'run' }>) => ({
+export const measuresOf = ({ configuration, device, dtype, hosts }: Extract<RunEvent, { event: 'run' }>) => ({
   tokensPerStep: configuration.totalBatch,
+  ranks: hosts?.length ?? 1,
   flopsPerToken: flopsPerToken(configuration, configuration.sequence),
   /** Operations per second; undefined if unknown. */
   dataSheetFlops: dataSheetFlops(device, dtype),
@@ -34,21 +35,24 @@ export function tilesOf(run: LoggedRun, about: Speed | undefined, machine?: Mach
       { label: 'Learning rate', value: value(train.lr) },
     );
   }
-  if (about) tiles.push(...speedTiles(run, about));
+  if (about) tiles.push(...speedTiles(run, about, machine?.gpu?.power));
   if (machine) tiles.push(...machineTiles(machine));
   return tiles;
 }
 
-function speedTiles(run: LoggedRun, { tokensPerStep, steps, flopsPerToken, dataSheetFlops }: Speed): Tile[] {
+/** @param watts what the machine's GPU takes now, of which each rank has one */
+function speedTiles(run: LoggedRun, about: Speed, watts: number | undefined): Tile[] {
+  const { tokensPerStep, ranks, steps, flopsPerToken, dataSheetFlops } = about;
   const { milliseconds } = run;
   if (milliseconds === undefined) return [];
   const tokensPerSecond = (tokensPerStep * 1000) / milliseconds;
   const flops = tokensPerSecond * flopsPerToken;
+  const perJoule = watts && !run.isDone ? `, ${Math.round(tokensPerSecond / ranks / watts)} tokens/J` : '';
   const tiles: Tile[] = [
     {
       label: 'Throughput',
       value: `${formatStep(Math.round(tokensPerSecond))} tokens/s`,
-      note: `${formatMilliseconds(milliseconds)} a step`,
+      note: `${formatMilliseconds(milliseconds)} a step${perJoule}`,
     },
     dataSheetFlops === undefined
       ? { label: 'Rate', value: `${terascale(flops)} TFLOP/s`, note: "the device's peak is unknown" }

@@ -36,12 +36,15 @@ it('measures every op of a tiny step', async () => {
   const random = new Random(1);
   const [batch, sequence, accumulation] = [2, 16, 3];
   let batches = 0;
+  // When it was asked, as a number of batches: 7 joules each.
+  const joules = () => batches * 7;
   const report = await bench({
     device: { kind: 'cpu' },
     ...{ config, batch, sequence, accumulation },
     steps: 4,
     warmup: 0,
     ops: true,
+    joules,
     nextBatch: () => {
       batches++;
       return { inputs: random.integers(32, 100), targets: random.integers(32, 100) };
@@ -50,6 +53,7 @@ it('measures every op of a tiny step', async () => {
   // Two steps to warm up, one whose end starts the clock, the measured ones, and one whose ops are recorded.
   expect(batches).toBe((2 + 1 + 4 + 1) * accumulation);
   expect(report.step.tokensPerStep).toBe(96);
+  expect(report.step).toMatchObject({ joules: 7 * accumulation, tokensPerJoule: 96 / (7 * accumulation) });
   expect(Number.isFinite(report.step.loss)).toBe(true);
   expect(report.step.ms.least).toBeLessThanOrEqual(report.step.ms.median);
   expect(report.ops.length).toBe(22);

@@ -1,8 +1,11 @@
-// Of which GPU the bench tells the clocks; what it measures is left out here.
-import { afterEach, expect, it, vi } from 'vitest';
+// Of which GPU the bench tells the clocks and the energy; what it measures is left out here.
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { BenchOptions } from '../../src/bench/bench.ts';
 import { benchTraining } from '../../src/bench/bench-training.ts';
 import { readClocks } from '../../src/commands/bench.ts';
+import { openEnergyCounter } from '../../src/native/gpu-energy.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 
@@ -28,3 +31,43 @@ it('asks the tool for that one', () => {
   vi.stubEnv('PATH', pathWithTool(place));
   expect(readClocks('5')).toBe('GPU 5');
 });
+
+describe('the energy counter', () => {
+  it('is that of the GPU with this number or UUID, in joules', () => {
+    using place = new Workplace();
+    const library = place.path('libnvidia-ml.so');
+    writeFileSync(place.path('nvml.c'), nvml);
+    execFileSync('cc', ['-shared', '-fPIC', '-o', library, place.path('nvml.c')]);
+    const second = openEnergyCounter('1', library)!;
+    expect([second(), second()]).toEqual([5_000_000_001.5, 5_000_000_002]);
+    expect(openEnergyCounter('GPU-7', library)!()).toBe(7.5);
+    expect(openEnergyCounter('3', library), 'a GPU that does not exist').toBeUndefined();
+    expect(openEnergyCounter('MIG-1', library), 'a GPU that counts nothing').toBeUndefined();
+  });
+
+  it('does not exist without the library', () => {
+    expect(openEnergyCounter('0', '/nowhere/libnvidia-ml.so.1')).toBeUndefined();
+  });
+});
+
+/** NVML with GPUs 0 and 1, GPU-7 and MIG-1; each reading adds half a joule. */
+const nvml = `
+#include <string.h>
+static struct { unsigned long long millijoules; } gpus[2] = {{0}, {5000000001000ull}}, seventh = {7000}, mig;
+int nvmlInit_v2(void) { return 0; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **device) {
+  if (index > 1) return 2;
+  *device = &gpus[index];
+  return 0;
+}
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **device) {
+  *device = strcmp(uuid, "GPU-7") ? (void *)&mig : (void *)&seventh;
+  return 0;
+}
+int nvmlDeviceGetTotalEnergyConsumption(void *device, unsigned long long *energy) {
+  if (device == &mig) return 3;
+  *energy = *(unsigned long long *)device;
+  *(unsigned long long *)device += 500;
+  return 0;
+}
+`;

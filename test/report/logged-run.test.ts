@@ -170,6 +170,8 @@ describe('the figures', () => {
     expect(tiles('NVIDIA H100', 'bf16', { processMemory: 2 ** 30, gpu })).toMatchObject({
       'GPU memory': '24.1 GiB of 79.6 GiB',
       'GPU temperature': '61 °C 100% busy, 696 W',
+      // 634,424 / 696.42
+      Throughput: '634,424 tokens/s 103 ms a step, 911 tokens/J',
     });
   });
 });
