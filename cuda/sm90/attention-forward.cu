@@ -93,11 +93,13 @@ __global__ void __launch_bounds__(threads, 1)
     const Operand q = k_major(uniform(q_shared + q_at.stage * q_bytes + consumer * (64 * line_bytes)));
     barrier_wait(q_full + q_at.stage * 8, q_at.parity);
     int key = 0;
-    for (; key < min(first + 64, T); key += block_lines) {
+    // Takes the first KEYS of the block of keys from `key` on.
+    const auto take = [&](auto keys) {
+      constexpr int KEYS = decltype(keys)::value;
       barrier_wait(full + at.stage * 8, at.parity);
       const uint32_t shared = uniform(ring + at.stage * stage_bytes);
       const Operand k = k_major(shared), v = mn_major<block_lines>(shared + block_bytes);
-      float score[64];
+      float score[KEYS / 2];
       hold(score);
       wgmma_fence();
 #pragma unroll
@@ -107,9 +109,9 @@ __global__ void __launch_bounds__(threads, 1)
       hold(score);
       hold(result);
       if (key > 0 && lane == 0) barrier_arrive(empty + previous * 8);
-      if (key + block_lines - 1 > first) {
+      if (KEYS < block_lines || key + block_lines - 1 > first) {
 #pragma unroll
-        for (int i = 0; i < 64; i++) {
+        for (int i = 0; i < KEYS / 2; i++) {
           if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = -INFINITY;
         }
       }
@@ -117,14 +119,14 @@ __global__ void __launch_bounds__(threads, 1)
       for (int half = 0; half < 2; half++) {
         float most = largest[half];
 #pragma unroll
-        for (int i = half * 2; i < 64; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
+        for (int i = half * 2; i < KEYS / 2; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
         most = quad_max(most);
         const float offset = most * scale_log2;
         const float factor = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
         largest[half] = most;
         float added = 0;
 #pragma unroll
-        for (int i = half * 2; i < 64; i += 4) {
+        for (int i = half * 2; i < KEYS / 2; i += 4) {
           score[i] = exp2_approximate(fmaf(score[i], scale_log2, -offset));
           score[i + 1] = exp2_approximate(fmaf(score[i + 1], scale_log2, -offset));
           added += score[i] + score[i + 1];
@@ -136,17 +138,23 @@ __global__ void __launch_bounds__(threads, 1)
           result[i + 1] *= factor;
         }
       }
-      uint32_t share[block_lines / 16][4];
+      uint32_t share[KEYS / 16][4];
 #pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
+      for (int i = 0; i < KEYS / 16; i++) as_operand(share[i], score, i);
       hold(result);
       hold(share);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);
+      for (int i = 0; i < KEYS / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);
       wgmma_commit();
       previous = at.stage;
       at.advance();
+    };
+    const int needed = min(first + 64, T);
+    for (; key < needed - block_lines / 2; key += block_lines) take(Full{});
+    if (key < needed) {
+      take(Half{});
+      key += block_lines;
     }
     wgmma_wait<0>();
     hold(result);

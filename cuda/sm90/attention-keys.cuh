@@ -1,16 +1,11 @@
 // Attention backward on Hopper: the kernel that owns keys and computes dk and dv.
 #pragma once
 
-#include <type_traits>
-
 #include "attention-backward.cuh"
 
 namespace gpt2 {
 namespace sm90 {
 namespace backward {
-
-using Full = std::integral_constant<int, block_lines>;
-using Half = std::integral_constant<int, block_lines / 2>;
 
 // Everything is transposed: lines are keys, columns are queries.
 __global__ void __launch_bounds__(threads, 1)

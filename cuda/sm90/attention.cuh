@@ -5,6 +5,8 @@
 // about the same time, so one computes exponentials while the others multiply; only the ring orders them.
 #pragma once
 
+#include <type_traits>
+
 #include "../attention.cuh"
 #include "hopper.cuh"
 #include "wgmma.cuh"
@@ -17,6 +19,9 @@ constexpr int line_bytes = head_size * 2;
 // The number of keys, or queries, in a stage of the ring.
 constexpr int block_lines = 128;
 constexpr int block_bytes = block_lines * line_bytes;
+// The part of a block that a warpgroup takes: on the diagonal, half may be masked for all of its lines.
+using Full = std::integral_constant<int, block_lines>;
+using Half = std::integral_constant<int, block_lines / 2>;
 
 struct AttentionArguments {
   int B, T, NH;
