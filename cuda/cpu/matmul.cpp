@@ -98,12 +98,9 @@ struct Output {
   bool add;
 };
 
-void store_row(float *out, const float *sums, const float *bias, bool add, int columns) {
-  for (int n = 0; n < columns; n++) out[n] = (add ? out[n] : bias ? bias[n] : 0) + sums[n];
-}
-
-// out[TILE_M, TILE_N] from panels a [depth][TILE_M] and b [depth][TILE_N]; only `rows` x `columns` of it are stored.
-void micro_kernel(Output out, const float *a, const float *b, int depth, int rows, int columns) {
+// out[TILE_M, TILE_N] from panels a [depth][TILE_M] and b [depth][TILE_N].
+void micro_kernel(Output out, const float *a, const float *b, int depth) {
+  // Nothing may take the address of the sums: then they would not stay in registers.
   Vector sums[TILE_M][VECTORS] = {};
   for (int k = 0; k < depth; k++) {
     Vector line[VECTORS];
@@ -116,25 +113,31 @@ void micro_kernel(Output out, const float *a, const float *b, int depth, int row
       for (int v = 0; v < VECTORS; v++) sums[m][v] += value * line[v];
     }
   }
-  if (rows == TILE_M && columns == TILE_N) {
 #pragma GCC unroll 8
-    for (int m = 0; m < TILE_M; m++) {
+  for (int m = 0; m < TILE_M; m++) {
 #pragma GCC unroll 3
-      for (int v = 0; v < VECTORS; v++) {
-        Vector *to = reinterpret_cast<Vector *>(out.data + m * out.stride + v * WIDTH);
-        if (out.add) {
-          *to += sums[m][v];
-        } else if (out.bias) {
-          *to = sums[m][v] + *reinterpret_cast<const Vector *>(out.bias + v * WIDTH);
-        } else {
-          *to = sums[m][v];
-        }
+    for (int v = 0; v < VECTORS; v++) {
+      Vector *to = reinterpret_cast<Vector *>(out.data + m * out.stride + v * WIDTH);
+      if (out.add) {
+        *to += sums[m][v];
+      } else if (out.bias) {
+        *to = sums[m][v] + *reinterpret_cast<const Vector *>(out.bias + v * WIDTH);
+      } else {
+        *to = sums[m][v];
       }
     }
-    return;
   }
+}
+
+// The same for a tile at the output's edge, of which only `rows` x `columns` are stored.
+void ragged_micro_kernel(Output out, const float *a, const float *b, int depth, int rows, int columns) {
+  float sums[TILE_M * TILE_N];
+  micro_kernel({sums, TILE_N, nullptr, false}, a, b, depth);
   for (int m = 0; m < rows; m++) {
-    store_row(out.data + m * out.stride, reinterpret_cast<const float *>(sums[m]), out.bias, out.add, columns);
+    float *to = out.data + m * out.stride;
+    for (int n = 0; n < columns; n++) {
+      to[n] = (out.add ? to[n] : out.bias ? out.bias[n] : 0) + sums[m * TILE_N + n];
+    }
   }
 }
 
@@ -144,8 +147,13 @@ void tiles(Output out, const float *a, const float *b, int depth, int first_m, i
     for (int m = 0; m < count_m; m += TILE_M) {
       const Output tile = {out.data + (first_m + m) * out.stride + first_n + n, out.stride,
                            out.bias ? out.bias + first_n + n : nullptr, out.add};
-      micro_kernel(tile, a + static_cast<size_t>(m) * depth, b + static_cast<size_t>(n) * depth, depth,
-                   std::min(TILE_M, count_m - m), std::min(TILE_N, count_n - n));
+      const float *from_a = a + static_cast<size_t>(m) * depth, *from_b = b + static_cast<size_t>(n) * depth;
+      const int rows = std::min(TILE_M, count_m - m), columns = std::min(TILE_N, count_n - n);
+      if (rows == TILE_M && columns == TILE_N) {
+        micro_kernel(tile, from_a, from_b, depth);
+      } else {
+        ragged_micro_kernel(tile, from_a, from_b, depth, rows, columns);
+      }
     }
   }
 }
