@@ -54,7 +54,8 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
   const isOther =
     before !== undefined && !((from ? [from] : set.sources).includes(before.source) && hasTokenizer(before, given));
   if (isOther && !overwrite) {
-    throw standsInTheWay(folder, `a data set of ${before.source} with the tokenizer ${before.tokenizer}`);
+    const other = hasTokenizer(before, given) ? '' : ` with the tokenizer ${before.tokenizer}`;
+    throw standsInTheWay(folder, `a data set of ${before.source}${other}`);
   }
   // A given text may have changed, and own-source follows the package's files: both are always made again.
   const mayStay = before !== undefined && !isOther && !from && set !== ownSource;

@@ -19,17 +19,22 @@ const structure = {
   decoder: { type: 'Fuse' },
 };
 
+const widthOf = (lead: number): number => (lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4);
+
 /** Adds the code points of bytes[start, end), valid UTF-8. */
 export function addCharacters(bytes: Uint8Array, start: number, end: number, into: Set<number>): void {
-  for (const codePoint of codePoints(bytes, start, end)) into.add(codePoint);
-}
-
-function* codePoints(bytes: Uint8Array, start: number, end: number): Generator<number> {
+  const isThere = new Uint8Array(0x80);
   for (let at = start; at < end; ) {
     const lead = bytes[at]!;
-    yield lead < 0x80 ? lead : codePointAt(bytes, at);
-    at += lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (lead < 0x80) {
+      isThere[lead] = 1;
+      at++;
+    } else {
+      into.add(codePointAt(bytes, at));
+      at += widthOf(lead);
+    }
   }
+  for (const [ascii, found] of isThere.entries()) if (found) into.add(ascii);
 }
 
 /** @param characters code points, in any order */
@@ -46,8 +51,12 @@ export function createCharacterTokenizer(characters: Iterable<number>): Tokenize
     start: ids.get(0x0a) ?? 0,
     file: `${JSON.stringify({ ...structure, model: { type: 'WordLevel', vocab, unk_token: '' } }, null, 2)}\n`,
     append(bytes, start, end, into) {
-      for (const codePoint of codePoints(bytes, start, end))
+      for (let at = start; at < end; ) {
+        const lead = bytes[at]!;
+        const codePoint = lead < 0x80 ? lead : codePointAt(bytes, at);
         into.push(ids.get(codePoint) ?? refuse(codePoint, ids.size));
+        at += lead < 0x80 ? 1 : widthOf(lead);
+      }
     },
     bytesOf: (id) => encoded[id] ?? new Uint8Array(),
   };

@@ -60,7 +60,16 @@ export const hasVocabulary = (tokenizer: BuiltInTokenizer, vocabulary: unknown):
     (token, id) => Object.hasOwn(vocabulary, token) && (vocabulary as Record<string, unknown>)[token] === id,
   );
 
-/** Whether two tokenizers give the same ids; programs write the same file with other spaces and in another order. */
+/** Whether two tokenizers give the same ids. Programs write a file again in another form, with other settings for batches. */
 export const isSameTokenizer = (a: Tokenizer, b: Tokenizer): boolean =>
-  a.name === b.name &&
-  (a.file === b.file || isDeepStrictEqual(JSON.parse(a.file ?? 'null'), JSON.parse(b.file ?? 'null')));
+  a.name === b.name && (a.file === b.file || isDeepStrictEqual(essence(a), essence(b)));
+
+/** The parts of a file that ids depend on. */
+function essence({ file }: Tokenizer): object {
+  const { model, normalizer, pre_tokenizer, added_tokens } = JSON.parse(file ?? '{}') as Readonly<
+    Record<string, Partial>
+  >;
+  // "a b" in files of earlier versions of the library.
+  const merges = (model?.merges as (string | string[])[] | undefined)?.map((pair) => [pair].flat().join(' '));
+  return { normalizer, pre_tokenizer, added_tokens, model: { ...model, merges } };
+}

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { asTyped, packageRoot } from '../../src/package-root.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -38,6 +39,22 @@ describe.skipIf(!existsSync(built))('the built program', () => {
     cpSync(join(packageRoot, 'package.json'), place.path('package.json'));
     const { status, stderr } = spawnSync(process.execPath, [place.path('dist/cli.js')], { encoding: 'utf8' });
     expect(stderr).toBe(`the package commander is not installed: run \`npm ci\` in ${place.folder}\n`);
+    expect(status).toBe(1);
+  });
+
+  it('says in one line which optional package a tokenizer.json needs', () => {
+    using place = new Workplace();
+    cpSync(dirname(built), place.path('dist'), { recursive: true });
+    cpSync(join(packageRoot, 'package.json'), place.path('package.json'));
+    mkdirSync(place.path('node_modules'));
+    for (const name of Object.keys(packageJson.dependencies)) {
+      symlinkSync(join(packageRoot, 'node_modules', name), place.path('node_modules', name));
+    }
+    writeFileSync(place.path('book.txt'), 'Once upon a time\n'.repeat(100));
+    const file = join(packageRoot, 'test/fixtures/tokenizers/byte-level.json');
+    const args = [place.path('dist/cli.js'), 'prepro', 'text', 'book.txt', '--tokenizer', file];
+    const { status, stderr } = spawnSync(process.execPath, args, { cwd: place.folder, encoding: 'utf8' });
+    expect(stderr).toBe('a tokenizer.json needs a package that is not installed: npm install tokenizers\n');
     expect(status).toBe(1);
   });
 });

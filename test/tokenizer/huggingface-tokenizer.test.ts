@@ -8,7 +8,7 @@ import { prepareText } from '../../src/datasets/text/prepare-text.ts';
 import { openShard } from '../../src/shards/shard.ts';
 import { tokenizerFiles } from '../../src/tokenizer/gpt2-files.ts';
 import { bytes, decode, encode, gpt2, promptIds, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
-import { parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
+import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { Workplace } from '../support/cli.ts';
 
 const fixture = (name: string) => fileURLToPath(new URL(`../fixtures/tokenizers/${name}.json`, import.meta.url));
@@ -123,6 +123,19 @@ it('without a special token for the end of a document has none', () => {
   const tokenizer = parseTokenizer(JSON.stringify(parsed));
   expect(tokenizer.endOfText).toBeUndefined();
   expect(decode(promptIds('', tokenizer), tokenizer)).toBe('\n');
+});
+
+it('is the same if only the form of the file differs', () => {
+  const content = readFileSync(fixture('byte-level'), 'utf8');
+  const tokenizer = parseTokenizer(content);
+  const parsed = JSON.parse(content) as { model: { merges: string[][] } };
+  const { merges } = parsed.model;
+  const changed = (merges: unknown) =>
+    parseTokenizer(JSON.stringify({ ...parsed, padding: {}, model: { ...parsed.model, merges } }, null, 1));
+  const asText = merges.map((pair) => pair.join(' '));
+  expect(isSameTokenizer(tokenizer, changed(asText))).toBe(true);
+  expect(isSameTokenizer(tokenizer, changed(asText.toReversed()))).toBe(false);
+  expect(isSameTokenizer(tokenizer, readTokenizer(fixture('unigram')))).toBe(false);
 });
 
 it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name', (builtIn) => {

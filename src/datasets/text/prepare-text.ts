@@ -67,6 +67,8 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
   const { out, format, division, tokenizer: name = gpt2.name, overwrite, onProgress } = options;
   const { notice = () => {}, workers = Math.min(mostDefaultThreads, availableParallelism()) } = options;
   const given = chooseTokenizer(name);
+  if (given && given.endOfText === undefined)
+    notice(`${name} has no end of text: documents follow one another without`);
   check(format, division);
   const total = inputs.reduce((sum, { bytes }) => sum + bytes, 0) * (given ? 1 : 2);
   let done = 0;
