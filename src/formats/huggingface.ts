@@ -26,7 +26,7 @@ const largestVocabularyBytes = 1 << 25;
 
 /** Fields that change how transformers computes, with its defaults. */
 const configSchema = z.object({
-  model_type: z.literal('gpt2'),
+  model_type: z.literal('gpt2', { error: ({ input }) => `it is ${JSON.stringify(input)}, not "gpt2"` }),
   n_layer: z.int().positive(),
   n_embd: z.int().positive(),
   n_head: z.int().positive(),
@@ -51,16 +51,33 @@ export const isHuggingFaceModel = (path: string): boolean =>
   existsSync(join(path, configFile)) &&
   [weightsFile, `${weightsFile}.index.json`, 'pytorch_model.bin'].some((name) => existsSync(join(path, name)));
 
+/** Refuses what a model has. */
+type Refuse = (what: string) => never;
+const refusing =
+  (name: string): Refuse =>
+  (what) => {
+    throw new Gpt2Error(`${name} is not a GPT-2 that can be read: ${what}`);
+  };
+
+/**
+ * Reads the sizes of the model in a folder, whose weights may still be missing, and checks its vocabulary.
+ * @param name of the model in errors
+ * @throws Gpt2Error naming the file or field that cannot be used
+ */
+export function readSizes(path: string, name = path): ModelConfig {
+  const refuse = refusing(name);
+  const model = readConfig(path, refuse);
+  checkVocabulary(path, model, refuse);
+  return model;
+}
+
 /** Opens a model. @throws Gpt2Error naming the file, field or tensor that cannot be used */
 export function openHuggingFaceModel(path: string): StoredModel {
-  const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a GPT-2 that can be read: ${what}`);
-  };
+  const refuse = refusing(path);
   if (!existsSync(join(path, weightsFile))) {
     return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
   }
-  const model = readConfig(path, refuse);
-  checkVocabulary(path, model, refuse);
+  const model = readSizes(path);
   return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);
@@ -72,7 +89,7 @@ export function openHuggingFaceModel(path: string): StoredModel {
   });
 }
 
-function readJson(path: string, name: string, most: number, refuse: (what: string) => never): unknown {
+function readJson(path: string, name: string, most: number, refuse: Refuse): unknown {
   try {
     return JSON.parse(readTextFile(join(path, name), most));
   } catch (cause) {
@@ -82,7 +99,7 @@ function readJson(path: string, name: string, most: number, refuse: (what: strin
 }
 
 /** Checks that a vocabulary in the folder is that of our tokenizer: with another one, the ids have another meaning. */
-function checkVocabulary(path: string, model: ModelConfig, refuse: (what: string) => never): void {
+function checkVocabulary(path: string, model: ModelConfig, refuse: Refuse): void {
   const name = ['vocab.json', 'tokenizer.json'].find((each) => existsSync(join(path, each)));
   if (name === undefined) return;
   const parsed = readJson(path, name, largestVocabularyBytes, refuse) as { model?: { vocab?: unknown } } | null;
@@ -100,7 +117,7 @@ function checkVocabulary(path: string, model: ModelConfig, refuse: (what: string
   }
 }
 
-function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
+function readConfig(path: string, refuse: Refuse): ModelConfig {
   const parsed = readJson(path, configFile, largestConfigBytes, refuse);
   const result = configSchema.safeParse(parsed);
   if (!result.success) {
@@ -126,7 +143,7 @@ function readConfig(path: string, refuse: (what: string) => never): ModelConfig 
 }
 
 /** The name in the file of each weight, by its GPT-2 name. */
-function namesOf(file: SafetensorsFile, refuse: (what: string) => never): Map<string, string> {
+function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   const names = new Map<string, string>();
   for (const stored of file.names) {
     const name = stored.replace(/^transformer\./, '');
@@ -141,7 +158,7 @@ function checkTensors(
   file: SafetensorsFile,
   names: ReadonlyMap<string, string>,
   model: ModelConfig,
-  refuse: (what: string) => never,
+  refuse: Refuse,
 ): void {
   // Checked before the parameter table is made: a damaged file may claim any number of layers.
   if (model.layers > names.size) {
