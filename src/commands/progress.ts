@@ -47,21 +47,24 @@ export function showShare(): (done: number, all: number) => void {
   };
 }
 
-/** Shows on the status line how many bytes of a file are done; clears it when they all are. */
+/** Shows on the status line how many bytes of a file are done, at the rate since the first call; clears it when they all are. */
 export function showBytes(): (done: number, total: number) => void {
-  let begun = performance.now();
+  let first: { readonly at: number; readonly done: number } | undefined;
   let shownAt = 0;
   return (done, total) => {
     const now = performance.now();
-    const seconds = (now - begun) / 1000;
-    if (done === total) begun = now;
-    if (!isLive || (now - shownAt < 200 && done < total)) return;
+    first ??= { at: now, done };
+    const { at, done: before } = first;
+    if (done === total) {
+      first = undefined;
+      clearStatus();
+    }
+    if (!isLive || done === total || now - Math.max(shownAt, at) < 200) return;
     shownAt = now;
+    const rate = ((done - before) / (now - at)) * 1000;
+    const left = rate > 0 ? `   left ${formatDuration((total - done) / rate)}` : '';
     clearStatus();
-    if (done === total) return;
-    const left = done > 0 ? `   left ${formatDuration((seconds * (total - done)) / done)}` : '';
-    const line = `${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`;
-    process.stderr.write(inOneLine(line));
+    process.stderr.write(inOneLine(`${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(rate)}/s${left}`));
   };
 }
 
