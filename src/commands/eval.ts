@@ -77,7 +77,7 @@ export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .option('--model <PATH|NAME>', `${modelPaths} (default: the newest run in runs/)`)
+    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")

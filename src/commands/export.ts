@@ -17,7 +17,7 @@ export function exportCommand(): Command {
   const formats = Object.entries(exportFormats);
   return new Command('export')
     .description('Write a trained model for another program')
-    .option('--model <PATH|NAME>', `${modelPaths} (default: the newest run in runs/)`)
+    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .addOption(
       new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
         .choices(formats.map(([name]) => name))

@@ -50,7 +50,7 @@ const mostTexts = { cuda: 32, cpu: 8 };
 export function sampleCommand(): Command {
   return new Command('sample')
     .description('Generate texts with a trained model')
-    .option('--model <PATH|NAME>', `${modelPaths} (default: the newest run in runs/)`)
+    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input', '')
     .addOption(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1))
     .addOption(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128))

@@ -30,8 +30,8 @@ export interface FetchOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The vocabulary is checked with them; a repository may lack them. */
-const tokenizerFiles = ['tokenizer.json', 'vocab.json', 'merges.txt'];
+/** Files by which a model is checked before its weights are downloaded; a repository may lack those of the tokenizer. */
+const describingFiles = ['config.json', 'tokenizer.json', 'vocab.json', 'merges.txt'];
 /** How long a model of the cache waits for the hub's word on newer commits. */
 const patienceMilliseconds = 5000;
 
@@ -128,9 +128,7 @@ async function downloadModel(
       throw refusal(at, cause);
     }
   };
-  if (!(await fetchFile('config.json')))
-    throw new Gpt2Error(`${name} has no config.json: name the repository of a GPT-2`);
-  for (const file of tokenizerFiles) await fetchFile(file);
+  for (const file of describingFiles) await fetchFile(file);
   // Another model is refused before its gigabytes are downloaded.
   readSizes(folder, name);
   // Last: the folder is whole when it has the weights.
@@ -139,7 +137,11 @@ async function downloadModel(
 
 /** The error for a repository without model.safetensors, by the files that it has instead. */
 async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
-  const has = async (file: string) => (await askForHead(urlOf(at, file), { headers: authorization() })).status < 400;
+  const has = (file: string) =>
+    askForHead(urlOf(at, file), { headers: authorization() }).then(
+      ({ status }) => status < 400,
+      () => false,
+    );
   const found = (await has(`${weightsFile}.index.json`))
     ? `has its weights in several files (${weightsFile}.index.json)`
     : (await has('pytorch_model.bin'))
