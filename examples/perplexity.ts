@@ -5,7 +5,7 @@ import { createModel, Device, decode, encode, lossesOf, resolveWeights, selectDe
 
 const [run, file] = process.argv.slice(2);
 if (run === undefined || file === undefined) stop('usage: perplexity.ts RUN FILE');
-const weights = resolveWeights(run);
+const weights = await resolveWeights(run);
 const { model: config } = weights;
 const tokenizer = weights.tokenizer ?? stop(`${run} was trained on tokens that are no text: name another run`);
 const text = encode(readFileSync(file, 'utf8'), tokenizer);

@@ -66,6 +66,7 @@ export { resolveWeights, type Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './checkpoint/write.ts';
 export { type ExportFormat, type ExportOptions, exportModel } from './formats/export.ts';
+export type { FetchOptions } from './formats/hub.ts';
 
 // generation
 

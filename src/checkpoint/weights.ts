@@ -1,13 +1,15 @@
-// Finds the weights that a path names: a checkpoint, the newest of a run, a model file of llm.c, or a folder of transformers.
-// The files in ../formats read them; read.ts reads optimizer state.
+// Finds the weights that --model names: a checkpoint, the newest of a run, a model file of llm.c, a folder of transformers, or a
+// model of the Hugging Face hub, which is downloaded. The files in ../formats read them; read.ts reads optimizer state.
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
+import { checkGiven } from '../checks/given.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkpointTokenizer, openWeights } from '../formats/checkpoint-weights.ts';
+import { type FetchOptions, fetchHubModel, hubName } from '../formats/hub.ts';
 import { isHuggingFaceModel, openHuggingFaceModel } from '../formats/huggingface.ts';
 import { openLlmcModel } from '../formats/llmc.ts';
 import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
-import type { ModelConfig } from '../model/config.ts';
+import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
 import { type Dataset, readDatasetTokenizer } from '../shards/find.ts';
@@ -20,6 +22,8 @@ import { checkModel, loadWeights } from './read.ts';
 /** Verified weights. */
 export interface Weights {
   readonly path: string;
+  /** OWNER/NAME@COMMIT, if they are from the Hugging Face hub. */
+  readonly hubName: string | undefined;
   readonly model: ModelConfig;
   /** The tokenizer that came with them, or else the one that the size of the vocabulary suggests; undefined: unknown. */
   readonly tokenizer: Tokenizer | undefined;
@@ -39,21 +43,38 @@ export interface Weights {
 }
 
 /**
- * Finds and verifies the weights that a path names: a run, a checkpoint, or a model file or folder of another program.
- * @throws Gpt2Error if the path names no weights, or damaged ones
+ * Finds and verifies the weights that a text names: the path of a run, a checkpoint, or a model file or folder of another program,
+ * or a model of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
+ * @throws UsageError for a size of new models, such as gpt2; Gpt2Error if the text names no weights, or damaged ones, or the
+ * download fails; InterruptedError after `signal`
  * @example
- * const weights = resolveWeights('runs/first');
+ * const weights = await resolveWeights('runs/first');
  * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
  */
-export function resolveWeights(path: string): Weights {
+export async function resolveWeights(path: string, options: FetchOptions = {}): Promise<Weights> {
+  checkGiven(options, {}, { notice: 'function', onProgress: 'function', signal: 'object' });
+  const name = hubName(path);
+  if (name) {
+    const { folder, name: hubName } = await fetchHubModel(name, options);
+    return { ...storedWeights(folder, join(folder, weightsFile), openHuggingFaceModel), hubName };
+  }
+  if (presetConfig(path) && !existsSync(path)) throw sizeOnly(path);
   if (existsSync(path) && statSync(path).isFile()) return storedWeights(path, path, openLlmcModel);
   if (isHuggingFaceModel(path)) return storedWeights(path, join(path, weightsFile), openHuggingFaceModel);
   const { damaged, ...checkpoint } = resolveCheckpoint(path, modelPaths);
   return { ...checkpointWeights(checkpoint), damaged };
 }
 
+function sizeOnly(preset: string): UsageError {
+  const pretrained = pretrainedName(preset);
+  return new UsageError(
+    `--model ${preset} is a size of new models and has no weights; ${pretrained ? `the pretrained GPT-2 of this size is --model ${pretrained}` : 'name a trained model'}`,
+  );
+}
+
 export const checkpointWeights = (checkpoint: FoundCheckpoint): Weights => ({
   path: checkpoint.path,
+  hubName: undefined,
   model: checkpoint.manifest.model,
   tokenizer: checkpointTokenizer(checkpoint) ?? tokenizerOf(checkpoint.manifest.model),
   configuration: checkpoint.manifest.configuration,
@@ -67,6 +88,7 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
   using stored = open(path);
   return {
     path,
+    hubName: undefined,
     model: stored.model,
     tokenizer: stored.tokenizer ?? tokenizerOf(stored.model),
     configuration: undefined,

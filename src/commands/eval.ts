@@ -42,7 +42,7 @@ import {
 import { count, numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
-import { clearStatus, isLive, showShare } from './progress.ts';
+import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
 const examples = `
 Examples:
@@ -50,6 +50,7 @@ Examples:
   npm run eval -- --model runs/d6                             on the whole validation set of its own data
   npm run eval -- --model runs/d6 --data data/own-source      on other text: compare bits per byte
   npm run eval -- --model gpt2_124M.bin --data data/tinyshakespeare --seq 1024
+  npm run eval -- --model openai-community/gpt2 --data data/tinyshakespeare
   npm run eval -- --model runs/d12 --hellaswag data/hellaswag/hellaswag_val.bin
 
 The loss is the mean over every full batch, in nats per token, as in a run's own validation. Bits per byte count the bytes of
@@ -77,7 +78,7 @@ export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
+    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")
@@ -139,7 +140,8 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
-  const weights = resolveWeights(flags.model ?? newestModel());
+  const name = flags.model ?? newestModel();
+  const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);

@@ -2,7 +2,7 @@
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
 import { exportFormats, modelPaths, newestModel, weightTypes } from '../program.ts';
-import { notice } from './output.ts';
+import { withProgress } from './progress.ts';
 
 const examples = `
 Examples:
@@ -10,13 +10,14 @@ Examples:
   npm run gpt2 -- export --model runs/d12 --format llmc --dtype bf16 --out gpt2_124M_bf16.bin
   npm run gpt2 -- export --model runs/d12 --format gguf --out d12.gguf    for llama.cpp
   npm run gpt2 -- export --model d12-hf --format gguf --dtype fp16 --out d12-fp16.gguf
+  npm run gpt2 -- export --model openai-community/gpt2 --format gguf --out gpt2.gguf
 `;
 
 export function exportCommand(): Command {
   const formats = Object.entries(exportFormats);
   return new Command('export')
     .description('Write a trained model for another program')
-    .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
+    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .addOption(
       new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
         .choices(formats.map(([name]) => name))
@@ -27,8 +28,9 @@ export function exportCommand(): Command {
       new Option('--dtype <NAME>', 'number format of the weights').choices(Object.keys(weightTypes)).default('fp32'),
     )
     .addHelpText('after', examples)
-    .action((options: Omit<ExportOptions, 'model'> & { model?: string }) => {
-      const from = exportModel({ ...options, model: options.model ?? newestModel(), notice });
+    .action(async (options: Omit<ExportOptions, 'model'> & { model?: string }) => {
+      const model = options.model ?? newestModel();
+      const from = await withProgress((shown) => exportModel({ ...options, model, ...shown }));
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
     });
 }

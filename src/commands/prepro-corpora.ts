@@ -2,7 +2,8 @@
 import { Command } from 'commander';
 import { finewebVersion, finewebVersions, prepareFineweb, prepareTinystories, tinystories } from '../program.ts';
 import { numberOption } from './number-option.ts';
-import { addTextFlags, defaultShardTokens, type TextFlags, tell, withProgress } from './prepro-text.ts';
+import { addTextFlags, defaultShardTokens, type TextFlags, tell } from './prepro-text.ts';
+import { withProgress } from './progress.ts';
 
 interface Flags extends TextFlags {
   readonly from?: readonly string[];

@@ -3,10 +3,10 @@
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
-import { formatDuration, shardPrefix, tokenizerNames } from '../program.ts';
+import { shardPrefix, tokenizerNames } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
-import { notice, printResult } from './output.ts';
-import { clearStatus, formatBytes, inOneLine, isLive } from './progress.ts';
+import { printResult } from './output.ts';
+import { withProgress } from './progress.ts';
 
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
@@ -111,36 +111,6 @@ export function addTextFlags(command: Command, shardTokens = defaultShardTokens)
 
 const unescaped = (text: string): string =>
   text.replaceAll(/\\([nrt\\])/g, (_, name: string) => ({ n: '\n', r: '\r', t: '\t' })[name] ?? name);
-
-interface Shown {
-  readonly onProgress: (done: number, total: number) => void;
-  readonly notice: (text: string) => void;
-}
-
-/** Runs a preparation and, on a terminal, shows its progress on stderr. */
-export async function withProgress<T>(run: (shown: Shown) => Promise<T>): Promise<T> {
-  const begun = performance.now();
-  let shownAt = 0;
-  const onProgress = (done: number, total: number) => {
-    const now = performance.now();
-    if (!isLive || now - shownAt < 200) return;
-    shownAt = now;
-    const seconds = (now - begun) / 1000;
-    const left = done > 0 ? `   left ${formatDuration((seconds * (total - done)) / done)}` : '';
-    clearStatus();
-    const line = `${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(done / seconds)}/s${left}`;
-    process.stderr.write(inOneLine(line));
-  };
-  const noticeAbove = (text: string) => {
-    clearStatus();
-    notice(text);
-  };
-  try {
-    return await run({ onProgress, notice: noticeAbove });
-  } finally {
-    clearStatus();
-  }
-}
 
 /** The share of the tokens that is for validation, and the share asked for if it differs. */
 function shareOf({ shards }: Prepared['dataset'], asked: number): string {

@@ -4,6 +4,7 @@ import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
 import { formatDuration } from '../program.ts';
+import { notice } from './output.ts';
 
 /** Whether a person watches stderr: a status line there may be overwritten. */
 export const isLive = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
@@ -44,6 +45,42 @@ export function showShare(): (done: number, all: number) => void {
     clearStatus();
     process.stderr.write(inOneLine(shareLine(done, all, performance.now() - begun)));
   };
+}
+
+/** Shows on the status line how many bytes of a file are done, at the rate since the first call; clears it when they all are. */
+export function showBytes(): (done: number, total: number) => void {
+  let first: { readonly at: number; readonly done: number } | undefined;
+  let shownAt = 0;
+  return (done, total) => {
+    const now = performance.now();
+    first ??= { at: now, done };
+    const { at, done: before } = first;
+    if (done === total) {
+      first = undefined;
+      clearStatus();
+    }
+    if (!isLive || done === total || now - Math.max(shownAt, at) < 200) return;
+    shownAt = now;
+    const rate = ((done - before) / (now - at)) * 1000;
+    const left = rate > 0 ? `   left ${formatDuration((total - done) / rate)}` : '';
+    clearStatus();
+    process.stderr.write(inOneLine(`${formatBytes(done)} of ${formatBytes(total)}   ${formatBytes(rate)}/s${left}`));
+  };
+}
+
+/** Runs a preparation or a download and, on a terminal, shows its progress on stderr. */
+export async function withProgress<T>(
+  run: (shown: { onProgress: (done: number, total: number) => void; notice: (text: string) => void }) => Promise<T>,
+): Promise<T> {
+  const noticeAbove = (text: string) => {
+    clearStatus();
+    notice(text);
+  };
+  try {
+    return await run({ onProgress: showBytes(), notice: noticeAbove });
+  } finally {
+    clearStatus();
+  }
 }
 
 const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
@@ -106,11 +143,6 @@ export class Progress {
         this.#resumedFrom = event.resumedFrom;
         break;
     }
-  }
-
-  /** Clears the status line. */
-  close(): void {
-    clearStatus();
   }
 
   #step({ step }: { step: number }): string {

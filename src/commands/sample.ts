@@ -17,11 +17,13 @@ import { fittingTexts, generationRows, modelPaths, newestModel, promptIds } from
 import { numberOption, share } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
+import { withProgress } from './progress.ts';
 
 const examples = `
 Examples:
   npm run sample                                        from the newest run in runs/
   npm run sample -- --model runs/d6 --prompt "ROMEO:" --tokens 200 --temperature 0.8
+  npm run sample -- --model openai-community/gpt2 --prompt "In a shocking finding,"   GPT-2 as published, downloaded once
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
   npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
 
@@ -45,7 +47,7 @@ const mostTexts = { cuda: 32, cpu: 8 };
 export function sampleCommand(): Command {
   return new Command('sample')
     .description('Generate texts with a trained model')
-    .option('--model <PATH>', `${modelPaths} (default: the newest run in runs/)`)
+    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input', '')
     .addOption(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1))
     .addOption(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128))
@@ -78,7 +80,7 @@ export function sampleCommand(): Command {
 
 async function sample(flags: Flags): Promise<void> {
   const target = selectDevice(flags.device ?? 'auto');
-  const weights = resolveWeights(flags.model ?? newestModel());
+  const weights = await withProgress((shown) => resolveWeights(flags.model ?? newestModel(), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;

@@ -19,7 +19,7 @@ import {
   withOptionsFile,
 } from '../program.ts';
 import { optionsFromFlags, tableOption } from './option-of-table.ts';
-import { formatBytes, Progress } from './progress.ts';
+import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
 import { sweep, sweepOption } from './sweep.ts';
 
 const examples = `
@@ -43,6 +43,8 @@ Examples:
   npm run train -- --gpus 2 --batch 64               on two GPUs, one process each
   npm run train -- --model runs/d12 --context 512 --data data/own-source --out runs/tuned
                                                      fine-tune at nanoGPT's rate for GPT-2, held constant
+  npm run train -- --model openai-community/gpt2 --data data/own-source --out runs/tuned
+                                                     fine-tune the pretrained GPT-2, downloaded once
   npm run train -- --steps 400 --sweep lr=1e-4,3e-4 --sweep seed=1,2 --out runs/sweep
                                                      four runs and their ranking; again: skips finished runs, resumes others
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
@@ -66,8 +68,12 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   return command.action(async (flags: Record<string, unknown>) => {
     const options = withOptionsFile(optionsFromFlags(optionNames, flags));
     if (flags.sweep) return sweep(options, flags.sweep as string[], () => interruption('quiet'));
-    const onNotice = (text: string) => (options.json ? process.stderr : process.stdout).write(`${text}\n`);
-    if (options.dryRun) return printPlan(planRun(options, onNotice), options.json === true);
+    const onNotice = (text: string) => {
+      clearStatus();
+      (options.json ? process.stderr : process.stdout).write(`${text}\n`);
+    };
+    const onProgress = showBytes();
+    if (options.dryRun) return printPlan(await planRun(options, onNotice, onProgress), options.json === true);
     const place = placeFromEnvironment();
     const ranks = place ? place.ranks : wantedRanks(options);
     stopWithLauncher();
@@ -94,6 +100,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
           progress.line(describe(run));
         },
         onNotice,
+        onProgress,
         onEvent: (event, { remaining, json }) => {
           if (options.json) process.stdout.write(json);
           else progress?.event(event, remaining);
@@ -101,7 +108,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       });
       if (!options.json) process.stdout.write(asTyped(endText(out)));
     } finally {
-      progress?.close();
+      clearStatus();
     }
   });
 }

@@ -20,7 +20,7 @@ export type ExportFormat = keyof typeof exportFormats;
 
 /** A model to export. */
 export interface ExportOptions {
-  /** A run, a checkpoint, or a model of another program: a Hugging Face folder, llm.c's file. */
+  /** A run, a checkpoint, or a model of another program: a Hugging Face folder, OWNER/NAME of its hub, llm.c's file. */
   readonly model: string;
   readonly format: ExportFormat;
   /** The file or folder to write. */
@@ -29,21 +29,23 @@ export interface ExportOptions {
   readonly dtype?: WeightType;
   /** Receives one-line notices, such as a missing tokenizer. */
   readonly notice?: (text: string) => void;
+  /** Called with the received and the total bytes while the model is downloaded. */
+  readonly onProgress?: (done: number, total: number) => void;
 }
 
 /**
  * Writes a model in another program's format and returns the path of its checkpoint or file.
  * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
- * @example exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
+ * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
-export function exportModel(options: ExportOptions): string {
+export async function exportModel(options: ExportOptions): Promise<string> {
   const formats = Object.keys(exportFormats);
   checkGiven(
     options,
     { model: 'text', format: formats, out: 'text' },
-    { dtype: Object.keys(weightTypes), notice: 'function' },
+    { dtype: Object.keys(weightTypes), notice: 'function', onProgress: 'function' },
   );
-  const { model, format, out, dtype = 'fp32', notice = () => {} } = options;
+  const { model, format, out, dtype = 'fp32', notice = () => {}, onProgress } = options;
   if (format === 'llmc' && dtype === 'fp16')
     throw new UsageError('--format llmc writes fp32 or bf16, not fp16: give another --dtype');
   const isFolder = format === 'hf';
@@ -51,7 +53,7 @@ export function exportModel(options: ExportOptions): string {
   if (isFolder ? !isFreeForFolder(path, huggingFaceFiles) : existsSync(path)) {
     throw new Gpt2Error(`${out} already exists: name another --out, or remove it`);
   }
-  const weights = resolveWeights(model);
+  const weights = await resolveWeights(model, { notice, onProgress });
   using stored = weights.open();
   if (format !== 'llmc' && !stored.tokenizer && !exactTokenizerOf(stored.model)) {
     notice(`the export has no tokenizer: none is known for a vocabulary of ${stored.model.vocabularySize} tokens`);

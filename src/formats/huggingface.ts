@@ -27,7 +27,7 @@ const largestVocabularyBytes = 1 << 25;
 
 /** Fields that change how transformers computes, with its defaults. */
 const configSchema = z.object({
-  model_type: z.literal('gpt2'),
+  model_type: z.literal('gpt2', { error: ({ input }) => `it is ${JSON.stringify(input)}, not "gpt2"` }),
   n_layer: z.int().positive(),
   n_embd: z.int().positive(),
   n_head: z.int().positive(),
@@ -52,16 +52,32 @@ export const isHuggingFaceModel = (path: string): boolean =>
   existsSync(join(path, configFile)) &&
   [weightsFile, `${weightsFile}.index.json`, 'pytorch_model.bin'].some((name) => existsSync(join(path, name)));
 
+/** Refuses what a model has. */
+type Refuse = (what: string) => never;
+const refusing =
+  (name: string): Refuse =>
+  (what) => {
+    throw new Gpt2Error(`${name} is not a GPT-2 that can be read: ${what}`);
+  };
+
+/**
+ * Reads the sizes and the tokenizer of the model in a folder, whose weights may still be missing.
+ * @param name of the model in errors
+ * @throws Gpt2Error naming the file or field that cannot be used
+ */
+export function readModelFolder(path: string, name = path): Pick<StoredModel, 'model' | 'tokenizer'> {
+  const refuse = refusing(name);
+  const model = readConfig(path, refuse);
+  return { model, tokenizer: readTokenizerOf(path, model, refuse) };
+}
+
 /** Opens a model. @throws Gpt2Error naming the file, field or tensor that cannot be used */
 export function openHuggingFaceModel(path: string): StoredModel {
-  const refuse = (what: string): never => {
-    throw new Gpt2Error(`${path} is not a GPT-2 that can be read: ${what}`);
-  };
+  const refuse = refusing(path);
   if (!existsSync(join(path, weightsFile))) {
     return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
   }
-  const model = readConfig(path, refuse);
-  const tokenizer = readTokenizerOf(path, model, refuse);
+  const { model, tokenizer } = readModelFolder(path);
   return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);
@@ -76,7 +92,7 @@ export function openHuggingFaceModel(path: string): StoredModel {
 
 function readJson<R>(
   { path, name, most }: { readonly path: string; readonly name: string; readonly most: number },
-  refuse: (what: string) => never,
+  refuse: Refuse,
   parse: (text: string) => R = JSON.parse,
 ): R {
   try {
@@ -91,7 +107,7 @@ function readJson<R>(
  * The tokenizer of the folder's tokenizer.json; undefined if it is built in, or there is none. With a vocabulary in another file
  * that is not that of our tokenizer, the ids have an unknown meaning.
  */
-function readTokenizerOf(path: string, model: ModelConfig, refuse: (what: string) => never): Tokenizer | undefined {
+function readTokenizerOf(path: string, model: ModelConfig, refuse: Refuse): Tokenizer | undefined {
   const most = largestVocabularyBytes;
   const builtIn = tokenizerOf(model) ?? gpt2;
   if (existsSync(join(path, tokenizerFile))) {
@@ -110,7 +126,7 @@ function readTokenizerOf(path: string, model: ModelConfig, refuse: (what: string
   return refuse(`its vocab.json is not ${wanted}, and it has no ${tokenizerFile}`);
 }
 
-function readConfig(path: string, refuse: (what: string) => never): ModelConfig {
+function readConfig(path: string, refuse: Refuse): ModelConfig {
   const parsed = readJson<unknown>({ path, name: configFile, most: largestConfigBytes }, refuse);
   const result = configSchema.safeParse(parsed);
   if (!result.success) {
@@ -136,7 +152,7 @@ function readConfig(path: string, refuse: (what: string) => never): ModelConfig 
 }
 
 /** The name in the file of each weight, by its GPT-2 name. */
-function namesOf(file: SafetensorsFile, refuse: (what: string) => never): Map<string, string> {
+function namesOf(file: SafetensorsFile, refuse: Refuse): Map<string, string> {
   const names = new Map<string, string>();
   for (const stored of file.names) {
     const name = stored.replace(/^transformer\./, '');
@@ -151,7 +167,7 @@ function checkTensors(
   file: SafetensorsFile,
   names: ReadonlyMap<string, string>,
   model: ModelConfig,
-  refuse: (what: string) => never,
+  refuse: Refuse,
 ): void {
   // Checked before the parameter table is made: a damaged file may claim any number of layers.
   if (model.layers > names.size) {

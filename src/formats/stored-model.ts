@@ -12,5 +12,6 @@ export interface StoredModel extends Disposable {
   read(parameter: Parameter): Float32Array;
 }
 
-/** The kinds of paths that name a model (checkpoint/weights.ts), for --help and messages. */
-export const modelPaths = "a run, a checkpoint, a Hugging Face folder, or llm.c's model .bin";
+/** What names a trained model (checkpoint/weights.ts), for --help and messages. */
+export const modelPaths =
+  "a run, a checkpoint, a Hugging Face folder, OWNER/NAME of a GPT-2 on its hub, or llm.c's model .bin";

@@ -48,6 +48,12 @@ export function presetConfig(name: string): ModelConfig | undefined {
   return { layers, channels, heads, context: defaultContext, vocabularySize: gpt2VocabularySize };
 }
 
+/** The pretrained GPT-2 of a preset's size on the Hugging Face hub; undefined for an unknown name, or a size of ours. */
+export function pretrainedName(preset: string): string | undefined {
+  const alias = Object.keys(aliases).find((each) => each === preset || aliases[each] === preset);
+  return alias && `openai-community/${alias}`;
+}
+
 /** The name of the preset a configuration equals ("d12"), or undefined. */
 export function presetName(config: ModelConfig): string | undefined {
   return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));

@@ -26,7 +26,7 @@ export const recipeRows = {
   model: {
     usage: '--model <NAME|PATH>',
     type: 'text',
-    help: 'preset, custom, or path of weights to start from',
+    help: 'preset, custom, or weights to start from: a path, or OWNER/NAME on the hub',
     default: { text: 'd12 on CUDA, d6 on CPU', of: ({ kind }) => (kind === 'cuda' ? 'd12' : 'd6') },
     resume: 'to the same model',
     bench: true,

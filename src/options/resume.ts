@@ -1,5 +1,6 @@
 // Merges the options of a resumed run with those given again: each is used with a notice, or refused if it would break the run.
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { isRecordedAs } from '../formats/hub.ts';
 import { customModel, hasSameLayers, presetConfig } from '../model/config.ts';
 import { recordedValue } from './configuration.ts';
 import { flagOf } from './row.ts';
@@ -13,7 +14,10 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
   return out;
 }
 
-/** Options that are given, those of `before` otherwise; a rate that was constant before does not say how it is to fall. */
+/**
+ * Options that are given, those of `before` otherwise. A rate that was constant before does not say how it is to fall, and a
+ * model of the hub keeps its recorded commit.
+ */
 export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
   const { schedule = before.schedule, finalLearningRateFraction: final } = given;
   const merged = { ...before, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
@@ -22,6 +26,7 @@ export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptio
   }
   if (given.schedule === undefined && final !== undefined && final !== 1 && schedule === 'constant')
     delete merged.schedule;
+  if (isSameHubModel(before, given)) merged.model = before.model;
   return merged;
 }
 
@@ -62,8 +67,12 @@ function refusalOf(name: OptionName, before: TrainOptions, given: TrainOptions):
   }
 }
 
+const isSameHubModel = ({ model: recorded }: TrainOptions, { model }: TrainOptions): boolean =>
+  recorded !== undefined && model !== undefined && isRecordedAs(recorded, model);
+
 /** Whether the given name, with the given sizes, is the model that was trained. */
 function isSameModel(before: TrainOptions, given: TrainOptions): boolean {
+  if (isSameHubModel(before, given)) return true;
   const preset = presetConfig(given.model!);
   return (
     (preset !== undefined || given.model === customModel) && hasSameLayers(withGiven({ ...preset }, given), before)

@@ -5,7 +5,7 @@ import type { Time } from '../checks/number.ts';
 export type TrainOptions = {
   /** `--steps <N>`: optimizer steps; the schedule spans them (default: one epoch). */
   steps?: number;
-  /** `--model <NAME|PATH>`: preset, custom, or path of weights to start from (default: d12 on CUDA, d6 on CPU). */
+  /** `--model <NAME|PATH>`: preset, custom, or weights to start from: a path, or OWNER/NAME on the hub (default: d12 on CUDA, d6 on CPU). */
   model?: string;
   /** `--layers <N>`: transformer layers (default: the model's). */
   layers?: number;

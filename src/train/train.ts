@@ -1,6 +1,6 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
 import { tidy } from '../checkpoint/write.ts';
-import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
+import { Gpt2Error, InterruptedError, NativeError, UsageError } from '../errors.ts';
 import { checkTrainOptions } from '../options/read.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
@@ -46,7 +46,10 @@ async function endOf(ranks: Ranks, error: unknown): Promise<unknown> {
 
 async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks): Promise<TrainResult> {
   const notice = hooks.onNotice ?? (() => {});
-  const settled = settle(options, notice, ranks?.place);
+  const { signal, onProgress } = hooks;
+  const settled = await settle(options, { notice, onProgress, signal }, ranks?.place).catch((error) => {
+    throw error instanceof InterruptedError ? new StoppedError(error.message, signal) : error;
+  });
   if (settled.options.dryRun) {
     throw new UsageError('train() does not take dryRun; planRun() plans a run without training');
   }

@@ -191,6 +191,8 @@ function furnish(place: Workplace): void {
   const recorded = { name: 'recorded', source, configuration: {}, series, limits: [] };
   writeFileSync(place.path('recorded.json'), JSON.stringify(recorded));
   run('export', '--model', 'runs/a', '--format', 'llmc', '--out', 'gpt2_124M.bin');
+  // A folder of this name wins over the hub's model.
+  run('export', '--model', 'runs/a', '--format', 'hf', '--out', 'openai-community/gpt2');
   // At such a rate the second step's loss is not finite, and captured.
   expect(place.run([...train, '--lr', '1e38', '--out', 'runs/wild']).code).toBe(1);
   const [capture] = readdirSync(place.path('runs/wild/captures'));

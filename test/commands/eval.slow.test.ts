@@ -108,7 +108,7 @@ it.each([
     'a model that is not there',
     ['--model', 'none'],
     1,
-    'none does not exist; name a run, a checkpoint, a Hugging Face folder, or llm',
+    'none does not exist; name a run, a checkpoint, a Hugging Face folder, OWNER',
   ],
   ['a file of something else', ['--model', 'notes.bin'], 1, 'notes.bin is not a model file of llm.c'],
   [

@@ -35,7 +35,7 @@ describe('refuses what npm kept', () => {
     ['train', ['train', 'auto'], { batch: 'true' }, '--batch <B|auto>', 'train -- --batch <B|auto>'],
     ['bench', ['bench'], { ops: '' }, '--no-ops', 'bench -- --no-ops'],
     ['prepro', ['prepro', 'text', 'x'], { workers: '4' }, '--workers=4', 'prepro text -- --workers=4'],
-    ['gpt2', ['export', 'x'], { model: 'true' }, '--model <PATH>', 'gpt2 export -- --model <PATH>'],
+    ['gpt2', ['export', 'x'], { model: 'true' }, '--model <NAME|PATH>', 'gpt2 export -- --model <NAME|PATH>'],
     ['my-own', ['train'], { resume: 'true' }, '--resume', 'my-own -- --resume'],
   ] as const)('npm run %s', async (script, args, settings, kept, typed) => {
     const environment = Object.fromEntries(

@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 
 export class FileServer {
   readonly files = new Map<string, Buffer>();
-  readonly requests: { method: string; path: string; range: string | undefined }[] = [];
+  readonly requests: { method: string; path: string; range?: string; authorization?: string }[] = [];
   /** Closes the connection after so many bytes of an answer's body, .. */
   breakAfter = Number.POSITIVE_INFINITY;
   /** .. when this resolves, which is told how many bytes of the file the client has been sent. */
@@ -31,8 +31,8 @@ export class FileServer {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const path = decodeURIComponent(request.url!);
-    const { range } = request.headers;
-    this.requests.push({ method: request.method!, path, range });
+    const { range, authorization } = request.headers;
+    this.requests.push({ method: request.method!, path, range, authorization });
     if (this.refusal !== undefined) return void response.writeHead(this.refusal).end();
     const isStore = path.startsWith('/store');
     const content = this.files.get(isStore ? path.slice('/store'.length) : path);

@@ -169,7 +169,7 @@ async function prepare(place: Workplace): Promise<{ targets: Target[]; restore: 
 }
 
 async function evaluateAll(run: string, data: string): ReturnType<Use> {
-  const weights = resolveWeights(run);
+  const weights = await resolveWeights(run);
   const { vocabularySize = 100, tokenizer = 'gpt2' } = readDataset(data) ?? {};
   using device = Device.open({ kind: 'cpu', threads: 1 });
   const model = createModel(device, weights.model, { B: 2, T: 16, purpose: 'inference' });

@@ -111,7 +111,7 @@ describe('eval of a run', () => {
       ['run', 5],
     ] as const) {
       using device = Device.open({ kind: 'cpu', threads: 1 });
-      const weights = resolveWeights(place.path(checkpoint));
+      const weights = await resolveWeights(place.path(checkpoint));
       const model = createModel(device, weights.model, { B: 4, T: 32, purpose: 'inference' });
       weights.load(model);
       const shards = findShards(data, 'val');

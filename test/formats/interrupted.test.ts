@@ -25,7 +25,7 @@ beforeEach(() => {
 afterEach(() => place[Symbol.dispose]());
 
 /** Runs `work` as if the process were killed at its call of number `last` that changes files. Says whether it got so far. */
-function killedAt(last: number, work: () => void): boolean {
+async function killedAt(last: number, work: () => Promise<unknown>): Promise<boolean> {
   let calls = 0;
   const die = () => {
     throw new Error('killed');
@@ -50,7 +50,7 @@ function killedAt(last: number, work: () => void): boolean {
   }
   syncBuiltinESMExports();
   try {
-    work();
+    await work();
   } catch (error) {
     if (calls < last) throw error;
   } finally {
@@ -79,25 +79,25 @@ describe.each<[what: string, format: ExportFormat, isThere?: boolean]>([
       ? Object.fromEntries(files(out).map(({ name }) => [name, readFileSync(join(out, name), 'base64')]))
       : readFileSync(out, 'base64');
 
-  it('is whole or absent wherever its export is killed, and the next export succeeds', () => {
+  it('is whole or absent wherever its export is killed, and the next export succeeds', async () => {
     const whole = place.path('whole');
-    make(whole);
+    await make(whole);
     let ended = 0;
     for (let last = 1; ; last++) {
       const folder = place.path(String(last));
       const out = join(folder, 'out');
       mkdirSync(isThere ? out : folder, { recursive: true });
       for (const name of foreign) writeFileSync(join(folder, name), name);
-      const isKilled = killedAt(last, () => make(out));
+      const isKilled = await killedAt(last, () => make(out));
       const usable = format === 'hf' ? join(out, 'model.safetensors') : out;
       if (existsSync(usable)) {
         ended++;
         expect(content(out), `killed at call ${last}`).toEqual(content(whole));
-        if (format !== 'gguf') resolveWeights(out);
-        expect(() => make(out)).toThrow(/out already exists/);
+        if (format !== 'gguf') await resolveWeights(out);
+        await expect(make(out)).rejects.toThrow(/out already exists/);
       } else {
         if (!isThere) expect(readdirSync(folder)).not.toContain('out');
-        make(out);
+        await make(out);
         expect(content(out), `after a kill at call ${last}`).toEqual(content(whole));
         expect(readdirSync(folder).sort()).toEqual([...foreign, 'out'].sort());
       }
@@ -110,21 +110,21 @@ describe.each<[what: string, format: ExportFormat, isThere?: boolean]>([
 
 it.each(['hf', 'llmc', 'gguf'] as const)(
   '%s: clears what a dead process left, not what a living one is writing',
-  (format) => {
+  async (format) => {
     const { pid: dead } = spawnSync(process.execPath, ['--version']);
     const name = (writer: number) => `out.${writer}.tmp`;
     for (const writer of [dead, process.ppid]) mkdirSync(place.path(name(writer)));
-    exportModel({ model, format, out: place.path('out') });
+    await exportModel({ model, format, out: place.path('out') });
     expect(readdirSync(place.folder).sort()).toEqual(['out', name(process.ppid)]);
   },
 );
 
-it('refuses a folder that holds anything else, and leaves it as it is', () => {
+it('refuses a folder that holds anything else, and leaves it as it is', async () => {
   const { pid: dead } = spawnSync(process.execPath, ['--version']);
   const other = place.path('other');
   mkdirSync(join(other, `other.${dead}.tmp`), { recursive: true });
   writeFileSync(join(other, 'config.json'), 'mine');
   writeFileSync(join(other, 'notes.txt'), 'mine');
-  expect(() => exportModel({ model, format: 'hf', out: other })).toThrow(/other already exists/);
+  await expect(exportModel({ model, format: 'hf', out: other })).rejects.toThrow(/other already exists/);
   expect(readFileSync(join(other, 'config.json'), 'utf8')).toBe('mine');
 });

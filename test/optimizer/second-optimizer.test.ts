@@ -110,9 +110,9 @@ describe('a run with another optimizer', () => {
     expect((await replay(join(place.path('run'), 'captures', 'step-00000000'))).differences).toEqual([]);
   });
 
-  it('takes one copy of the parameters, on the device and for a save', () => {
+  it('takes one copy of the parameters, on the device and for a save', async () => {
     const given = options({ model: undefined });
-    const { memory, savingMemory } = planRun(given, () => {});
+    const { memory, savingMemory } = await planRun(given, () => {});
     expect(memory.get('optimizer state')).toBe(memory.get('weights'));
     expect(savingMemory).toBe(2 * memory.get('weights')!);
   });

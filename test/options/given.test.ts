@@ -57,7 +57,7 @@ describe.each(rows)('%j', (options, message, flags, onCommandLine) => {
     const error = new UsageError(message);
     await expect(api.train(given())).rejects.toThrow(error);
     await expect(api.trainEvents(given()).next()).rejects.toThrow(error);
-    expect(() => api.planRun(given())).toThrow(error);
+    await expect(api.planRun(given())).rejects.toThrow(error);
   });
 
   it.runIf(flags)('train refuses its flag', () => {

@@ -36,7 +36,7 @@ beforeAll(async () => {
   await tune('first', { ...sizes, learningRate: 1e-2 });
   // The same weights as llm.c would hold them.
   using device = Device.open({ kind: 'cpu', threads: 1 });
-  const weights = resolveWeights(place.path('first'));
+  const weights = await resolveWeights(place.path('first'));
   const model = createModel(device, weights.model, { B: 1, T: 16, purpose: 'inference' });
   weights.load(model);
   const file = llmcModelFile(weights.model, 'fp32', (name) => floats(model.masters.get(name)));

@@ -70,7 +70,7 @@ describeBackends(
     it('gives what an evaluation of the checkpoint gives, at any batch size', async () => {
       for (const { step, acc, accNorm, questions } of answersOf(straight)) {
         using opened = Device.open({ kind: device, dtype });
-        const weights = resolveWeights(place.path(straight, 'checkpoints', `step-0000000${step}`));
+        const weights = await resolveWeights(place.path(straight, 'checkpoints', `step-0000000${step}`));
         const model = createModel(opened, weights.model, { B: 7, T: sequence, purpose: 'inference' });
         weights.load(model);
         const hellaswag = readHellaswag(place.path('questions.bin'), { sequence, vocabularySize: 100 });

@@ -1,6 +1,7 @@
 // Plans a run without starting it (--dry-run): memory by kind, size of a step, whether it fits.
 import { stateCopyBytes } from '../../checkpoint/background.ts';
 import { attempt } from '../../errors.ts';
+import type { FetchOptions } from '../../formats/hub.ts';
 import type { Recompute } from '../../model/activations.ts';
 import { modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
@@ -38,15 +39,19 @@ export interface TrainingPlan {
 }
 
 /**
- * Plans a run with these options.
+ * Plans a run with these options. A model of the Hugging Face hub is downloaded for it.
  * @throws as `openRun` before it allocates
  * @example
- * const plan = planRun({ model: 'd6', device: 'cpu' }, console.log);
+ * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
  * console.log(plan.parameters, plan.refusal ?? 'fits');
  */
-export function planRun(given: TrainOptions, notice: (text: string) => void = () => {}): TrainingPlan {
+export async function planRun(
+  given: TrainOptions,
+  notice: (text: string) => void = () => {},
+  onProgress?: FetchOptions['onProgress'],
+): Promise<TrainingPlan> {
   checkTrainOptions(given);
-  const { options, deviceOptions, config, tokenizer } = settle(given, notice);
+  const { options, deviceOptions, config, tokenizer } = await settle(given, { notice, onProgress });
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
   const sizes = memorySizes(options, tokenizer);

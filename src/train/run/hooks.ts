@@ -32,6 +32,8 @@ export interface TrainHooks {
   readonly onStart?: (run: RunDescription) => void;
   /** Called with one-line remarks that are not events: a default taken, a damaged checkpoint skipped, a full disk. */
   readonly onNotice?: (text: string) => void;
+  /** Called with the received and the total bytes while `model` is downloaded from the Hugging Face hub. */
+  readonly onProgress?: (done: number, total: number) => void;
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
   readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
 }
@@ -47,6 +49,7 @@ export const checkHooks = (hooks: TrainHooks): void =>
       command: 'texts',
       onStart: 'function',
       onNotice: 'function',
+      onProgress: 'function',
       onEvent: 'function',
     },
   );
@@ -66,8 +69,9 @@ export class StoppedError extends Gpt2Error {
   override readonly exitCode: number;
   override readonly name = 'StoppedError';
 
-  constructor(message: string, exitCode: number) {
+  /** @param signal its reason is the exit code */
+  constructor(message: string, signal: AbortSignal | undefined) {
     super(message);
-    this.exitCode = exitCode;
+    this.exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;
   }
 }

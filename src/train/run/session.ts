@@ -228,8 +228,7 @@ export class Session {
         `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; continue with --out ${out} --resume and a smaller --lr or a larger --skip-spikes`,
       );
     }
-    const exitCode = typeof signal?.reason === 'number' ? signal.reason : 130;
-    return new StoppedError(`${this.#stoppedAndSaved}; continue with --out ${out} --resume`, exitCode);
+    return new StoppedError(`${this.#stoppedAndSaved}; continue with --out ${out} --resume`, signal);
   }
 
   /** The error that ends a run whose device failed. */

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../../errors.ts';
+import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import {
   checkConfig,
@@ -13,6 +14,7 @@ import {
   type ModelConfig,
   presetConfig,
   presetNames,
+  pretrainedName,
 } from '../../model/config.ts';
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
@@ -44,14 +46,21 @@ export interface Settled {
 
 /**
  * @param place of this process among ranks; undefined: it trains alone, or only plans
- * @throws UsageError or Gpt2Error
+ * @throws UsageError or Gpt2Error; InterruptedError if `signal` stops the download of --model
  */
-export function settle(given: TrainOptions, notice: (text: string) => void, place?: Place): Settled {
+export async function settle(
+  given: TrainOptions,
+  { notice = () => {}, ...fetching }: FetchOptions,
+  place?: Place,
+): Promise<Settled> {
   const asked = withOptionsFile(place ? withRanks(given, place) : given);
   const { options: merged, checkpoint } = mergeRun(asked, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
-  const start = checkpoint ? checkpointWeights(checkpoint) : startingWeights(merged.model);
-  const options = completeOptions(merged, target.kind, start?.model);
+  const start = checkpoint
+    ? checkpointWeights(checkpoint)
+    : await startingWeights(merged.model, { notice, ...fetching });
+  const model = start?.hubName ?? merged.model;
+  const options = completeOptions({ ...merged, model }, target.kind, start?.model);
   refuseRanks(options, target.kind);
   const { data } = options;
   const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
@@ -101,14 +110,21 @@ function withRanks(given: TrainOptions, { ranks }: Place): TrainOptions {
 }
 
 /** The weights that --model names, or undefined for a new model. */
-function startingWeights(model: string | undefined): Weights | undefined {
-  if (model === undefined || model === customModel || presetConfig(model)) return undefined;
-  if (!existsSync(model)) {
+async function startingWeights(model: string | undefined, fetching: FetchOptions): Promise<Weights | undefined> {
+  if (model === undefined || model === customModel) return undefined;
+  if (presetConfig(model)) {
+    const pretrained = pretrainedName(model);
+    if (pretrained?.endsWith(`/${model}`)) {
+      fetching.notice?.(`--model ${model} is a new model of that size; the pretrained one is --model ${pretrained}`);
+    }
+    return undefined;
+  }
+  if (!existsSync(model) && !hubName(model)) {
     throw new UsageError(
       `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
     );
   }
-  return resolveWeights(model);
+  return resolveWeights(model, fetching);
 }
 
 function modelConfig(

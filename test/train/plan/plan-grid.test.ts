@@ -16,7 +16,7 @@ beforeAll(() => {
 });
 afterAll(() => place[Symbol.dispose]());
 
-const plan = (options: TrainOptions): TrainingPlan => planRun({ device: 'cpu', data, ...options }, () => {});
+const plan = (options: TrainOptions): Promise<TrainingPlan> => planRun({ device: 'cpu', data, ...options }, () => {});
 const planned = ({ memory }: TrainingPlan) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0) / 2 ** 30;
 
 const grid = ['d6', 'd12', 'd36'].flatMap((model) =>
@@ -31,13 +31,13 @@ describe.each(grid)('$model, steps of $totalBatch in sequences of $sequence, $ma
   const rows = given.totalBatch / given.sequence;
   const { maxMemory } = given;
 
-  it('auto picks the largest that fits, and computes again only where nothing else does', () => {
+  it('auto picks the largest that fits, and computes again only where nothing else does', async () => {
     let picked: TrainingPlan;
     try {
-      picked = plan({ ...given, batch: 'auto' });
+      picked = await plan({ ...given, batch: 'auto' });
     } catch (error) {
       expect((error as Error).message).toMatch(/^--batch auto: not one sequence/);
-      const least = plan({ ...given, batch: 1, recompute: 'block' });
+      const least = await plan({ ...given, batch: 1, recompute: 'block' });
       expect(least.refusal).toMatch(/no batch fits/);
       expect(planned(least)).toBeGreaterThan(maxMemory);
       return;
@@ -49,14 +49,14 @@ describe.each(grid)('$model, steps of $totalBatch in sequences of $sequence, $ma
     for (let more = batch + 1; more <= rows; more++) {
       // No more than make a CPU faster.
       if (rows % more === 0 && more * picked.sequence <= 4096)
-        expect(plan({ ...given, batch: more, recompute }).refusal).toBeDefined();
+        expect((await plan({ ...given, batch: more, recompute })).refusal).toBeDefined();
     }
     const weaker = recomputeNames[recomputeNames.indexOf(recompute) - 1];
-    if (weaker) expect(plan({ ...given, batch: 1, recompute: weaker }).refusal).toBeDefined();
+    if (weaker) expect((await plan({ ...given, batch: 1, recompute: weaker })).refusal).toBeDefined();
   });
 
-  it('a step in one go is refused exactly where its table is over the limit, with flags that fit', () => {
-    const whole = plan({ ...given, batch: rows });
+  it('a step in one go is refused exactly where its table is over the limit, with flags that fit', async () => {
+    const whole = await plan({ ...given, batch: rows });
     if (whole.refusal === undefined) {
       expect(planned(whole)).toBeLessThanOrEqual(maxMemory);
       return;
@@ -65,11 +65,11 @@ describe.each(grid)('$model, steps of $totalBatch in sequences of $sequence, $ma
     expect(whole.refusal).toContain(`needs ${planned(whole).toFixed(1)} GiB`);
     const advice = /; (.*) fits$/.exec(whole.refusal)?.[1];
     if (advice === undefined) {
-      expect(() => plan({ ...given, batch: 'auto' })).toThrow('not one sequence');
+      await expect(plan({ ...given, batch: 'auto' })).rejects.toThrow('not one sequence');
       return;
     }
     for (const flags of advice.split(', or ')) {
-      const advised = plan({ ...given, batch: rows, ...parseOptions(flags) });
+      const advised = await plan({ ...given, batch: rows, ...parseOptions(flags) });
       expect(advised.refusal, flags).toBeUndefined();
       expect(planned(advised), flags).toBeLessThanOrEqual(maxMemory);
     }

@@ -19,8 +19,13 @@ afterAll(() => place[Symbol.dispose]());
 const plan = (more: TrainOptions) => planRun({ device: 'cpu', data, sequence: 64, ...more }, () => {});
 const totalOf = (memory: ReadonlyMap<string, number>) => [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
 
-it('adds up, and takes nothing', () => {
-  const { memory, refusal, ...rest } = plan({ model: 'd12', batch: 8, totalBatch: 2048, out: place.path('none') });
+it('adds up, and takes nothing', async () => {
+  const { memory, refusal, ...rest } = await plan({
+    model: 'd12',
+    batch: 8,
+    totalBatch: 2048,
+    out: place.path('none'),
+  });
   expect(rest).toMatchObject({ model: 'd12', batch: 8, sequence: 64, accumulation: 4, recompute: 'none' });
   // A vocabulary of 200, padded to 256.
   const weights = 4 * ((256 + 1024) * 768 + 12 * (12 * 768 ** 2 + 13 * 768) + 2 * 768);
@@ -30,13 +35,13 @@ it('adds up, and takes nothing', () => {
   expect(existsSync(place.path('none'))).toBe(false);
 });
 
-it('says what saving takes of the host, where a save is a copy, beside the total', () => {
+it('says what saving takes of the host, where a save is a copy, beside the total', async () => {
   const sizes = { model: 'd12', batch: 8 } as const;
-  expect(plan({ ...sizes, saveEvery: 0 }).savingMemory).toBe(0);
-  const { memory, savingMemory, availableHost } = plan({ ...sizes, saveEvery: 10 });
+  expect((await plan({ ...sizes, saveEvery: 0 })).savingMemory).toBe(0);
+  const { memory, savingMemory, availableHost } = await plan({ ...sizes, saveEvery: 10 });
   expect(savingMemory).toBe(3 * memory.get('weights')!);
   expect(availableHost).toBeGreaterThan(2 ** 28);
-  expect(memory).toEqual(plan(sizes).memory);
+  expect(memory).toEqual((await plan(sizes)).memory);
   const { code, stdout } = place.run([
     ...['train', '--dry-run', '--device', 'cpu', '--data', data, '--model', 'd12', '--seq', '64', '--save-every', '10'],
   ]);
@@ -53,38 +58,38 @@ it('is not what train() gives', async () => {
   expect(existsSync(out)).toBe(false);
 });
 
-it('picks the largest micro-batch that fits and leaves the step as it is', () => {
+it('picks the largest micro-batch that fits and leaves the step as it is', async () => {
   for (const maxMemory of [2, 2.5, 4, 16]) {
-    const { batch, sequence, accumulation, memory, refusal } = plan({
+    const { batch, sequence, accumulation, memory, refusal } = await plan({
       ...{ model: 'd12', batch: 'auto', totalBatch: 64 * 64, maxMemory },
     });
     expect(batch * sequence * accumulation).toBe(64 * 64);
     expect(totalOf(memory)).toBeLessThanOrEqual(maxMemory * 2 ** 30);
     expect(refusal).toBeUndefined();
     if (batch === 64) continue;
-    const next = plan({ model: 'd12', batch: batch * 2, totalBatch: 64 * 64, maxMemory });
+    const next = await plan({ model: 'd12', batch: batch * 2, totalBatch: 64 * 64, maxMemory });
     expect(next.refusal).toMatch(/^--batch \d+ with --seq 64 needs/);
   }
 });
 
-it('computes again only where nothing else fits', () => {
-  const least = totalOf(plan({ model: 'd12', sequence: 1024, batch: 1 }).memory) / 2 ** 30;
+it('computes again only where nothing else fits', async () => {
+  const least = totalOf((await plan({ model: 'd12', sequence: 1024, batch: 1 })).memory) / 2 ** 30;
   const tight = { model: 'd12', sequence: 1024, batch: 'auto', totalBatch: 4096 } as const;
-  expect(plan({ ...tight, maxMemory: least + 0.01 })).toMatchObject({ batch: 1, recompute: 'none' });
-  expect(plan({ ...tight, maxMemory: least - 0.05 })).toMatchObject({ recompute: 'gelu' });
-  expect(() => plan({ ...tight, maxMemory: 0.5 })).toThrow(
+  expect(await plan({ ...tight, maxMemory: least + 0.01 })).toMatchObject({ batch: 1, recompute: 'none' });
+  expect(await plan({ ...tight, maxMemory: least - 0.05 })).toMatchObject({ recompute: 'gelu' });
+  await expect(plan({ ...tight, maxMemory: 0.5 })).rejects.toThrow(
     /^--batch auto: not one sequence of --seq 1024 fits, --max-memory 0\.5 allows no more; take a shorter --seq or a smaller --model$/,
   );
 });
 
-it('refuses what does not fit with flags that do', () => {
+it('refuses what does not fit with flags that do', async () => {
   for (const maxMemory of [2, 4, 8]) {
     const asked: TrainOptions = { model: 'd12', batch: 64, sequence: 1024, maxMemory };
-    const { refusal } = plan(asked);
+    const { refusal } = await plan(asked);
     const advice = /; (.*) fits$/.exec(refusal!)?.[1];
     expect(advice, refusal).toBeDefined();
     for (const flags of advice!.split(', or ')) {
-      expect(plan({ ...asked, ...parseOptions(flags) }).refusal, flags).toBeUndefined();
+      expect((await plan({ ...asked, ...parseOptions(flags) })).refusal, flags).toBeUndefined();
     }
   }
 });

@@ -1,0 +1,182 @@
+// Models of the Hugging Face hub on the command line: sampled, evaluated, fine-tuned, exported and read again. Where they come from
+// and how they are refused is in test/formats/hub.test.ts.
+import { mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
+import { logitsAt } from '../../scripts/logits-at.ts';
+import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { exportModel } from '../../src/formats/export.ts';
+import { forward } from '../../src/model/forward.ts';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { generateText } from '../../src/sample/generate-text.ts';
+import { train } from '../../src/train/train.ts';
+import { type Files, filesIn, HubServer, tinyFiles } from '../formats/hub-server.ts';
+import { Workplace } from '../support/cli.ts';
+
+const made = new Workplace();
+let files: Files;
+beforeAll(async () => {
+  files = await tinyFiles(made);
+});
+afterAll(() => made[Symbol.dispose]());
+
+const repository = 'someone/tiny-gpt2';
+let place: Workplace;
+let hub: HubServer;
+let commit: string;
+beforeEach(async () => {
+  place = new Workplace();
+  place.data();
+  hub = new HubServer();
+  await hub.start();
+  commit = hub.commit(repository, files);
+  for (const [name, value] of Object.entries(hub.environment(place))) vi.stubEnv(name, value);
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await hub.close();
+  place[Symbol.dispose]();
+});
+
+const folder = () => place.path('cache', 'gpt2.ts', 'models', repository, commit);
+const sample = (model: string) =>
+  place.finished([
+    'sample',
+    '--model',
+    model,
+    '--prompt',
+    'ROMEO:',
+    '--tokens',
+    '20',
+    '--temperature',
+    '0',
+    '--device',
+    'cpu',
+  ]);
+
+/** The logits of a model after some tokens, and its likeliest text. */
+async function outputs(name: string): Promise<{ logits: Float32Array; text: string }> {
+  using device = Device.open({ kind: 'cpu' });
+  const weights = await resolveWeights(name);
+  const model = createModel(device, weights.model, { B: 1, T: 16, purpose: 'inference' });
+  weights.load(model);
+  const batch = model.activations.at(1, 16);
+  batch.model.tokens.write(Int32Array.from({ length: 16 }, (_, index) => (index * 37) % 100));
+  forward(model, batch);
+  await device.finished();
+  const logits = logitsAt(model, batch, 15);
+  return { logits, text: await generateText(model, 'ROMEO:', { tokens: 20, temperature: 0 }) };
+}
+
+const furthest = (a: Float32Array, b: Float32Array): number =>
+  a.reduce((most, value, index) => Math.max(most, Math.abs(value - b[index]!)), 0);
+
+it('sample says what it downloads; a path of the same name, or a folder of the owner, wins', async () => {
+  const first = await sample(repository);
+  expect(first.stderr).toContain(`downloading ${repository}@${commit} to ${folder()}\nfrom ${folder()}\n`);
+  expect(first.code).toBe(0);
+  expect(first.stdout).toBe((await sample(made.path('local'))).stdout);
+  hub.requests.length = 0;
+  mkdirSync(place.path('someone'));
+  expect((await sample(repository)).stderr).toMatch(new RegExp(`^${repository} does not exist; name a run,`));
+  renameSync(made.path('local'), place.path(repository));
+  const local = await sample(repository);
+  renameSync(place.path(repository), made.path('local'));
+  expect(local.stderr).toContain(`from ${repository}\n`);
+  expect(local.stdout).toBe(first.stdout);
+  expect(hub.requests).toEqual([]);
+  expect((await sample(`${repository}@main`)).stdout).toBe(first.stdout);
+});
+
+it('eval and export take it too', async () => {
+  const evaluated = async (model: string) => {
+    const given = ['--data', 'data', '--seq', '16', '--batch', '2', '--device', 'cpu', '--json'];
+    return JSON.parse((await place.finished(['eval', '--model', model, ...given])).stdout).loss;
+  };
+  expect(await evaluated(repository)).toBe(await evaluated(made.path('local')));
+  const exported = async (model: string, out: string) => {
+    const { code, stdout } = await place.finished(['export', '--model', model, '--format', 'gguf', '--out', out]);
+    expect(code).toBe(0);
+    return { stdout, bytes: readFileSync(place.path(out)) };
+  };
+  const { stdout, bytes } = await exported(repository, 'hub.gguf');
+  expect(stdout).toBe(`wrote hub.gguf from ${folder()}\n`);
+  expect(bytes.equals((await exported(made.path('local'), 'local.gguf')).bytes)).toBe(true);
+});
+
+it('sample, eval and export refuse gpt2, which is a size; train trains it', async () => {
+  const commands = [['sample'], ['eval', '--data', 'data'], ['export', '--format', 'hf', '--out', 'x']];
+  for (const [command, ...more] of commands) {
+    const { code, stderr } = await place.finished([command!, '--model', 'gpt2', ...more]);
+    expect(stderr).toMatch(
+      /^--model gpt2 is a size .* the pretrained GPT-2 of this size is --model openai-community\/gpt2\n$/,
+    );
+    expect(code).toBe(2);
+  }
+  const { stdout } = await place.finished('train --model gpt2 --data data --device cpu --seq 16 --dry-run'.split(' '));
+  expect(stdout).toMatch(
+    /^--model gpt2 is a new model of that size; the pretrained one is --model openai-community\/gpt2\nd12: /,
+  );
+  expect(hub.requests).toEqual([]);
+});
+
+it('is fine-tuned, exported and read again: the same logits and text', async () => {
+  const out = place.path('tuned');
+  const given = { data: place.path('data'), device: 'cpu', batch: 2, sequence: 16, valEvery: 0, sampleEvery: 0 };
+  const notices: string[] = [];
+  const onNotice = (text: string) => notices.push(text);
+  const { steps } = await train({ ...given, model: repository, learningRate: 1e-3, steps: 3, out }, { onNotice });
+  expect(steps).toBe(3);
+  expect(notices).toContain(`starting from ${folder()}`);
+  expect(readRun(out).configuration.model).toBe(`${repository}@${commit}`);
+  const tuned = await outputs(out);
+  expect(furthest(tuned.logits, (await outputs(repository)).logits)).toBeGreaterThan(1e-3);
+
+  const exported = async (model: string, format: 'hf' | 'gguf', to: string, dtype?: 'bf16') => {
+    await exportModel({ model, format, out: place.path(to), dtype });
+    return place.path(to);
+  };
+  const hf = await exported(out, 'hf', 'hf');
+  expect(await outputs(hf)).toEqual(tuned);
+  // bf16 keeps 8 bits of each weight, of logits of up to 4.
+  const rounded = await outputs(await exported(out, 'hf', 'hf-bf16', 'bf16'));
+  expect(furthest(rounded.logits, tuned.logits)).toBeLessThan(0.05);
+  const [direct, again] = [await exported(out, 'gguf', 'run.gguf'), await exported(hf, 'gguf', 'hf.gguf')];
+  expect(readFileSync(again).equals(readFileSync(direct))).toBe(true);
+  // The folder is what the hub would serve of it.
+  hub.commit('someone/tuned', filesIn(hf));
+  expect(await outputs('someone/tuned')).toEqual(tuned);
+});
+
+it('a run goes on without the hub, by the name it was started with, and keeps the commit', async () => {
+  const given = ['train', '--data', 'data', '--device', 'cpu', '--batch', '2', '--seq', '16', '--val-every', '0'];
+  const start = [...given, '--model', repository, '--sample-every', '0', '--steps', '4', '--out', 'tuned'];
+  const first = await place.finished([...start, '--stop-after', '2']);
+  expect(first.stdout).toContain(`downloading ${repository}@${commit} to `);
+  expect(first.code, first.stderr).toBe(0);
+  hub.commit(repository, files);
+  await hub.close();
+  const resumed = await place.finished([...start, '--resume', 'auto']);
+  expect(resumed.code, resumed.stderr).toBe(0);
+  expect(resumed.stdout).not.toContain(hub.url);
+  const { configuration, series } = readRun(place.path('tuned'));
+  expect(configuration.model).toBe(`${repository}@${commit}`);
+  expect(series.train).toHaveLength(4);
+  const other = await place.finished([...start, '--resume', '--model', `${repository}@${'0'.repeat(40)}`]);
+  expect(other.stderr).toContain(`it was trained with ${repository}@${commit}`);
+  // Its configuration starts the same run again, without the network.
+  const again = await place.finished(['train', '--config', 'tuned/config.json', '--out', 'again']);
+  expect(again.code, again.stderr).toBe(0);
+  expect(readRun(place.path('again')).series.train).toEqual(series.train.map(([step]) => [step, expect.any(Number)]));
+});
+
+it('two ranks download once', async () => {
+  const given = '--data data --device cpu --threads 1 --batch 2 --seq 16 --val-every 0 --sample-every 0'.split(' ');
+  const more = ['--model', repository, '--steps', '2', '--gpus', '2', '--out', 'together'];
+  const { code, stdout, stderr } = await place.finished(['train', ...given, ...more]);
+  expect(code, stderr).toBe(0);
+  expect(hub.downloads).toHaveLength(1);
+  // By rank 0, which shows the progress.
+  expect(stdout).toContain(`downloading ${repository}@${commit}`);
+});
