@@ -43,8 +43,8 @@ Examples:
   npm run prepro -- text dump.jsonl.gz --field text        a JSON object per line
   npm run prepro -- text table.parquet --field text        a column of text
   npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
-  npm run prepro -- text novel.txt --tokenizer char        a vocabulary of the text's characters
-  npm run prepro -- text novel.txt --tokenizer my/tokenizer.json   a Hugging Face tokenizer: npm install tokenizers
+  npm run prepro -- text book.txt --tokenizer char         a vocabulary of the text's characters
+  npm run prepro -- text book.txt --tokenizer my/tokenizer.json    a Hugging Face tokenizer: npm install tokenizers
 `;
 
 export function preproTextCommand(): Command {

@@ -164,6 +164,7 @@ function furnish(place: Workplace): void {
     'sets/tinystories/TinyStoriesV2-GPT4-train.txt': story,
     'sets/tinystories/TinyStoriesV2-GPT4-valid.txt': story,
     'hellaswag_val.jsonl': JSON.stringify({ ctx: 'a b', endings: ['c', 'd', 'e', 'f'], label: 1 }),
+    'my/tokenizer.json': read('test/fixtures/tokenizers/byte-level.json'),
     'benchmarks/.keep': '',
   };
   for (const [name, content] of Object.entries(files)) {
@@ -177,6 +178,7 @@ function furnish(place: Workplace): void {
   for (const name of ['tiny_shakespeare', 'own-source']) {
     run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
   }
+  run('prepro', 'text', 'book.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
