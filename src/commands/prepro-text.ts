@@ -31,8 +31,9 @@ const addTo = (glob: string, before: readonly string[] = []) => [...before, glob
 const help = `
 A folder means all its text files, in the order of their names, without those that begin with a dot; .gz files are unpacked.
 --include and --exclude select among them: * and ? stand for any characters of a name, ** for folders too.
-The tokenizer's end of text precedes every document; char has none. A hash of its text decides whether a document is for validation; documents over
-32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the beginning of one is used.
+The tokenizer's end of text precedes every document; char has none. A hash of its text decides whether a document is for
+validation; documents over 32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the
+beginning of one is used.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
 Examples:

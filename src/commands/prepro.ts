@@ -55,6 +55,8 @@ export function preproCommand(): Command {
 }
 
 function makeQuestions(flags: Flags): void {
+  if (flags.tokenizer !== 'gpt2')
+    throw new UsageError("hellaswag takes no --tokenizer: its questions have GPT-2's tokens, leave it out");
   const made = prepareHellaswag(flags);
   const lines = [
     `${made.path}: ${made.questions.toLocaleString('en-US')} questions`,

@@ -109,6 +109,14 @@ describe('characters', () => {
     expect(existsSync(place.path('run.gguf'))).toBe(false);
   });
 
+  it("are refused for questions, which have GPT-2's tokens", () => {
+    expectRefusal(place.run(['prepro', 'hellaswag', '--tokenizer', 'char']), {
+      code: 2,
+      what: 'hellaswag takes no --tokenizer',
+      where: ['GPT-2'],
+    });
+  });
+
   it('are missed if their file is lost or changed', () => {
     cpSync(place.path('data/play'), place.path('damaged'), { recursive: true });
     const file = place.path('damaged/tokenizer.json');
