@@ -90,7 +90,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
         signal: interruption(),
         onStart: (run) => {
           if (options.json) return;
-          progress = new Progress(run.steps);
+          progress = new Progress(run);
           progress.line(describe(run));
         },
         onNotice,

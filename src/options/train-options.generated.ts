@@ -75,6 +75,8 @@ export type TrainOptions = {
   hellaswag?: string;
   /** `--sample-every <N>`: steps between text samples; 0: none (default: 20). */
   sampleEvery?: number;
+  /** `--log-every <N>`: steps between training lines in the terminal; log.jsonl has every step (default: 1). */
+  logEvery?: number;
   /** `--save-every <N|TIME>`: steps or time (s, m, h) between checkpoints; 0: only at the end and on Ctrl-C (default: 10m). */
   saveEvery?: number | Time;
   /** `--keep <N>`: newest checkpoints to keep (default: all; of those that --save-every TIME makes, 2). */
