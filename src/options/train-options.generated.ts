@@ -89,6 +89,8 @@ export type TrainOptions = {
   resume?: boolean | 'auto';
   /** `--overwrite`: replace the run in --out; keep its log. */
   overwrite?: boolean;
+  /** `--preset <NAME>`: options of a recipe (see gpt2 presets); --config and flags override it. */
+  preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune';
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */
   config?: string;
   /** `--stop-after <N>`: save and exit after N steps, counted from the run's first start. */

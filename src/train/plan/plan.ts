@@ -7,7 +7,7 @@ import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions } from '../../options/read.ts';
+import { checkTrainOptions, presetOptions } from '../../options/read.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
@@ -15,6 +15,8 @@ import { checkMemory, trainingPlan } from './memory.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {
+  /** The preset, with the options that come from it. */
+  readonly preset?: ReturnType<typeof presetOptions>;
   /** "d12", or sizes. */
   readonly model: string;
   readonly parameters: number;
@@ -52,6 +54,7 @@ export function planRun(given: TrainOptions, notice: (text: string) => void = ()
   const sizes = memorySizes(options, tokenizer);
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
+    preset: presetOptions(given),
     model: modelLabel(config),
     parameters: parameterCount(config),
     device: describeDevice(device),
