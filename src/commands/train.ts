@@ -47,7 +47,7 @@ Examples:
                                                      fine-tune at nanoGPT's rate for GPT-2, held constant
   npm run train -- --steps 400 --sweep lr=1e-4,3e-4 --sweep seed=1,2 --out runs/sweep
                                                      four runs and their ranking; again: skips finished runs, resumes others
-  npm run train -- --preset shakespeare-laptop       a complete recipe; npm run gpt2 -- presets lists them
+  npm run train -- --preset shakespeare-laptop       a complete recipe; others: npm run gpt2 -- presets
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
 Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
