@@ -20,7 +20,7 @@ const table = {
       ...{ steps: 3800, learningRate: 3e-3, warmup: 100, schedule: 'cosine', finalLearningRateFraction: 0.1 },
       ...{ weightDecay: 0.1, beta2: 0.99 },
       // 145 batches are the whole validation split.
-      ...{ valEvery: 760, valSteps: 145, sampleEvery: 760, logEvery: 95 },
+      ...{ valEvery: 500, valSteps: 145, sampleEvery: 500, logEvery: 100 },
     },
   },
   'gpt2-124m-fineweb': {
