@@ -82,6 +82,15 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
     expect(recorded).not.toHaveProperty('preset');
   });
 
+  it('the same command with resume continues the run, with nothing in place of its options', async () => {
+    const options = { preset: laptop, ...small, steps: 2, warmup: 0, valEvery: 0, sampleEvery: 0 } as const;
+    const out = place.path('resumed');
+    const notices: string[] = [];
+    await train({ ...options, stopAfter: 1, out });
+    const { steps } = await train({ ...options, resume: 'auto', out }, { onNotice: (text) => notices.push(text) });
+    expect([steps, notices]).toEqual([2, []]);
+  });
+
   it('--dry-run prints what comes from the preset', () => {
     const args = ['train', '--preset', laptop, '--dry-run', '--data', data, '--batch', '3', '--device', 'cpu'];
     const { code, stdout, stderr } = place.run(args);

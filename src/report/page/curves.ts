@@ -26,15 +26,11 @@ const countInView = ({ steps }: Points, { from, to }: Picture['view']): number =
   steps.filter((step) => step >= from && step <= to).length;
 
 function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
-  const { curve, smoothed, points, isHeavy } = line;
+  const { curve, smoothed, isHeavy } = line;
   const color = picture.looks[curve]!.color;
   const faint = smoothed ? `${color}4d` : color;
   const width = widthOf(picture, line);
-  if (isHeavy) {
-    // uPlot would decide by the number of all series' steps.
-    const show = ({ bbox }: uPlot) => countInView(points, picture.view) < bbox.width / 20;
-    return [{ stroke: color, width, points: { show, size: width + 5, width: 0, fill: color } }];
-  }
+  if (isHeavy) return [{ stroke: color, width, points: { size: width + 5, width: 0, fill: color } }];
   const raw = { stroke: faint, width, points: { size: 6, space: 16, width: 0, fill: faint } };
   return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
 }
@@ -73,6 +69,8 @@ export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
     const seen = countInView(line.points, view);
     const drawn = series[at]!;
     drawn.dash = seen < bbox.width / 4 && !line.isHeavy ? [...looks[line.curve]!.dash] : undefined;
+    // uPlot would decide by the number of all series' steps.
+    if (line.isHeavy) drawn.points!.show = () => seen < bbox.width / 20;
     drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
     at += line.smoothed ? 2 : 1;
   }
