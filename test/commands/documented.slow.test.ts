@@ -153,6 +153,7 @@ function furnish(place: Workplace): void {
     'corpus.txt': text,
     'ascii.txt': `${String.fromCharCode(...Array.from({ length: 95 }, (_, index) => 32 + index))}\n${text.repeat(20)}`,
     'story.txt': text,
+    'novel.txt': text.repeat(4),
     'notes/a.txt': text,
     'notes/b.txt': text.repeat(4),
     'notes/c.md': text.repeat(4),
@@ -182,6 +183,8 @@ function furnish(place: Workplace): void {
   }
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
   run('prepro', 'text', 'ascii.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
+  mkdirSync(place.path('my'));
+  cpSync(place.path('data/tinyshakespeare-char/tokenizer.json'), place.path('my/tokenizer.json'));
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
   const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];
