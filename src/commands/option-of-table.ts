@@ -1,7 +1,7 @@
 // Makes commander's options from the rows of the options table, for train and for commands that share options with it.
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
-import { helpOf, type OptionName, type OptionRow, optionRows, readValue } from '../program.ts';
+import { flagOf, helpOf, type OptionName, type OptionRow, optionRows, readValue } from '../program.ts';
 
 /** @param changes columns that differ in this command */
 export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}): Option {
@@ -18,3 +18,11 @@ export function optionsFromFlags(names: readonly OptionName[], flags: Readonly<R
   const values = names.map((name) => [name, flags[new Option(optionRows[name].usage).attributeName()]] as const);
   return Object.fromEntries(values.filter(([, value]) => value !== undefined));
 }
+
+/** Options as arguments of the command line. */
+export const flagsOf = (options: TrainOptions): string[] =>
+  Object.entries(options).flatMap(([name, value]) => {
+    const flag = flagOf(optionRows[name as OptionName]);
+    if (value === undefined || value === false) return [];
+    return value === true || value === '' ? [flag] : [`${flag}=${value}`];
+  });

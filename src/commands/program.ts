@@ -8,6 +8,7 @@ import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
 import { namesOf, refuseKeptFlags } from './npm-flags.ts';
 import { preproCommand } from './prepro.ts';
+import { presetsCommand } from './presets.ts';
 import { replayCommand } from './replay.ts';
 import { reportCommand } from './report.ts';
 import { runsCommand } from './runs.ts';
@@ -25,6 +26,7 @@ export function program(interruption: () => AbortSignal): Command {
   const commands = [
     preproCommand(),
     trainCommand(interruption),
+    presetsCommand(),
     sampleCommand(),
     evalCommand(),
     compareCommand(),

@@ -3,7 +3,7 @@
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
-import { formatDuration } from '../program.ts';
+import { formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
 /** Whether a person watches stderr: a status line there may be overwritten. */
@@ -85,15 +85,15 @@ export async function withProgress<T>(
 
 const formatLoss = (loss: number | string): string => (typeof loss === 'number' ? loss.toFixed(4) : loss);
 
-/** Shows events as they happen. `steps`: the run's last step. */
+/** Shows events as they happen; of training steps every `logEvery`-th, skipped ones and the last. */
 export class Progress {
-  readonly #steps: number;
+  readonly #run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>;
   readonly #width: number;
   #resumedFrom: number | undefined;
 
-  constructor(steps: number) {
-    this.#steps = steps;
-    this.#width = String(steps).length;
+  constructor(run: Pick<RunDescription, 'steps' | 'lastStep' | 'logEvery'>) {
+    this.#run = run;
+    this.#width = String(run.steps).length;
   }
 
   /** A line above the status line. */
@@ -109,9 +109,10 @@ export class Progress {
         const left = remaining === undefined ? '' : `   left ${formatDuration(remaining)}`;
         const rate = `${Math.round(Number(event.ms))} ms   ${Math.round(Number(event.tokensPerSecond))} tokens/s`;
         const norm = typeof event.norm === 'number' ? event.norm.toFixed(2) : event.norm;
-        this.line(
-          `${this.#step(event)}   loss ${formatLoss(event.loss)}   norm ${norm}   lr ${Number(event.lr).toExponential(2)}   ${rate}${event.skipped ? '   skipped' : left}`,
-        );
+        const line = `${this.#step(event)}   loss ${formatLoss(event.loss)}   norm ${norm}   lr ${Number(event.lr).toExponential(2)}   ${rate}${event.skipped ? '   skipped' : left}`;
+        const { logEvery, lastStep } = this.#run;
+        if (event.skipped || event.step % logEvery === 0 || event.step + 1 === lastStep) this.line(line);
+        else clearStatus();
         this.#status(event.step + 1, left);
         break;
       }
@@ -146,11 +147,11 @@ export class Progress {
   }
 
   #step({ step }: { step: number }): string {
-    return `step ${String(step).padStart(this.#width)}/${this.#steps}`;
+    return `step ${String(step).padStart(this.#width)}/${this.#run.steps}`;
   }
 
   #status(done: number, left: string): void {
-    if (isLive) process.stderr.write(inOneLine(statusLine(done, this.#steps, left)));
+    if (isLive) process.stderr.write(inOneLine(statusLine(done, this.#run.steps, left)));
   }
 }
 

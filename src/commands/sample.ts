@@ -1,4 +1,5 @@
 // The command `sample`: generates texts with a trained model and streams them to stdout; notices go to stderr.
+import { createInterface } from 'node:readline';
 import { Command, Option } from 'commander';
 import {
   createModel,
@@ -12,8 +13,10 @@ import {
   resolveWeights,
   StreamDecoder,
   selectDevice,
+  type Tokenizer,
+  UsageError,
 } from '../index.ts';
-import { fittingTexts, generationRows, modelPaths, newestModel, promptIds } from '../program.ts';
+import { attempt, fittingTexts, generationRows, modelPaths, newestModel, promptIds } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -26,14 +29,18 @@ Examples:
   npm run sample -- --model openai-community/gpt2 --prompt "In a shocking finding,"   GPT-2 as published, downloaded once
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
   npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
+  npm run sample -- -i                                  type a prompt, read its text, type the next one
 
 Several texts are generated together and printed one after the other, with a line of --- between them.
+With -i the model stays loaded and each line of standard input is a prompt; an empty line continues the text. In a terminal
+Ctrl-C stops a text; Ctrl-D, or Ctrl-C at the prompt, ends the program.
 `;
 
 interface Flags extends Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'> {
   readonly model?: string;
   readonly prompt: string;
   readonly count: number;
+  readonly interactive?: boolean;
   readonly stream: boolean;
   readonly json?: boolean;
   readonly device?: string;
@@ -49,6 +56,7 @@ export function sampleCommand(): Command {
     .description('Generate texts with a trained model')
     .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input', '')
+    .option('-i, --interactive', 'read prompts one by one and keep the model loaded')
     .addOption(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1))
     .addOption(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128))
     .addOption(
@@ -79,6 +87,9 @@ export function sampleCommand(): Command {
 }
 
 async function sample(flags: Flags): Promise<void> {
+  if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
+    throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
+  }
   const target = selectDevice(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeights(flags.model ?? newestModel(), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
@@ -101,25 +112,14 @@ async function sample(flags: Flags): Promise<void> {
   weights.load(model);
   const cache = new KeyValueCache(model, { texts, window });
 
-  const begun = performance.now();
   const { tokens, seed, temperature, topK, topP, whenFull } = flags;
   const choice = { tokens, seed, temperature, topK, topP, whenFull };
-  let made = 0;
-  for (let first = 0; first < prompts.length; first += texts) {
-    const together = prompts.slice(first, first + texts);
-    const ids = together.map((prompt) => promptIds(prompt, tokenizer));
-    const decoders = ids.map((prompt) => new StreamDecoder(tokenizer, prompt));
-    const page = new Page(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
-    const generation = generate(cache, {
-      ...choice,
-      prompts: ids,
-      firstText: first,
-      stopAt: tokenizer.endOfText,
-    });
-    for await (const next of generation) {
+  const write: Write = async (page, starts, firstText, isStopped) => {
+    const stopAt = tokenizer.endOfText;
+    for await (const next of generate(cache, { ...choice, prompts: starts, firstText, stopAt })) {
       if ('token' in next) {
-        made++;
         page.add(next.text, next.token);
+        if (isStopped?.()) return page.end(next.text, 'stopped');
       } else {
         if (next.end === 'diverged') {
           throw new Gpt2Error(`the weights of ${weights.path} have diverged: name an earlier checkpoint with --model`);
@@ -127,6 +127,18 @@ async function sample(flags: Flags): Promise<void> {
         page.end(next.text, next.end);
       }
     }
+  };
+  if (flags.interactive) return await interact(tokenizer, flags, write);
+
+  const begun = performance.now();
+  let made = 0;
+  for (let first = 0; first < prompts.length; first += texts) {
+    const together = prompts.slice(first, first + texts);
+    const starts = together.map((prompt) => promptIds(prompt, tokenizer));
+    const decoders = starts.map((ids) => new StreamDecoder(tokenizer, ids));
+    const page = new Page(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
+    await write(page, starts, first);
+    made += page.texts.reduce((sum, { ids }) => sum + ids.length, 0);
   }
   const seconds = (performance.now() - begun) / 1000;
   notice(
@@ -134,59 +146,116 @@ async function sample(flags: Flags): Promise<void> {
   );
 }
 
+/** Generates texts from their first tokens onto a page. `firstText`: the index of the first among all texts of the seed. */
+type Write = (
+  page: Page,
+  starts: readonly (readonly number[])[],
+  firstText: number,
+  isStopped?: () => boolean,
+) => Promise<void>;
+
+/** Continues each line of standard input, or after an empty line the text before it. */
+async function interact(tokenizer: Tokenizer, flags: Flags, write: Write): Promise<void> {
+  const isTerminal = process.stdin.isTTY === true;
+  const lines = createInterface({ input: process.stdin, output: isTerminal ? process.stderr : undefined });
+  let isWriting = false;
+  let isStopped = false;
+  lines.on('SIGINT', () => {
+    if (isWriting) isStopped = true;
+    else lines.close();
+  });
+  const ask = () => {
+    if (isTerminal) lines.prompt();
+  };
+  let text = '';
+  let ids = promptIds(text, tokenizer);
+  let index = 0;
+  ask();
+  for await (const line of lines) {
+    const isContinued = line === '';
+    if (!isContinued) {
+      const start = attempt(() => promptIds(line, tokenizer));
+      if (start instanceof Gpt2Error) {
+        if (!isTerminal) throw start;
+        notice(start.message);
+        ask();
+        continue;
+      }
+      [text, ids] = [line, start];
+    }
+    if (index > 0 && !isTerminal && !isContinued && !flags.json) process.stdout.write('---\n');
+    const decoder = new StreamDecoder(tokenizer, ids);
+    const page = new Page([text], [decoder], { ...flags, isLast: true, printed: isContinued ? text.length : 0 });
+    [isWriting, isStopped] = [true, false];
+    await write(page, [ids], index++, () => isStopped);
+    isWriting = false;
+    const [written] = page.texts;
+    text = written!.text;
+    ids.push(...written!.ids, ...(written!.end === 'stop token' ? [tokenizer.endOfText!] : []));
+    ask();
+  }
+  if (isTerminal) notice('');
+}
+
 /** Prints texts in order; each streams once those before it have ended. */
 class Page {
-  readonly #texts: {
+  readonly texts: {
     readonly prompt: string;
     readonly decoder: StreamDecoder;
+    readonly ids: number[];
     text: string;
-    tokens: number;
-    end?: GenerationEnd;
+    end?: GenerationEnd | 'stopped';
   }[];
   readonly #stream: boolean;
   readonly #json: boolean;
   readonly #isLast: boolean;
   /** The text that is being printed, and its printed length. */
   #current = 0;
-  #printed = 0;
+  #printed: number;
 
   constructor(
     prompts: readonly string[],
     decoders: readonly StreamDecoder[],
-    { stream, json = false, isLast }: { stream: boolean; json?: boolean; isLast: boolean },
+    {
+      stream,
+      json = false,
+      isLast,
+      printed = 0,
+    }: Pick<Flags, 'stream' | 'json'> & { isLast: boolean; printed?: number },
   ) {
-    this.#texts = prompts.map((prompt, index) => ({ prompt, decoder: decoders[index]!, text: prompt, tokens: 0 }));
+    this.texts = prompts.map((prompt, index) => ({ prompt, decoder: decoders[index]!, ids: [], text: prompt }));
+    this.#printed = printed;
     this.#stream = stream && !json;
     this.#json = json;
     this.#isLast = isLast;
   }
 
   add(index: number, token: number): void {
-    const text = this.#texts[index]!;
+    const text = this.texts[index]!;
     text.text += text.decoder.push(token);
-    text.tokens++;
+    text.ids.push(token);
     this.#print();
   }
 
-  end(index: number, end: GenerationEnd): void {
-    const text = this.#texts[index]!;
+  end(index: number, end: GenerationEnd | 'stopped'): void {
+    const text = this.texts[index]!;
     text.text += text.decoder.end();
     text.end = end;
     this.#print();
   }
 
   #print(): void {
-    for (; this.#current < this.#texts.length; this.#current++, this.#printed = 0) {
-      const { prompt, text, tokens, end } = this.#texts[this.#current]!;
+    for (; this.#current < this.texts.length; this.#current++, this.#printed = 0) {
+      const { prompt, ids, text, end } = this.texts[this.#current]!;
       if (!this.#stream && !end) return;
       if (this.#json) {
-        process.stdout.write(`${JSON.stringify({ prompt, text, tokens, end })}\n`);
+        process.stdout.write(`${JSON.stringify({ prompt, text, tokens: ids.length, end })}\n`);
         continue;
       }
       process.stdout.write(text.slice(this.#printed));
       this.#printed = text.length;
       if (!end) return;
-      const isLast = this.#isLast && this.#current === this.#texts.length - 1;
+      const isLast = this.#isLast && this.#current === this.texts.length - 1;
       process.stdout.write(isLast ? '\n' : '\n---\n');
     }
   }

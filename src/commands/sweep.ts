@@ -13,7 +13,6 @@ import {
   endOfRun,
   flagOf,
   isCompared,
-  type OptionName,
   optionNamed,
   optionRows,
   pairRuns,
@@ -27,6 +26,7 @@ import {
   signalOf,
   timeName,
 } from '../program.ts';
+import { flagsOf } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
 
 export const sweepOption = (): Option =>
@@ -186,13 +186,6 @@ async function train(
 function passLines(from: Readable | null, to: Writable, change: (line: string) => string): void {
   if (from) createInterface({ input: from }).on('line', (line) => to.write(`${change(line)}\n`));
 }
-
-const flagsOf = (options: TrainOptions): string[] =>
-  Object.entries(options).flatMap(([name, value]) => {
-    const flag = flagOf(optionRows[name as OptionName]);
-    if (value === undefined || value === false) return [];
-    return value === true || value === '' ? [flag] : [`${flag}=${value}`];
-  });
 
 /** The GPUs that take a run each, as CUDA_VISIBLE_DEVICES names them; undefined: the one that a run chooses itself. */
 function gpusOf(runs: readonly SweptRun[]): (string | undefined)[] {

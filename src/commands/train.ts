@@ -16,9 +16,9 @@ import {
   type RunDescription,
   stopWithLauncher,
   wantedRanks,
-  withOptionsFile,
+  withSources,
 } from '../program.ts';
-import { optionsFromFlags, tableOption } from './option-of-table.ts';
+import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
 import { sweep, sweepOption } from './sweep.ts';
 
@@ -27,6 +27,8 @@ const examples = `
   ${presetNames.join(', ')}
   ${customModel}: the sizes of --layers, --channels, --heads and --context
   weights to start from: ${modelPaths}
+
+Of an option that several sources give, the command line's value counts, then that of --config, then that of --preset.
 
 --recompute changes no bit of the result: gelu halves the memory of activations and is about 10% slower, block leaves
 a fraction of it and is about 30% slower.
@@ -47,6 +49,7 @@ Examples:
                                                      fine-tune the pretrained GPT-2, downloaded once
   npm run train -- --steps 400 --sweep lr=1e-4,3e-4 --sweep seed=1,2 --out runs/sweep
                                                      four runs and their ranking; again: skips finished runs, resumes others
+  npm run train -- --preset shakespeare-laptop       a complete recipe; others: npm run gpt2 -- presets
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
 Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
@@ -66,14 +69,15 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
   return command.action(async (flags: Record<string, unknown>) => {
-    const options = withOptionsFile(optionsFromFlags(optionNames, flags));
+    const given = optionsFromFlags(optionNames, flags);
+    const options = withSources(given);
     if (flags.sweep) return sweep(options, flags.sweep as string[], () => interruption('quiet'));
     const onNotice = (text: string) => {
       clearStatus();
       (options.json ? process.stderr : process.stdout).write(`${text}\n`);
     };
     const onProgress = showBytes();
-    if (options.dryRun) return printPlan(await planRun(options, onNotice, onProgress), options.json === true);
+    if (options.dryRun) return printPlan(await planRun(given, onNotice, onProgress), options.json === true);
     const place = placeFromEnvironment();
     const ranks = place ? place.ranks : wantedRanks(options);
     stopWithLauncher();
@@ -96,7 +100,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
         signal: interruption(),
         onStart: (run) => {
           if (options.json) return;
-          progress = new Progress(run.steps);
+          progress = new Progress(run);
           progress.line(describe(run));
         },
         onNotice,
@@ -147,13 +151,14 @@ function printPlan(plan: TrainingPlan, json: boolean): void {
 
 function planText(plan: TrainingPlan): string {
   const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available } = plan;
-  const { savingMemory, availableHost } = plan;
+  const { savingMemory, availableHost, preset } = plan;
   const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
   const rows = [...memory, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
   const table = rows.map(([kind, bytes]) => `  ${kind.padEnd(width)}  ${formatBytes(bytes).padStart(9)}`);
   const number = (value: number) => value.toLocaleString('en-US');
   return [
+    ...(preset ? [`preset ${preset.name}: ${flagsOf(preset.options).join(' ')}`] : []),
     `${model}: ${number(parameters)} parameters, on ${device}`,
     `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
     ...table,

@@ -7,6 +7,7 @@ import { numberOf } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
+import { type PresetName, presets } from './presets.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
@@ -97,6 +98,22 @@ export const readRunOptions = (path: string): TrainOptions =>
     }
   });
 
-/** Adds the options of the file of --config that are not given themselves. @throws as `readOptionsFile` */
-export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
-  config === undefined ? given : { ...readOptionsFile(config), ...given };
+/** Adds the options of --config's file that are not given themselves, then those of --preset. @throws as `readOptionsFile` */
+export function withSources(given: TrainOptions): TrainOptions {
+  const { preset: _, ...options } = withFile(given);
+  return { ...presetOptions(given)?.options, ...options };
+}
+
+/** The preset that is named by the options or by the file of --config, and what it adds to both. @throws as `readOptionsFile` */
+export function presetOptions(given: TrainOptions): { name: PresetName; options: TrainOptions } | undefined {
+  const options = withFile(given);
+  const { preset: name } = options;
+  if (name === undefined) return undefined;
+  const added = Object.entries(presets[name].options).filter(([option]) => options[option as OptionName] === undefined);
+  return { name, options: Object.fromEntries(added) };
+}
+
+function withFile({ config, ...given }: TrainOptions): TrainOptions {
+  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  return { ...(config === undefined ? {} : readOptionsFile(config)), ...defined };
+}

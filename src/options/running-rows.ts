@@ -101,6 +101,15 @@ export const runningRows = {
     default: 20,
     compare: 'no',
   },
+  logEvery: {
+    usage: '--log-every <N>',
+    type: whole(1),
+    help: 'steps between training lines in the terminal; log.jsonl has every step',
+    default: 1,
+    optional: true,
+    compare: 'no',
+    elsewhere: ['log-interval', 'logging-steps'],
+  },
   saveEvery: {
     usage: '--save-every <N|TIME>',
     type: { ...whole(0), orTime: true },

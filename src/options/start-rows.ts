@@ -1,4 +1,5 @@
 // Options of one start of the program, which no file records. Part of the options table (table.ts).
+import { recipeNames } from './presets.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** Port of the live page. */
@@ -24,6 +25,11 @@ export const startRows = {
     type: 'switch',
     help: 'replace the run in --out; keep its log',
     default: false,
+  },
+  preset: {
+    usage: '--preset <NAME>',
+    type: recipeNames,
+    help: 'options of a recipe (see gpt2 presets); --config and flags override it',
   },
   config: {
     usage: '--config <PATH>',

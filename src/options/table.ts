@@ -62,7 +62,7 @@ export type SettledOptions = Readonly<
   }
 >;
 
-type RecordedName = keyof typeof recordedRows;
+export type RecordedName = keyof typeof recordedRows;
 type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional: true } ? K : never }[RecordedName];
 
 /** The options of a model or run with all defaults, as config.json and logs record them. */

@@ -75,6 +75,8 @@ export type TrainOptions = {
   hellaswag?: string;
   /** `--sample-every <N>`: steps between text samples; 0: none (default: 20). */
   sampleEvery?: number;
+  /** `--log-every <N>`: steps between training lines in the terminal; log.jsonl has every step (default: 1). */
+  logEvery?: number;
   /** `--save-every <N|TIME>`: steps or time (s, m, h) between checkpoints; 0: only at the end and on Ctrl-C (default: 10m). */
   saveEvery?: number | Time;
   /** `--keep <N>`: newest checkpoints to keep (default: all; of those that --save-every TIME makes, 2). */
@@ -87,6 +89,8 @@ export type TrainOptions = {
   resume?: boolean | 'auto';
   /** `--overwrite`: replace the run in --out; keep its log. */
   overwrite?: boolean;
+  /** `--preset <NAME>`: options of a recipe (see gpt2 presets); --config and flags override it. */
+  preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune';
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */
   config?: string;
   /** `--stop-after <N>`: save and exit after N steps, counted from the run's first start. */

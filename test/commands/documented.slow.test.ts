@@ -78,6 +78,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args.includes('--resume')) return [];
     if (args.includes('--dry-run')) return ['--device', 'cpu'];
     if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
+    if (args.includes('gpt2-124m-fineweb') || args.includes('finetune')) return 'it needs a GPU or the network';
     if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
     const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
     const served = args.includes('--serve') ? ['--serve', '0'] : [];
@@ -91,7 +92,8 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     // Examples differ in what they make in the same folder.
     return ['text', 'tinystories'].includes(args[1]!) ? ['--workers', '1', '--overwrite'] : [];
   },
-  sample: (args) => (args.includes('-') ? 'it reads standard input' : ['--device', 'cpu', '--tokens', '3']),
+  sample: (args) =>
+    args.includes('-') || args.includes('-i') ? 'it reads standard input' : ['--device', 'cpu', '--tokens', '3'],
   eval: (args) => ['--device', 'cpu', '--batch', '1', ...(args.includes('--seq') ? ['--seq', '16'] : [])],
   compare: (args) => {
     if (args.some((word) => word.endsWith('*'))) return 'the shell expands it';
@@ -149,7 +151,9 @@ function furnish(place: Workplace): void {
     'input.txt': text.repeat(40),
     'book.txt': text.repeat(20),
     'corpus.txt': text,
+    'ascii.txt': `${String.fromCharCode(...Array.from({ length: 95 }, (_, index) => 32 + index))}\n${text.repeat(20)}`,
     'story.txt': text,
+    'novel.txt': text.repeat(4),
     'notes/a.txt': text,
     'notes/b.txt': text.repeat(4),
     'notes/c.md': text.repeat(4),
@@ -180,6 +184,9 @@ function furnish(place: Workplace): void {
   }
   run('prepro', 'text', 'book.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
+  run('prepro', 'text', 'ascii.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
+  mkdirSync(place.path('my'));
+  cpSync(place.path('data/tinyshakespeare-char/tokenizer.json'), place.path('my/tokenizer.json'));
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
   const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];

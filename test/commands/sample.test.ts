@@ -1,7 +1,10 @@
 // `sample` as a user runs it: its text on stdout alone, the same for the same seed, and what it refuses, with which code.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, openSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text as readText } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
@@ -120,6 +123,46 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     expect(sample(...args, '--no-stream').stdout).toBe(stdout);
   });
 
+  const interactive = ['--model', 'elsewhere/bytes', '-i', '--tokens', '30'];
+
+  it('interactive: a text for each line, in turn; an empty line continues the text before it', async () => {
+    const args = ['sample', '--device', 'cpu', '--threads', '1', ...interactive, '--json'];
+    const child = spawn(process.execPath, [...command, ...args], { cwd: place.folder });
+    const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const answerTo = async (line: string) => {
+      child.stdin.write(`${line}\n`);
+      const { value } = await answers.next();
+      return JSON.parse(value as string) as { prompt: string; text: string; tokens: number; end: string };
+    };
+    const first = await answerTo('To be');
+    expect(first).toMatchObject({ prompt: 'To be', text: expect.stringMatching(/^To be./s) });
+    const further = await answerTo('');
+    expect(further.prompt).toBe(first.text);
+    expect(further.text.startsWith(first.text)).toBe(true);
+    expect(further.tokens).toBeGreaterThan(0);
+    expect((await answerTo('Zoë')).text).toMatch(/^Zoë./s);
+    // The same prompt again has a text of its own.
+    expect((await answerTo('To be')).text).not.toBe(first.text);
+    child.stdin.end();
+    const [stderr, [code]] = await Promise.all([readText(child.stderr), once(child, 'close')]);
+    expect(stderr).toBe('from elsewhere/bytes/checkpoints/step-00000003\n');
+    expect(code).toBe(0);
+  });
+
+  it('interactive: prints what `sample` prints, a line of --- before a text that continues no other', () => {
+    const { stdout, code } = place.run(
+      ['sample', '--device', 'cpu', '--threads', '1', ...interactive],
+      {},
+      'To be\n\nZoë\n',
+    );
+    expect(stdout.startsWith(sample('--model', 'elsewhere/bytes', '--prompt', 'To be', '--tokens', '30').stdout)).toBe(
+      true,
+    );
+    expect(stdout.split('---\n')).toHaveLength(2);
+    expect(stdout.split('---\n')[1]).toMatch(/^Zoë.+\n$/s);
+    expect(code).toBe(0);
+  });
+
   it("goes past the model's context, or ends there", () => {
     const args = ['--model', 'elsewhere/bytes', '--prompt', 'To be', '--tokens', '100', '--json'];
     expect(JSON.parse(sample(...args).stdout)).toMatchObject({ tokens: 100, end: 'length' });
@@ -151,6 +194,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ['a --top-p over 1', ['--top-p', '1.5'], 2, '--top-p takes a number from 0 to 1, not "1.5"'],
     ['a negative --temperature', ['--temperature=-1'], 2, '--temperature takes a number from 0 to 100, not "-1"'],
     ['a --count of none', ['--count', '0'], 2, '--count takes a whole number from 1 to 100000, not "0"'],
+    ['-i with a --prompt', ['-i', '--prompt', 'To be'], 2, '--interactive reads its prompts line by line'],
     ['a --when-full it does not know', ['--when-full', 'burst'], 2, "argument 'burst' is invalid"],
     [
       'no prompt on standard input',

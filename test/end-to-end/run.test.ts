@@ -66,6 +66,15 @@ it('logs every step in order, and the same on stdout with --json', () => {
   expect(configuration).toMatchObject({ batch: 4, sequence: 64, totalBatch: 256, steps: 4, layers: 1, seed: 42 });
 });
 
+it('--log-every thins what is printed, not the log: every third step and the last of a start', () => {
+  const printed = (stdout: string) => [...stdout.matchAll(/^step (\d)\/9 +loss/gm)].map(([, step]) => Number(step));
+  const flags = ['--steps', '9', '--log-every', '3', '--val-every', '0'];
+  expect(printed(run(train('thinned', ...flags, '--stop-after', '5')).stdout)).toEqual([0, 3, 4]);
+  // A resumed run keeps to it.
+  expect(printed(run(['train', '--out', 'thinned', '--resume']).stdout)).toEqual([6, 8]);
+  expect(readRun(place.path('thinned')).series.train.map(([step]) => step)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8]);
+});
+
 it('a resumed run equals one that was never stopped, bit for bit', () => {
   run(train('straight', ...schedule));
   run(train('stopped', ...schedule, '--stop-after', '15'));

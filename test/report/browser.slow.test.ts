@@ -58,6 +58,15 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     ] as const;
     const alone = { ...asRun('alone', []), events, series: { train: [[0, 10]], val: [], norm: [], lr: [] } as const };
     writeFileSync(join(folder, 'alone.html'), htmlReport(reportData([alone])));
+    const validated = {
+      ...asRun('validated', []),
+      series: {
+        train: Array.from({ length: 100 }, (_, step) => [step, 3 - step / 100] as const),
+        val: [0, 20, 40, 60, 80, 100].map((step) => [step, 4] as const),
+        ...{ norm: [], lr: [] },
+      },
+    };
+    writeFileSync(join(folder, 'validated.html'), htmlReport(reportData([validated])));
     const six = ['1e-4', '3e-4', '1e-3'].flatMap((lr) =>
       [1, 2].map((seed) => asRun(`lr=${lr},seed=${seed}`, d6.series.train)),
     );
@@ -135,7 +144,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
 
   it('loads from a file without the network: both curves, tables, names as text', async () => {
     await open('two.html');
-    expect(await described()).toBe('training loss (nats per token), steps 0 to 400');
+    expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 400');
     expect(await page.locator('h1').innerText()).toBe(`${hostile} over ${d6.name}`);
     expect(await page.locator('img').count()).toBe(0);
     expect(await page.locator('#tables table').count()).toBe(2);
@@ -155,7 +164,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await text('#sample')).toBe('first');
     expect((await text('#log-tail')).split('\n').at(-1)).toBe(`step 2  not finite: NaN in ${hostile}`);
     expect(await page.locator('img').count()).toBe(0);
-    await press('5');
+    await press('6');
     expect(await described()).toBe('throughput (tokens per second), steps 0 to 1');
   });
 
@@ -199,6 +208,34 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     const widths = "['#tooltip', '#tooltip table'].map((one) => document.querySelector(one).clientWidth)";
     const [box, table] = (await page.evaluate(widths)) as [number, number];
     expect(table).toBeLessThan(box);
+  });
+
+  it('one chart has both losses in the colour of their run; each can be seen alone', async () => {
+    await open('validated.html');
+    // Training at 2 to 3, validation at 4: the upper half of the plot has its dots and line alone.
+    const upper = () =>
+      page.evaluate(`(() => {
+        const canvas = document.querySelector('#chart canvas');
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height / 3);
+        return data.filter((part, i) => i % 4 === 0 && Math.abs(part - ${blue[0]}) < 12 && Math.abs(data[i + 2] - ${blue[2]}) < 12 && data[i + 3] > 200).length;
+      })()`) as Promise<number>;
+    const drawnTogether = await upper();
+    expect(drawnTogether).toBeGreaterThan(2000);
+    await page.mouse.move(...(await at(0.5, 0.5)));
+    expect(await tooltip()).toMatch(/ validated\s+2\.\d{4}\s+● validated, validation( @ \d+)?\s+4\.0000/);
+    await press('2');
+    expect(await described()).toBe('training loss (nats per token), steps 0 to 100');
+    const alone = await pixels(blue);
+    expect(alone).toBeGreaterThan(300);
+    await press('3');
+    expect(await described()).toBe('validation loss (nats per token), steps 0 to 100');
+    await press('1', 's');
+    expect(await upper()).toBe(drawnTogether);
+    await page.setViewportSize({ width: 390, height: 800 });
+    await drawn();
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(390);
+    const sides = "[...document.querySelectorAll('.controls button')].map((one) => one.getBoundingClientRect().right)";
+    expect(Math.max(...((await page.evaluate(sides)) as number[]))).toBeLessThanOrEqual(390);
   });
 
   it('zoom: drag, wheel, buttons, double click', async () => {
@@ -259,10 +296,10 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await press('+');
     expect(await described()).toMatch(/steps 101 to 301$/);
     await press('-', '0', 'l');
-    expect(await described()).toBe('training loss (nats per token), logarithmic, steps 0 to 400');
+    expect(await described()).toBe('loss (nats per token), validation heavier, logarithmic, steps 0 to 400');
     await press('d');
     expect(await described()).toContain(`|difference| from ${d6.name}`);
-    await press('l', 's', '2');
+    await press('l', 's', '3');
     expect(await described()).toBe(
       `validation loss (nats per token) − ${d6.name}; shaded: within its limits, steps 0 to 400`,
     );
@@ -282,9 +319,9 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     await drawn();
     expect(await pixels(blue)).toBeGreaterThan(100);
     expect(await pixels(band, 20)).toBeGreaterThan(10_000);
-    await press('3');
+    await press('4');
     expect(await described()).toContain('gradient norm; shaded');
-    await press('4', '1');
+    await press('5', '1');
     await page.locator('#legend button').last().click();
     await drawn();
     expect(await pixels(blue)).toBe(0);
@@ -324,7 +361,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     })()`)) as number;
     // The least of ten, because other programs use the processors too. A screen shows a picture every 17 ms.
     expect(milliseconds).toBeLessThan(200);
-    await press('0');
+    await press('0', '2');
     const high = (await page.evaluate(`(() => {
       const canvas = document.querySelector('#chart canvas');
       const { data, width } = canvas.getContext('2d').getImageData(0, 40, canvas.width, 60);

@@ -93,7 +93,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await open();
     await untilState('training after 40 of 400 steps');
     expect(await text('h1')).toBe('run over llmc-d6-fp32-b4-t64');
-    await until(async () => expect(await described()).toBe('training loss (nats per token), steps 0 to 39'));
+    await until(async () => expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 39'));
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
     await until(async () => expect(await text('#tiles')).toMatch(/Process memory\s+\d/));
@@ -116,7 +116,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     await untilState('training after 100 of 400 steps');
     await page.keyboard.press('+');
     await until(async () => expect(await described()).toMatch(/steps 25 to 74$/));
-    await page.keyboard.press('5');
+    await page.keyboard.press('6');
     log.write(...steps(100, 150));
     await untilState('training after 150 of 400 steps');
     await until(async () => expect(await described()).toBe('throughput (tokens per second), steps 25 to 74'));

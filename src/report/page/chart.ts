@@ -41,7 +41,12 @@ export class Chart {
     const { lines, band, view, ...others } = picture;
     const size = { width: this.#root.clientWidth, height: this.#root.clientHeight };
     const points = [band, ...lines.flatMap((line) => [line.points, line.smoothed])];
-    const settings = JSON.stringify([others, size, !!band, lines.map(({ curve, smoothed }) => [curve, !!smoothed])]);
+    const settings = JSON.stringify([
+      others,
+      size,
+      !!band,
+      lines.map(({ curve, smoothed, isHeavy }) => [curve, !!smoothed, isHeavy]),
+    ]);
     this.#isShowing = true;
     if (settings !== this.#settings || !this.#plot) {
       this.#plot?.destroy();

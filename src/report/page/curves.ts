@@ -19,12 +19,18 @@ export const dottedPoints = (picture: Picture): (Points | undefined)[] => [
 ];
 
 /** Runs are drawn over a wider baseline: where curves are equal, both are seen. */
-const widthOf = ({ baseline }: Picture, curve: number): number => (curve === baseline ? 4.6 : 1.6);
+const widthOf = ({ baseline }: Picture, { curve, isHeavy }: Line): number =>
+  (curve === baseline ? 4.6 : 1.6) + (isHeavy ? 1.4 : 0);
 
-function lineSeries(picture: Picture, { curve, smoothed }: Line): uPlot.Series[] {
+const countInView = ({ steps }: Points, { from, to }: Picture['view']): number =>
+  steps.filter((step) => step >= from && step <= to).length;
+
+function lineSeries(picture: Picture, line: Line): uPlot.Series[] {
+  const { curve, smoothed, isHeavy } = line;
   const color = picture.looks[curve]!.color;
   const faint = smoothed ? `${color}4d` : color;
-  const width = widthOf(picture, curve);
+  const width = widthOf(picture, line);
+  if (isHeavy) return [{ stroke: color, width, points: { size: width + 5, width: 0, fill: color } }];
   const raw = { stroke: faint, width, points: { size: 6, space: 16, width: 0, fill: faint } };
   return smoothed ? [raw, { stroke: color, width: width + 0.4, points: { show: false } }] : [raw];
 }
@@ -59,11 +65,13 @@ export function alignedData({ lines, band, isLog }: Picture): uPlot.AlignedData 
 export function adaptLines({ series, bbox }: uPlot, picture: Picture): void {
   const { lines, looks, view, band } = picture;
   let at = band ? 3 : 1;
-  for (const { curve, points, smoothed } of lines) {
-    const seen = points.steps.filter((step) => step >= view.from && step <= view.to).length;
-    const line = series[at]!;
-    line.dash = seen < bbox.width / 4 ? [...looks[curve]!.dash] : undefined;
-    line.width = smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, curve);
-    at += smoothed ? 2 : 1;
+  for (const line of lines) {
+    const seen = countInView(line.points, view);
+    const drawn = series[at]!;
+    drawn.dash = seen < bbox.width / 4 && !line.isHeavy ? [...looks[line.curve]!.dash] : undefined;
+    // uPlot would decide by the number of all series' steps.
+    if (line.isHeavy) drawn.points!.show = () => seen < bbox.width / 20;
+    drawn.width = line.smoothed || seen > 2 * bbox.width ? 1 : widthOf(picture, line);
+    at += line.smoothed ? 2 : 1;
   }
 }

@@ -2,9 +2,9 @@
 // and the end of its log. Every text is inserted as text, so that no name can become markup. viewer.ts decides the effect of a click.
 import type { LoggedRun } from '../logged-run.ts';
 import { formatStep } from '../numbers.ts';
-import type { PlottedSeries, ReportData, ReportTable } from '../report-data.ts';
+import type { ReportData, ReportTable } from '../report-data.ts';
 import type { Tile } from '../tiles.ts';
-import { seriesLabels, seriesNames } from './model.ts';
+import { type Shown, seriesLabels, seriesNames } from './model.ts';
 
 export const byId = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 
@@ -15,7 +15,7 @@ export const colorOf = (name: string): string =>
 export const make = <K extends keyof HTMLElementTagNameMap>(name: K, text = '', className = '') =>
   Object.assign(document.createElement(name), { textContent: text, className });
 
-export const seriesButtons = (choose: (series: PlottedSeries) => void): HTMLElement[] =>
+export const seriesButtons = (choose: (series: Shown) => void): HTMLElement[] =>
   seriesNames.map((name, index) => {
     const { short, long } = seriesLabels[name];
     const button = Object.assign(make('button', short), { type: 'button', title: `${long} (${index + 1})` });

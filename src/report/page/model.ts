@@ -8,8 +8,16 @@ export interface Range {
   readonly high: number;
 }
 
+/** What the plot shows: one series, or the losses of training and validation together. */
+export type Shown = PlottedSeries | 'loss';
+
+export const partsOf = (shown: Shown): readonly PlottedSeries[] => (shown === 'loss' ? ['train', 'val'] : [shown]);
+
+/** Whether a series is validation drawn over training. */
+export const isOverTraining = (series: PlottedSeries, shown: Shown): boolean => shown === 'loss' && series === 'val';
+
 export interface State {
-  series: PlottedSeries;
+  series: Shown;
   isLog: boolean;
   isDifference: boolean;
   baseline: number;
@@ -27,6 +35,8 @@ export interface Line {
   readonly curve: number;
   readonly points: Points;
   readonly smoothed?: Points;
+  /** Validation over training: drawn heavier, with dots where there is room. */
+  readonly isHeavy: boolean;
 }
 
 /** The curves and settings that chart.ts passes to uPlot. */
@@ -43,8 +53,9 @@ export interface Picture {
   readonly isDark: boolean;
 }
 
-/** Names and units of the series, in the order of the keys that choose them. */
-export const seriesLabels: Readonly<Record<PlottedSeries, { readonly short: string; readonly long: string }>> = {
+/** Names and units of what can be shown, in the order of the keys that choose it. */
+export const seriesLabels: Readonly<Record<Shown, { readonly short: string; readonly long: string }>> = {
+  loss: { short: 'Loss', long: 'loss (nats per token), validation heavier' },
   train: { short: 'Train', long: 'training loss (nats per token)' },
   val: { short: 'Validation', long: 'validation loss (nats per token)' },
   norm: { short: 'Norm', long: 'gradient norm' },
@@ -52,7 +63,7 @@ export const seriesLabels: Readonly<Record<PlottedSeries, { readonly short: stri
   tokensPerSecond: { short: 'Throughput', long: 'throughput (tokens per second)' },
 };
 
-export const seriesNames = Object.keys(seriesLabels) as PlottedSeries[];
+export const seriesNames = Object.keys(seriesLabels) as Shown[];
 
 /** Lines and bands of a report, each computed once. */
 export class Model {
@@ -69,18 +80,24 @@ export class Model {
 
   /** The visible lines, the last on top. */
   lines(state: State): Line[] {
-    const { series, isDifference, isLog, baseline, smoothing, hidden } = state;
-    return [...this.#data.curves.keys()]
-      .filter((curve) => !hidden.has(curve) && !(isDifference && curve === baseline))
-      .map((curve) => {
-        const key = `${series} ${curve} ${isDifference ? baseline : ''} ${isDifference && isLog}`;
-        const points = this.#once(key, () => this.#shown(curve, state));
-        if (smoothing === 0) return { curve, points };
-        return { curve, points, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing)) };
-      });
+    const { isDifference, baseline, hidden } = state;
+    const curves = [...this.#data.curves.keys()].filter(
+      (curve) => !hidden.has(curve) && !(isDifference && curve === baseline),
+    );
+    return partsOf(state.series).flatMap((series) => curves.map((curve) => this.#line(curve, series, state)));
   }
 
-  #shown(curve: number, { series, isDifference, isLog, baseline }: State): Points {
+  #line(curve: number, series: PlottedSeries, state: State): Line {
+    const { isDifference, isLog, baseline, smoothing } = state;
+    const isHeavy = isOverTraining(series, state.series);
+    const key = `${series} ${curve} ${isDifference ? baseline : ''} ${isDifference && isLog}`;
+    const points = this.#once(key, () => this.#shown(curve, series, state));
+    // A validation's mean has little noise to smooth.
+    if (smoothing === 0 || isHeavy) return { curve, points, isHeavy };
+    return { curve, points, isHeavy, smoothed: this.#once(`${key} ${smoothing}`, () => smooth(points, smoothing)) };
+  }
+
+  #shown(curve: number, series: PlottedSeries, { isDifference, isLog, baseline }: State): Points {
     const own = this.points(curve, series);
     if (!isDifference) return own;
     const apart = difference(own, this.points(baseline, series));
@@ -88,7 +105,8 @@ export class Model {
   }
 
   /** The largest difference allowed at each step of the baseline, NaN without a limit; undefined if no limit applies at all. */
-  band({ series, isDifference, baseline }: State): Points | undefined {
+  band({ series: shown, isDifference, baseline }: State): Points | undefined {
+    const series = partsOf(shown)[0]!;
     const limits = this.#data.curves[baseline]?.limits[series] ?? [];
     if (!isDifference || limits.length === 0) return undefined;
     return this.#once(`${series} ${baseline} band`, () => {
@@ -104,7 +122,7 @@ export class Model {
   /** The last step of all curves; 1 if there is none after the first. */
   get lastStep(): number {
     const ends = [...this.#data.curves.keys()].flatMap((curve) =>
-      seriesNames.map((series) => this.points(curve, series).steps.at(-1) ?? 0),
+      seriesNames.flatMap(partsOf).map((series) => this.points(curve, series).steps.at(-1) ?? 0),
     );
     return Math.max(...ends, 1);
   }

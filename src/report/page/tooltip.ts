@@ -3,33 +3,36 @@ import { formatStep, formatValue } from '../numbers.ts';
 import { valueNear } from '../points.ts';
 import type { ReportData } from '../report-data.ts';
 import { make, tableOf } from './elements.ts';
-import type { Model, State } from './model.ts';
+import { isOverTraining, type Model, partsOf, type State } from './model.ts';
 
 type Reading = ReturnType<typeof readingsAt>[number];
 
 /** The values of the visible curves at the cursor, or nearest to it. */
 export function readingsAt(model: Model, data: ReportData, state: State) {
-  const { cursor, series, baseline, hidden } = state;
+  const { cursor, baseline, hidden } = state;
   if (cursor === undefined) return [];
   const lines = model.lines({ ...state, isDifference: false });
-  const other = model.points(baseline, series);
-  return data.curves.flatMap(({ name }, curve) => {
-    const { steps, values } = model.points(curve, series);
-    const place = valueNear(steps, cursor);
-    if (hidden.has(curve) || place === undefined) return [];
-    const [step, value] = [steps[place]!, values[place]!];
-    const otherPlace = curve === baseline ? -1 : other.steps.indexOf(step);
-    return [
-      {
-        curve,
-        name,
-        step,
-        value,
-        smoothed: lines.find((line) => line.curve === curve)?.smoothed?.values[place],
-        apart: otherPlace < 0 ? undefined : value - other.values[otherPlace]!,
-      },
-    ];
-  });
+  return data.curves.flatMap(({ name }, curve) =>
+    partsOf(state.series).flatMap((series) => {
+      const { steps, values } = model.points(curve, series);
+      const place = valueNear(steps, cursor);
+      if (hidden.has(curve) || place === undefined) return [];
+      const [step, value] = [steps[place]!, values[place]!];
+      const other = model.points(baseline, series);
+      const otherPlace = curve === baseline ? -1 : other.steps.indexOf(step);
+      const isHeavy = isOverTraining(series, state.series);
+      return [
+        {
+          curve,
+          name: isHeavy ? `${name}, validation` : name,
+          step,
+          value,
+          smoothed: lines.find((line) => line.curve === curve && line.isHeavy === isHeavy)?.smoothed?.values[place],
+          apart: otherPlace < 0 ? undefined : value - other.values[otherPlace]!,
+        },
+      ];
+    }),
+  );
 }
 
 export const announce = (step: number, readings: readonly Reading[]): string =>

@@ -1,9 +1,9 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
 import { stepLabel } from '../curves.ts';
-import type { PlottedSeries, ReportData } from '../report-data.ts';
+import type { ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
 import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
-import { Model, type State, seriesLabels, seriesNames } from './model.ts';
+import { Model, partsOf, type Shown, type State, seriesLabels, seriesNames } from './model.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 /** Shown until there is a report. */
@@ -19,7 +19,7 @@ let home = { from: 0, to: 1 };
 const smoothings = [0, 0.6, 0.9, 0.97];
 
 const state: State = {
-  series: 'train',
+  series: 'loss',
   isLog: false,
   isDifference: false,
   baseline: -1,
@@ -92,7 +92,7 @@ function showControls(): void {
   const press = (element: Element, isPressed: boolean) => element.setAttribute('aria-pressed', String(isPressed));
   for (const button of byId('series').children as HTMLCollectionOf<HTMLElement>) {
     press(button, button.dataset.series === state.series);
-    button.hidden = !hasSeries(button.dataset.series as PlottedSeries);
+    button.hidden = !hasSeries(button.dataset.series as Shown);
   }
   press(byId('log'), state.isLog);
   press(byId('difference'), state.isDifference);
@@ -157,10 +157,10 @@ function stepCursor(direction: 1 | -1, isFar: boolean): void {
   else moveCursor(chart.stepNear(cursor, direction));
 }
 
-const hasSeries = (series: PlottedSeries) =>
-  data.curves.length === 0 || data.curves.some((curve) => curve.series[series]);
+const hasSeries = (shown: Shown) =>
+  data.curves.length === 0 || data.curves.some(({ series }) => partsOf(shown).some((part) => series[part]));
 
-function choose(series: PlottedSeries): void {
+function choose(series: Shown): void {
   if (hasSeries(series)) change({ series });
 }
 

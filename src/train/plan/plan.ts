@@ -8,7 +8,7 @@ import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions } from '../../options/read.ts';
+import { checkTrainOptions, presetOptions } from '../../options/read.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
@@ -16,6 +16,8 @@ import { checkMemory, trainingPlan } from './memory.ts';
 
 /** The result of --dry-run. */
 export interface TrainingPlan {
+  /** The preset, with the options that come from it. */
+  readonly preset?: ReturnType<typeof presetOptions>;
   /** "d12", or sizes. */
   readonly model: string;
   readonly parameters: number;
@@ -57,6 +59,7 @@ export async function planRun(
   const sizes = memorySizes(options, tokenizer);
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
+    preset: presetOptions(given),
     model: modelLabel(config),
     parameters: parameterCount(config),
     device: describeDevice(device),

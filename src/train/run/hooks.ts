@@ -12,6 +12,10 @@ export interface RunDescription {
   readonly tokensPerStep: number;
   readonly steps: number;
   readonly startStep: number;
+  /** Where this start ends: `steps`, or sooner with stopAfter. */
+  readonly lastStep: number;
+  /** Steps between training lines to show. */
+  readonly logEvery: number;
   /** Allocated device memory. */
   readonly memoryBytes: number;
   readonly device: string;

@@ -81,6 +81,7 @@ async function open(opening: Opening): Promise<Run> {
 
   const parameters = parameterCount(config);
   const commit = packageCommit();
+  const lastStep = Math.min(steps, Math.max(startStep, options.stopAfter ?? steps));
   return {
     ...{
       ...data,
@@ -96,7 +97,7 @@ async function open(opening: Opening): Promise<Run> {
       scalars,
       program,
     },
-    lastStep: Math.min(steps, Math.max(startStep, options.stopAfter ?? steps)),
+    lastStep,
     runEvent: {
       event: 'run',
       ...{ configuration, program, device: device.description.device, codePath, dtype: options.dtype, parameters },
@@ -107,6 +108,7 @@ async function open(opening: Opening): Promise<Run> {
     },
     description: {
       ...{ model: modelLabel(config), parameters, tokensPerStep: options.totalBatch, steps, startStep, out },
+      ...{ lastStep, logEvery: options.logEvery },
       memoryBytes: totalOf(device.allocated),
       device: `${ranks ? `${ranks.count} x ` : ''}${describeDevice(device)}`,
     },

@@ -20,7 +20,7 @@ import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/check.ts';
-import { withOptionsFile } from '../../options/read.ts';
+import { withSources } from '../../options/read.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
@@ -53,7 +53,7 @@ export async function settle(
   { notice = () => {}, ...fetching }: FetchOptions,
   place?: Place,
 ): Promise<Settled> {
-  const asked = withOptionsFile(place ? withRanks(given, place) : given);
+  const asked = withSources(place ? withRanks(given, place) : given);
   const { options: merged, checkpoint } = mergeRun(asked, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint
@@ -80,7 +80,7 @@ export async function settle(
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
-  const merged = mergeUnverified(withOptionsFile(given));
+  const merged = mergeUnverified(withSources(given));
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);

@@ -1,0 +1,28 @@
+// The command `presets`: lists the recipes of `train --preset`, or prints one as a file for --config.
+import { Argument, Command } from 'commander';
+import { type PresetName, presets, recipeNames } from '../program.ts';
+import { printResult } from './output.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- presets                                        what each trains, and the commands that run it
+  npm run --silent gpt2 -- presets finetune > finetune.json      a file to edit, for train --config finetune.json
+`;
+
+export function presetsCommand(): Command {
+  return new Command('presets')
+    .description('List complete recipes for train --preset, or print one as a config file')
+    .addArgument(new Argument('[NAME]', 'preset to print').choices(recipeNames))
+    .option('--json', 'print the list as JSON')
+    .addHelpText('after', examples)
+    .action((name: PresetName | undefined, { json }: { json?: boolean }) => {
+      if (name) process.stdout.write(`${JSON.stringify(presets[name].options, null, 2)}\n`);
+      else printResult(presets, recipeNames.flatMap(linesOf), json);
+    });
+}
+
+const linesOf = (name: PresetName): string[] => [
+  `${name}: ${presets[name].about}`,
+  ...presets[name].prepare.map((command) => `  ${command}`),
+  `  npm run train -- --preset ${name}`,
+];

@@ -1,0 +1,105 @@
+// Presets: what they hold, what overrides them, and the commands and calls that take them.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, describe, expect, it } from 'vitest';
+import { planRun, train } from '../../src/index.ts';
+import { libraryPath } from '../../src/native/library.ts';
+import { completeOptions } from '../../src/options/check.ts';
+import { type PresetName, presets, recipeNames } from '../../src/options/presets.ts';
+import { readOptionsFile, readValue, withSources } from '../../src/options/read.ts';
+import { type OptionName, optionRows } from '../../src/options/table.ts';
+import { Workplace } from '../support/cli.ts';
+
+const place = new Workplace();
+afterAll(() => place[Symbol.dispose]());
+const laptop = 'shakespeare-laptop';
+
+describe.each(recipeNames)('%s', (name) => {
+  const { options } = presets[name];
+
+  it('has values that its options accept, alone and together', () => {
+    for (const [option, value] of Object.entries(options)) {
+      expect(readValue(optionRows[option as OptionName], value)).toBe(value);
+    }
+    for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(options, kind)).toMatchObject(options);
+  });
+
+  it('is printed as a file that --config takes', () => {
+    const { code, stdout } = place.run(['presets', name]);
+    expect(code).toBe(0);
+    writeFileSync(place.path(`${name}.json`), stdout);
+    expect(readOptionsFile(place.path(`${name}.json`))).toEqual(options);
+  });
+});
+
+it('a flag overrides --config, which overrides --preset', () => {
+  const config = place.path('some.json');
+  writeFileSync(config, JSON.stringify({ lr: 0.5, batch: 7 }));
+  const read = withSources({ preset: laptop, config, batch: 9 });
+  expect(read).toEqual({ ...presets[laptop].options, learningRate: 0.5, batch: 9 });
+  writeFileSync(config, JSON.stringify({ preset: 'finetune', steps: 7 }));
+  expect(withSources({ config })).toEqual({ ...presets.finetune.options, steps: 7 });
+  expect(withSources({ config, preset: laptop })).toEqual({ ...presets[laptop].options, steps: 7 });
+});
+
+it('an option that is given as undefined is not given', () => {
+  expect(withSources({ preset: laptop, steps: undefined }).steps).toBe(presets[laptop].options.steps);
+});
+
+it('`presets` lists each with the commands that prepare its data and train it', () => {
+  const { code, stdout } = place.run(['presets']);
+  expect(code).toBe(0);
+  for (const name of recipeNames) {
+    expect(stdout).toMatch(
+      new RegExp(`^${name}: .{20,120}\\n(  (npm run|npx gpt2) prepro .*\\n)+  .* train .*--preset ${name}$`, 'm'),
+    );
+  }
+  expect(Object.keys(JSON.parse(place.run(['presets', '--json']).stdout))).toEqual(recipeNames);
+});
+
+it('an unknown name is refused with the names that exist', () => {
+  for (const args of [
+    ['train', '--preset', 'shakespear'],
+    ['presets', 'shakespear'],
+  ]) {
+    const { code, stderr } = place.run(args);
+    expect([code, stderr]).toEqual([2, expect.stringContaining(recipeNames.join(', '))]);
+  }
+  expect(() => planRun({ preset: 'shakespear' as PresetName })).toThrow(
+    `preset takes one of ${recipeNames.join(', ')}`,
+  );
+});
+
+describe.skipIf(!existsSync(libraryPath('cpu')))('in a run', () => {
+  const data = place.data({ train: 20_000, vocabulary: 100 });
+  const small = { data, layers: 1, channels: 16, heads: 1, device: 'cpu' } as const;
+
+  it('train() takes a preset, and records its options', async () => {
+    const out = place.path('run');
+    await train({ preset: laptop, ...small, steps: 1, warmup: 0, valEvery: 0, sampleEvery: 0, out });
+    const recorded = JSON.parse(readFileSync(place.path('run', 'config.json'), 'utf8')) as object;
+    const { batch, sequence, order, learningRate, beta2 } = presets[laptop].options;
+    expect(recorded).toMatchObject({ batch, sequence, order, learningRate, beta2, steps: 1, channels: 16 });
+    expect(recorded).not.toHaveProperty('preset');
+  });
+
+  it('the same command with resume continues the run, with nothing in place of its options', async () => {
+    const options = { preset: laptop, ...small, steps: 2, warmup: 0, valEvery: 0, sampleEvery: 0 } as const;
+    const out = place.path('resumed');
+    const notices: string[] = [];
+    await train({ ...options, stopAfter: 1, out });
+    const { steps } = await train({ ...options, resume: 'auto', out }, { onNotice: (text) => notices.push(text) });
+    expect([steps, notices]).toEqual([2, []]);
+  });
+
+  it('--dry-run prints what comes from the preset', () => {
+    const args = ['train', '--preset', laptop, '--dry-run', '--data', data, '--batch', '3', '--device', 'cpu'];
+    const { code, stdout, stderr } = place.run(args);
+    expect([code, stderr]).toEqual([0, '']);
+    const [line] = stdout.split('\n');
+    expect(line).toMatch(`preset ${laptop}: --model=custom --layers=4 --channels=128`);
+    expect(line).toContain(' --lr=0.003 ');
+    expect(line).not.toMatch(/--(batch|data)=/);
+    const { preset } = JSON.parse(place.run([...args, '--json']).stdout) as { preset: { name: string } };
+    expect(preset).toMatchObject({ name: laptop, options: { learningRate: 0.003 } });
+  });
+});
