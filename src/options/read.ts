@@ -7,6 +7,7 @@ import { numberOf } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
+import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
@@ -99,4 +100,4 @@ export const readRunOptions = (path: string): TrainOptions =>
 
 /** Adds the options of the file of --config that are not given themselves. @throws as `readOptionsFile` */
 export const withOptionsFile = ({ config, ...given }: TrainOptions): TrainOptions =>
-  config === undefined ? given : { ...readOptionsFile(config), ...given };
+  config === undefined ? given : withGiven(readOptionsFile(config), given);

@@ -13,16 +13,18 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
   return out;
 }
 
-/** Options that are given, those of `before` otherwise; a rate that was constant before does not say how it is to fall. */
+/** Options that are given, those of `before` otherwise. Another schedule ends as is its default; an end makes a constant rate fall. */
 export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
-  const { schedule = before.schedule, finalLearningRateFraction: final } = given;
-  const merged = { ...before, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  if (schedule !== before.schedule && final === undefined && before.finalLearningRateFraction === 1) {
-    delete merged.finalLearningRateFraction;
+  const { schedule, finalLearningRateFraction: final } = given;
+  const kept = { ...before };
+  if (schedule !== undefined && before.schedule !== undefined && schedule !== before.schedule) {
+    delete kept.finalLearningRateFraction;
+    delete kept.decayFraction;
   }
-  if (given.schedule === undefined && final !== undefined && final !== 1 && schedule === 'constant')
-    delete merged.schedule;
-  return merged;
+  if (schedule === undefined && final !== undefined && final !== 1 && before.schedule === 'constant') {
+    delete kept.schedule;
+  }
+  return { ...kept, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
 }
 
 /**
