@@ -70,4 +70,4 @@ export { signalOf } from './signals.ts';
 export { tokenizerNames } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export type { RunDescription } from './train/run/hooks.ts';
-export { wantedRanks } from './train/run/settle.ts';
+export { checkRuns, wantedRanks } from './train/run/settle.ts';

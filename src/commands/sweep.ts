@@ -7,6 +7,7 @@ import { Option } from 'commander';
 import { Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
 import {
   attempt,
+  checkRuns,
   completeOptions,
   describeRanking,
   ExitError,
@@ -54,6 +55,7 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const left = runs.filter((run) => options.overwrite || !isFinished(run));
+  checkRuns(left.map((run) => run.options));
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
@@ -105,7 +107,8 @@ function combine(options: TrainOptions, specs: readonly string[], out: string): 
   return runs.map(({ names, values }) => {
     const name = names.join(',');
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
-    return { name, options: { ...options, tensorboard, ...values, out: join(out, name) } };
+    const resume = options.overwrite ? false : 'auto';
+    return { name, options: { ...options, tensorboard, ...values, resume, out: join(out, name) } };
   });
 }
 
@@ -153,8 +156,8 @@ async function train(
   { name, options }: SweptRun,
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
 ): Promise<number | string> {
-  const { json, serve, overwrite } = options;
-  const flags = flagsOf({ ...options, resume: overwrite ? false : 'auto', serve: serve ? serve + slot : serve });
+  const { json, serve } = options;
+  const flags = flagsOf({ ...options, serve: serve ? serve + slot : serve });
   // One run at a time writes to this terminal itself, which keeps its status line.
   const isPiped = isShared || json;
   if (!json) process.stdout.write(`${name}\n`);

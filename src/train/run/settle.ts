@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherVocabulary, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../../errors.ts';
+import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import {
   checkConfig,
@@ -49,12 +50,7 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   const { options: merged, checkpoint } = mergeRun(asked, notice);
   const target = selectDevice(merged.device ?? optionTable.device.default, place?.gpu);
   const start = checkpoint ? checkpointWeights(checkpoint) : startingWeights(merged.model);
-  const options = completeOptions(merged, target.kind, start?.model);
-  refuseRanks(options, target.kind);
-  const { data } = options;
-  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
-  const config = modelConfig(options, start, dataset?.vocabularySize);
-  if (start) refuseOtherVocabulary(start, data, dataset);
+  const { options, config, trainShards, valShards } = findFiles(merged, target.kind, start);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config }) });
@@ -63,12 +59,42 @@ export function settle(given: TrainOptions, notice: (text: string) => void, plac
   return { options: settled, deviceOptions, config, checkpoint, start, trainShards, valShards };
 }
 
+/** Completes options and finds the files that they name. */
+function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weights | undefined) {
+  const options = completeOptions(merged, kind, start?.model);
+  refuseRanks(options, kind);
+  const { data } = options;
+  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  const config = modelConfig(options, start, dataset?.vocabularySize);
+  if (start) refuseOtherVocabulary(start, data, dataset);
+  return { options, config, trainShards, valShards };
+}
+
+/**
+ * Checks the options of several runs, and the files that they name, before the first one starts. It opens no device and reads
+ * neither shards nor the checkpoints of runs that are resumed.
+ * @throws as `settle`
+ */
+export function checkRuns(all: readonly TrainOptions[]): void {
+  const weights = new Map<string | undefined, Weights | undefined>();
+  for (const given of all) {
+    const { options: merged, checkpoint } = mergeUnverified(given);
+    const { model, device } = merged;
+    if (!checkpoint && !weights.has(model)) weights.set(model, startingWeights(model));
+    const start = checkpoint ? checkpointWeights(checkpoint) : weights.get(model);
+    const { options, config } = findFiles(merged, selectKind(device ?? optionTable.device.default), start);
+    const { hellaswagEvery, hellaswag, sequence } = options;
+    const { vocabularySize } = config;
+    if (hellaswagEvery > 0) readHellaswag(hellaswag, { sequence, vocabularySize });
+  }
+}
+
 /**
  * The number of ranks of a run: as given, or as in the run that is resumed.
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
-  const merged = mergeUnverified(withOptionsFile(given));
+  const { options: merged } = mergeUnverified(withOptionsFile(given));
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);
