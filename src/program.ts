@@ -18,7 +18,7 @@ export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './eva
 export { exportFormats } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';
 export { weightTypes } from './formats/weight-types.ts';
-export { openLivePage } from './live/live-page.ts';
+export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { selectKind } from './native/select-device.ts';

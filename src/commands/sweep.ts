@@ -35,6 +35,9 @@ export const sweepOption = (): Option =>
     (text: string, before: string[] = []) => [...before, text],
   );
 
+/** Whether this process trains a run of a sweep, in which another one follows. */
+export const isSwept = (): boolean => process.env.GPT2_SWEPT === '1';
+
 interface SweptRun {
   /** "lr=1e-4,seed=1" */
   readonly name: string;
@@ -167,7 +170,12 @@ async function train(
   const child: ChildProcess = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'train', ...flags], {
     stdio: [...streams],
     // The channel closes when this process ends, even if it is killed: the run then saves and stops.
-    env: { ...process.env, GPT2_LAUNCHED: '1', ...(gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu }) },
+    env: {
+      ...process.env,
+      GPT2_LAUNCHED: '1',
+      GPT2_SWEPT: '1',
+      ...(gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu }),
+    },
   });
   // Each line of JSON begins with {.
   passLines(child.stdout, process.stdout, (line) =>

@@ -1,6 +1,7 @@
 // Types of `train`'s arguments and result.
 import { checkGiven } from '../../checks/given.ts';
 import { Gpt2Error } from '../../errors.ts';
+import type { LivePage } from '../../live/live-page.ts';
 import type { Place } from '../../ranks/place.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 
@@ -32,6 +33,8 @@ export interface TrainHooks {
   readonly onStart?: (run: RunDescription) => void;
   /** Called with one-line remarks that are not events: a default taken, a damaged checkpoint skipped, a full disk. */
   readonly onNotice?: (text: string) => void;
+  /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
+  readonly onPage?: (page: LivePage) => void;
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
   readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
 }
@@ -47,6 +50,7 @@ export const checkHooks = (hooks: TrainHooks): void =>
       command: 'texts',
       onStart: 'function',
       onNotice: 'function',
+      onPage: 'function',
       onEvent: 'function',
     },
   );
