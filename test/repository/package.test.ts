@@ -26,6 +26,17 @@ it.each([
   expect(asTyped(text, { compiled: false, installed: false })).toBe(text);
 });
 
+it.each([['train'], ['gpt2', '--', '--help'], ['build'], ['test'], ['lint']])(
+  'npm run %s says in one line that packages are not installed',
+  (...args) => {
+    using place = new Workplace();
+    for (const file of ['package.json', 'scripts/tsx.mjs']) cpSync(join(packageRoot, file), place.path(file));
+    const { status, stderr } = spawnSync('npm', ['run', '--silent', ...args], { cwd: place.folder, encoding: 'utf8' });
+    expect(stderr).toBe('the packages are not installed: run `npm ci`\n');
+    expect(status).toBe(1);
+  },
+);
+
 const built = join(packageRoot, 'dist/cli.js');
 describe.skipIf(!existsSync(built))('the built program', () => {
   it('can be executed, for npx in a clone', () => {
