@@ -58,8 +58,6 @@ SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
  */
 export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
-  // Help texts name choices and the value of a flag without its argument themselves.
-  command.configureHelp({ optionDescription: ({ description }) => description });
   for (const [heading, rows] of Object.entries(optionParts)) {
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }

@@ -14,11 +14,14 @@ it.each([
   ['npm run prepro tinyshakespeare', 'npx gpt2 prepro tinyshakespeare'],
   ['type `npm run my-own -- --resume`', 'type `npm run my-own -- --resume`'],
   ['npm run --silent eval -- --json', 'npx gpt2 eval --json'],
+  ['  npm run eval               it', '  npx gpt2 eval              it'],
+  ['  npm run gpt2 -- runs x     it', '  npx gpt2 runs x            it'],
+  ['  npm run --silent eval      it', '  npx gpt2 eval              it'],
   ['npm run --silent gpt2 -- doctor', 'npx gpt2 doctor'],
   ['npm run gpt2 -- replay runs/x', 'npx gpt2 replay runs/x'],
   [
     'npm run compare a b -- --plot   (npm run prepro text -- --help)',
-    'npx gpt2 compare a b --plot   (npx gpt2 prepro text --help)',
+    'npx gpt2 compare a b --plot     (npx gpt2 prepro text --help)',
   ],
 ])('%s', (text, installed) => {
   expect(asTyped(text, { compiled: true, installed: true })).toBe(installed);
