@@ -199,6 +199,12 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     const widths = "['#tooltip', '#tooltip table'].map((one) => document.querySelector(one).clientWidth)";
     const [box, table] = (await page.evaluate(widths)) as [number, number];
     expect(table).toBeLessThan(box);
+    // Six configurations scroll; no word is broken, and the names stay.
+    const names = "[...document.querySelectorAll('#tables section:last-child tr > :first-child')].slice(1)";
+    const heights = (await page.evaluate(`${names}.map((each) => each.clientHeight)`)) as number[];
+    expect(Math.max(...heights)).toBeLessThan(30);
+    await page.evaluate("document.querySelector('#tables section:last-child').scrollLeft = 50");
+    expect(await page.evaluate(`${names}[0].getBoundingClientRect().left`)).toBe(12);
   });
 
   it('zoom: drag, wheel, buttons, double click', async () => {
