@@ -55,7 +55,7 @@ enum GPT2_STATUS {
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
- * be replayed. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
+ * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
@@ -150,10 +150,10 @@ GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
 
-/* Everything issued next starts after the event is reached. In a capture, the event must be recorded in the same capture. */
+/* Everything issued next starts after the event is reached. In a graph, the event must be recorded in the same graph. */
 GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);
 
-/* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
+/* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then runs. A device that
  * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): issue the same ops every step instead. */
 GPT2_API int gpt2_capture_begin(gpt2_context *context);
 GPT2_API int gpt2_capture_end(gpt2_context *context, GPT2_HOST gpt2_graph **graph);
@@ -223,7 +223,7 @@ GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *c
 /* Everything issued from now on starts after the collectives issued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 
-/* Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A capture must
+/* Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A graph must
  * wait for its last collective before it ends. */
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
@@ -428,7 +428,7 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
  *
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values of
  * all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
- * recorded once and replayed. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
+ * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
  * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may issue steps before it knows the result of
  * the last one. */
 

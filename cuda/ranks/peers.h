@@ -1,6 +1,6 @@
 // Copies between the GPUs of one machine, one process per GPU, by the GPUs' copy engines: no SM takes part, so kernels
 // that run concurrently keep all SMs. Each process maps the memory of the others (CUDA IPC). Ranks signal each other by
-// words in that memory, which streams write and wait for (stream memory operations). All of it can be captured.
+// words in that memory, which streams write and wait for (stream memory operations). All of it can be part of a graph.
 #pragma once
 
 #include <cuda.h>

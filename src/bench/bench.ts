@@ -15,7 +15,7 @@ import { measurePeaks } from './peaks.ts';
 import { median, quantile } from './timing.ts';
 
 export interface BenchOptions {
-  readonly device: Omit<DeviceOptions, 'accumulates' | 'captures'>;
+  readonly device: Omit<DeviceOptions, 'accumulates' | 'graphs'>;
   readonly config: ModelConfig;
   /** Sequences in a micro-batch, tokens in a sequence, micro-batches in a step. */
   readonly batch: number;

@@ -35,7 +35,7 @@ const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op,
 /** Times every op of one of `trainer`'s steps. It leaves weights, optimizer state and gradients changed. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
   const { model, gradients } = trainer;
-  // A replayed step issues no calls that could be recorded.
+  // A step that is launched as a graph issues no calls that could be observed.
   model.device.dropGraphs();
   return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
 }

@@ -122,10 +122,10 @@ export interface Bindings {
   eventRecord(args: { context: Pointer | null; event: Pointer | null }): number;
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
-  /** Everything issued next starts after the event is reached. In a capture, the event must be recorded in the same capture. */
+  /** Everything issued next starts after the event is reached. In a graph, the event must be recorded in the same graph. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
-   * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
+   * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then runs. A device that
    * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): issue the same ops every step instead.
    */
   captureBegin(args: { context: Pointer | null }): number;
@@ -189,7 +189,7 @@ export interface Bindings {
   /** Everything issued from now on starts after the collectives issued so far. */
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A capture must
+   * Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A graph must
    * wait for its last collective before it ends.
    */
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;

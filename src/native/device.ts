@@ -13,7 +13,7 @@ import { type Program, RecordedProgram } from './programs.ts';
 export const dtypes = ['fp32', 'tf32', 'bf16'] as const;
 const optionKinds = {
   ...{ index: whole(0, 2 ** 31 - 1), dtype: dtypes, threads: whole(0, 1024) },
-  ...({ accumulates: 'switch', captures: 'switch' } as const),
+  ...({ accumulates: 'switch', graphs: 'switch' } as const),
 };
 /** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
 export type Dtype = (typeof dtypes)[number];
@@ -29,8 +29,8 @@ export interface DeviceOptions {
   readonly threads?: number;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
   readonly accumulates?: boolean;
-  /** False issues programs op by op instead of recording and replaying them: the same bits. Default true. */
-  readonly captures?: boolean;
+  /** False issues programs op by op instead of recording them as graphs: the same bits. Default true. */
+  readonly graphs?: boolean;
 }
 
 /** The open device, as the library describes it. */
@@ -65,8 +65,8 @@ export class Device {
   readonly elementType: ElementType;
   /** Type of matrix gradients. */
   readonly gradientType: ElementType;
-  /** Whether programs are recorded once and replayed, and run while the host continues. */
-  readonly captures: boolean;
+  /** Whether programs are recorded as graphs, and run while the host continues. */
+  readonly graphs: boolean;
   /** Whether a call of the driver has failed; later calls may never return. */
   hasFailed = false;
   readonly #bindings: Bindings;
@@ -86,7 +86,7 @@ export class Device {
 
   private constructor(options: DeviceOptions) {
     checkGiven(options, { kind: ['cpu', 'cuda'] }, optionKinds);
-    const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, captures = true } = options;
+    const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, graphs = true } = options;
     this.#bindings = loadLibrary(kind);
     const out = new BigUint64Array(1);
     const status = this.#bindings.contextCreate({
@@ -110,7 +110,7 @@ export class Device {
     this.elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
     this.gradientType = gradientTypeOf(dtype, accumulates);
     this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
-    this.captures = captures && this.description.canCapture;
+    this.graphs = graphs && this.description.canCapture;
   }
 
   /**
@@ -202,11 +202,11 @@ export class Device {
   }
 
   /**
-   * Makes a list of ops that can run again and again. A device that captures calls `issue` once and replays its graph; others
+   * Makes a list of ops that can run again and again. A device with graphs calls `issue` once and launches its graph; others
    * call it at every run. `issue` must only issue ops, the same each time.
    */
   program(issue: () => void): Program {
-    if (!this.captures) return { run: issue };
+    if (!this.graphs) return { run: issue };
     const program = new RecordedProgram(this, issue);
     this.#owned.add(program);
     return program;

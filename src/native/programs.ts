@@ -1,4 +1,4 @@
-// Lists of ops that run again and again, recorded as a graph at the first run and replayed later.
+// Lists of ops that run again and again, recorded as a graph at the first run and launched from then on.
 import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
 

@@ -1,5 +1,5 @@
 // Generates texts token by token over a cache of keys and values: each prompt runs at once, then each step adds a token to all
-// texts, recorded and replayed. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
+// texts, recorded as a graph. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
 import { checkGiven } from '../checks/given.ts';
 import { real, whole } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -125,7 +125,7 @@ async function* steps(
   stopAt: number | undefined,
 ): AsyncGenerator<Generated, void> {
   const { device } = cache.model;
-  const ahead = device.captures ? stepsAhead : 1;
+  const ahead = device.graphs ? stepsAhead : 1;
   // The token chosen after a prompt counts.
   let left = Math.min(
     ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),

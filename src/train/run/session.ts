@@ -177,7 +177,7 @@ export class Session {
     const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
     await this.#finishStep();
     this.#issued = { step, lr, position, issuedAt, begun };
-    if (!model.device.captures) await this.#finishStep();
+    if (!model.device.graphs) await this.#finishStep();
   }
 
   /** Waits for the issued step and its update, so that weights and optimizer state can be read. */

@@ -1,5 +1,5 @@
 // Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
-// replays micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
+// launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
 // host can issue a step while the device works on the previous one.
 import { checkBatch, writeBatch } from '../../batches/batch.ts';
 import type { Batch } from '../../batches/loader.ts';
@@ -106,7 +106,7 @@ export class Trainer {
   }
 
   /**
-   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
+   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` launches a graph: the
    * same bits. Each rank computes its own. `onMicroBatch` is called before each.
    */
   recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
@@ -159,7 +159,7 @@ export class Trainer {
         const updates = micro === 0 && this.#updatePending;
         this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
         if (updates) this.#updatePending = false;
-        if (!device.captures) await device.finished();
+        if (!device.graphs) await device.finished();
       }
       // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);
