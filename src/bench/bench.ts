@@ -91,7 +91,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
     if (before) {
       loss = (await before.finished()).loss;
       const now = performance.now();
-      // The step that ended here was issued one turn ago.
+      // The step that ended here was enqueued one turn ago.
       if (measureFrom !== undefined && index > measureFrom) {
         ms.push(now - lastEnd);
         host.push(begun.hostMilliseconds);
@@ -106,7 +106,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
     tokensPerStep: tokens,
     tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
-    /** Median milliseconds of a step in which the host issues work; on the CPU the whole step. */
+    /** Median milliseconds of a step in which the host enqueues work; on the CPU the whole step. */
     hostMs: median(host),
     loss,
   };

@@ -29,7 +29,7 @@ export interface DeviceOptions {
   readonly threads?: number;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
   readonly accumulates?: boolean;
-  /** False issues programs op by op instead of recording them as graphs: the same bits. Default true. */
+  /** False enqueues programs op by op instead of recording them as graphs: the same bits. Default true. */
   readonly graphs?: boolean;
 }
 
@@ -134,11 +134,11 @@ export class Device {
     throw failure(symbol, status, detail);
   }
 
-  /** Passes every successful call that `issue` makes to `observer`, with its arguments; not the observer's own calls. */
-  async observed<R>(observer: (name: string, args: object) => void, issue: () => Promise<R>): Promise<R> {
+  /** Passes every successful call that `enqueue` makes to `observer`, with its arguments; not the observer's own calls. */
+  async observed<R>(observer: (name: string, args: object) => void, enqueue: () => Promise<R>): Promise<R> {
     this.#observer = observer;
     try {
-      return await issue();
+      return await enqueue();
     } finally {
       this.#observer = undefined;
     }
@@ -202,12 +202,12 @@ export class Device {
   }
 
   /**
-   * Makes a list of ops that can run again and again. A device with graphs calls `issue` once and launches its graph; others
-   * call it at every run. `issue` must only issue ops, the same each time.
+   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once and launches its graph; others
+   * call it at every run. `enqueue` must only enqueue ops, the same each time.
    */
-  program(issue: () => void): Program {
-    if (!this.graphs) return { run: issue };
-    const program = new RecordedProgram(this, issue);
+  program(enqueue: () => void): Program {
+    if (!this.graphs) return { run: enqueue };
+    const program = new RecordedProgram(this, enqueue);
     this.#owned.add(program);
     return program;
   }
@@ -224,14 +224,14 @@ export class Device {
     }
   }
 
-  /** Waits until everything issued so far has finished, without blocking the event loop. */
+  /** Waits until everything enqueued so far has finished, without blocking the event loop. */
   async finished(): Promise<void> {
     this.#event ??= this.createEvent();
     this.record(this.#event);
     await this.reached(this.#event);
   }
 
-  /** Creates an event, which marks a point in the order of issued work; it closes with the device. */
+  /** Creates an event, which marks a point in the order of enqueued work; it closes with the device. */
   createEvent(): Pointer {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
@@ -240,12 +240,12 @@ export class Device {
     return event;
   }
 
-  /** Records an event after everything issued so far. */
+  /** Records an event after everything enqueued so far. */
   record(event: Pointer): void {
     this.call('eventRecord', { event });
   }
 
-  /** Makes everything issued from now on wait for a recorded event. */
+  /** Makes everything enqueued from now on wait for a recorded event. */
   startAfter(event: Pointer): void {
     this.call('eventWait', { event });
   }

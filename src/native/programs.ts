@@ -9,12 +9,12 @@ export interface Program {
 
 export class RecordedProgram implements Program {
   readonly #device: Device;
-  readonly #issue: () => void;
+  readonly #enqueue: () => void;
   #graph: Pointer | undefined;
 
-  constructor(device: Device, issue: () => void) {
+  constructor(device: Device, enqueue: () => void) {
     this.#device = device;
-    this.#issue = issue;
+    this.#enqueue = enqueue;
   }
 
   run(): void {
@@ -34,7 +34,7 @@ export class RecordedProgram implements Program {
     this.#device.call('captureBegin', {});
     let failure: unknown;
     try {
-      this.#issue();
+      this.#enqueue();
     } catch (error) {
       failure = error;
     }
