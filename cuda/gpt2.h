@@ -11,7 +11,7 @@
  *    Pointers are device memory from gpt2_allocate, except those marked GPT2_HOST. All are 64-byte aligned.
  *  - The result is a status. After a failure nothing was launched, and gpt2_last_error(context) says what was expected,
  *    what was passed, and where. Nothing here exits, aborts or asserts on a caller's input. There are no globals.
- *  - Ops are issued in order on the context's stream and may return before they finish (CPU: they do not). Between
+ *  - Ops are enqueued in order on the context's stream and may return before they finish (CPU: they do not). Between
  *    gpt2_capture_begin and gpt2_capture_end they are recorded instead of run.
  *  - No op allocates. Scratch is the context's workspace (gpt2_set_workspace); *_scratch functions give the size an op
  *    needs, in bytes. Ops run one after another, so the workspace is as large as the largest of them.
@@ -41,7 +41,7 @@ enum GPT2_STATUS {
   GPT2_UNSUPPORTED = 2,      /* valid, but unsupported by this library or device */
   GPT2_OUT_OF_MEMORY = 3,
   GPT2_DEVICE_ERROR = 4, /* the device or its driver failed; the error text quotes it */
-  GPT2_RANK_ERROR = 5    /* another rank ended, is silent, or issued something else; or the connection failed */
+  GPT2_RANK_ERROR = 5    /* another rank ended, is silent, or enqueued something else; or the connection failed */
 };
 
 /* The dtype of a context, and of each kind of tensor in it:
@@ -55,7 +55,7 @@ enum GPT2_STATUS {
 enum GPT2_DTYPE { GPT2_FP32 = 0, GPT2_TF32 = 1, GPT2_BF16 = 2 };
 
 /* The step block: 64 floats in device memory that hold what changes from step to step, so that a recorded step can
- * be replayed. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
+ * run again. The host writes LEARNING_RATE to STOP before a step, and reads STOP to UPDATED after it. */
 enum GPT2_STEP {
   GPT2_STEP_LEARNING_RATE = 0,
   GPT2_STEP_LOSS_LIMIT = 1,   /* finite; if the loss is NaN or above it, the step changes no weight */
@@ -142,7 +142,7 @@ GPT2_API int gpt2_fill_zero(gpt2_context *context, void *destination, int64_t by
  *   weight = [count], master [count] */
 GPT2_API int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, int64_t count);
 
-/* An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
+/* An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not
  * block: *reached = 0 or 1. gpt2_event_elapsed gives the time between two reached events in milliseconds. */
 GPT2_API int gpt2_event_create(gpt2_context *context, GPT2_HOST gpt2_event **event);
 GPT2_API int gpt2_event_destroy(gpt2_context *context, gpt2_event *event);
@@ -150,11 +150,11 @@ GPT2_API int gpt2_event_record(gpt2_context *context, gpt2_event *event);
 GPT2_API int gpt2_event_query(gpt2_context *context, GPT2_HOST int32_t *reached, gpt2_event *event);
 GPT2_API int gpt2_event_elapsed(gpt2_context *context, GPT2_HOST float *milliseconds, gpt2_event *from, gpt2_event *to);
 
-/* Everything issued next starts after the event is reached. In a capture, the event must be recorded in the same capture. */
+/* Everything enqueued next starts after the event is reached. In a graph, the event must be recorded in the same graph. */
 GPT2_API int gpt2_event_wait(gpt2_context *context, gpt2_event *event);
 
-/* Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
- * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): issue the same ops every step instead. */
+/* Records the ops enqueued between begin and end into a graph, which gpt2_graph_launch then runs. A device that
+ * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): enqueue the same ops every step instead. */
 GPT2_API int gpt2_capture_begin(gpt2_context *context);
 GPT2_API int gpt2_capture_end(gpt2_context *context, GPT2_HOST gpt2_graph **graph);
 GPT2_API int gpt2_graph_launch(gpt2_context *context, gpt2_graph *graph);
@@ -195,7 +195,7 @@ GPT2_API int gpt2_communicator_create(gpt2_context *context, GPT2_HOST gpt2_comm
                                       GPT2_HOST const void *id, int32_t rank, int32_t ranks,
                                       int32_t timeout_milliseconds);
 
-/* Waits for the collectives issued so far, then frees the communicator; all ranks call it. Graphs with its collectives
+/* Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its collectives
  * must be freed before. If `abandon` is not 0, it ends unfinished collectives without their result, since they may be
  * waiting for a rank that is gone: then it returns within a second, and graphs are freed after it. */
 GPT2_API int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communicator, int32_t abandon);
@@ -217,17 +217,17 @@ GPT2_API int gpt2_communicator_share(gpt2_context *context, gpt2_communicator *c
                                      int64_t bytes);
 GPT2_API int gpt2_communicator_unshare(gpt2_context *context, gpt2_communicator *communicator, void *memory);
 
-/* GPT2_RANK_ERROR if a collective issued so far has failed; does not wait. */
+/* GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. */
 GPT2_API int gpt2_communicator_check(gpt2_context *context, gpt2_communicator *communicator);
 
-/* Everything issued from now on starts after the collectives issued so far. */
+/* Everything enqueued from now on starts after the collectives enqueued so far. */
 GPT2_API int gpt2_collectives_join(gpt2_context *context, gpt2_communicator *communicator);
 
-/* Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A capture must
+/* Records an event after the collectives enqueued so far, so that work can wait for them with gpt2_event_wait. A graph must
  * wait for its last collective before it ends. */
 GPT2_API int gpt2_collectives_record(gpt2_context *context, gpt2_communicator *communicator, gpt2_event *event);
 
-/* gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at the end, where the
+/* gpt2_all_reduce, _reduce_scatter and _all_gather enqueued between begin and end start together at the end, where the
  * library can do so: ranks then wait for each other once instead of once per collective. No two may touch the same memory.
  * No other function that takes a communicator may be called in between. */
 GPT2_API int gpt2_collectives_group_begin(gpt2_context *context, gpt2_communicator *communicator);
@@ -402,7 +402,7 @@ GPT2_API int gpt2_loss_sum(gpt2_context *context, float *step, const float *loss
  * (up to 6,000 squares) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
- * 0. The host issues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
+ * 0. The host enqueues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
  *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, const float *vectors,
@@ -428,8 +428,8 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
  *
  * B sequences of at most S tokens. positions[b] is the position of the next tokens of sequence b; the keys and values of
  * all positions before it are in the cache. Because the position is read from device memory, one token's ops can be
- * recorded once and replayed. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
- * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may issue steps before it knows the result of
+ * recorded once as a graph. A sequence that does not fit (positions[b] outside [0, S - T]) gets rows of NaN and its
+ * cache stays unchanged; a token outside [0, V) gives a row of NaN. So a host may enqueue steps before it knows the result of
  * the last one. */
 
 /* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
@@ -481,8 +481,8 @@ GPT2_API int gpt2_sample_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 
 /* ---------------------------------------------------------------- collectives
  *
- * All ranks of a communicator issue the same collectives in the same order. A collective starts after everything issued
- * before it, and runs concurrently with what is issued after it (on CUDA on a stream of its own): its tensors may be
+ * All ranks of a communicator enqueue the same collectives in the same order. A collective starts after everything enqueued
+ * before it, and runs concurrently with what is enqueued after it (on CUDA on a stream of its own): its tensors may be
  * touched again after gpt2_collectives_join. Every rank gets the same sums: added in the order of ranks, or, where NCCL
  * adds, in NCCL's order, which is the same for the same ranks, groups and NCCL. R is the number of ranks, P the rows that
  * gpt2_communicator_description calls "parts". */
@@ -505,7 +505,7 @@ GPT2_API int gpt2_all_gather(gpt2_context *context, void *out, const void *in, g
 
 /* gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts`
  * rows that gpt2_reduce_scatter left, and all vectors, which are the same everywhere. The first row becomes the sum of the
- * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives issued before.
+ * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives enqueued before.
  *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
  *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count) */
 GPT2_API int gpt2_global_norm_of_ranks(gpt2_context *context, float *step, void *matrices, const float *vectors,

@@ -19,7 +19,8 @@ process.once('SIGUSR1', endByUser1);
 
 /**
  * Returns a signal that is aborted when the run must stop; its reason is the exit code. A second demand exits at once. An
- * announcement never does, and does not count as the first demand: Slurm sends SIGUSR1, then SIGTERM while the run is saved.
+ * announcement never does, and does not count as the first demand: Slurm sends SIGUSR1, then SIGTERM while the run is saved. A
+ * later call replaces the signal.
  */
 function interruption(how?: 'quiet'): AbortSignal {
   const controller = new AbortController();
@@ -31,6 +32,7 @@ function interruption(how?: 'quiet'): AbortSignal {
   };
   let first: number | undefined;
   for (const name of demands) {
+    process.removeAllListeners(name);
     process.on(name, () => {
       const now = performance.now();
       first ??= now;
@@ -38,8 +40,10 @@ function interruption(how?: 'quiet'): AbortSignal {
       if (now - first > sameSignalMilliseconds) process.exit(exitCodeOf(name));
     });
   }
-  for (const name of announcements) process.on(name, () => stop(name, `, on ${name}`));
-  process.off('SIGUSR1', endByUser1);
+  for (const name of announcements) {
+    process.removeAllListeners(name);
+    process.on(name, () => stop(name, `, on ${name}`));
+  }
   return controller.signal;
 }
 

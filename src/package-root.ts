@@ -37,11 +37,16 @@ export const isCompiled: boolean = import.meta.url.endsWith('.js');
 
 /** A text whose commands are those of a clone's npm scripts; with the commands to type where npx or a package runs them. */
 export function asTyped(text: string, { compiled = isCompiled, installed = isInstalled } = {}): string {
-  const ours = 'npm run (?:--silent )?(?=(?:gpt2|prepro|train|sample|eval|compare|bench)\\b)';
-  const run = compiled
-    ? text
-        .replaceAll(new RegExp(`(${ours}[^\\n\`]*?) -- `, 'g'), '$1 ')
-        .replaceAll(new RegExp(`${ours}(?:gpt2 )?`, 'g'), 'npx gpt2 ')
-    : text;
+  const run = compiled ? text.split('\n').map(withNpx).join('\n') : text;
   return installed ? run.replaceAll(/npm run (build:\w+)/g, 'npm --prefix node_modules/gpt2.ts run $1') : run;
+}
+
+/** A line whose npm scripts are commands of npx. What follows a command in a column of its own stays there. */
+function withNpx(line: string): string {
+  const [all, command, rest] = /^(.*?\S) {3,}(?=\S)(.*)$/.exec(line) ?? [];
+  if (all !== undefined) return withNpx(command!).padEnd(all.length - rest!.length) + withNpx(rest!);
+  const ours = 'npm run (?:--silent )?(?=(?:gpt2|prepro|train|sample|eval|compare|bench)\\b)';
+  return line
+    .replaceAll(new RegExp(`(${ours}[^\`]*?) -- `, 'g'), '$1 ')
+    .replaceAll(new RegExp(`${ours}(?:gpt2 )?`, 'g'), 'npx gpt2 ');
 }

@@ -19,7 +19,7 @@ export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './eva
 export { exportFormats } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';
 export { weightTypes } from './formats/weight-types.ts';
-export { openLivePage } from './live/live-page.ts';
+export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { selectKind } from './native/select-device.ts';
@@ -72,4 +72,4 @@ export { signalOf } from './signals.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
 export type { RunDescription } from './train/run/hooks.ts';
-export { wantedRanks } from './train/run/settle.ts';
+export { checkRuns, wantedRanks } from './train/run/settle.ts';

@@ -126,7 +126,7 @@ int64_t available_memory() {
 }
 
 int cannot_capture(gpt2_context *context, const char *function) {
-  return fail(context, GPT2_UNSUPPORTED, function, "the CPU library cannot record a step; issue its ops instead");
+  return fail(context, GPT2_UNSUPPORTED, function, "the CPU library cannot record a step; enqueue its ops instead");
 }
 
 }  // namespace

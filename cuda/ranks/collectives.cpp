@@ -1,6 +1,6 @@
 // The CUDA library's collectives. They run in the communicator's stream, which has the highest priority: each begins
-// after what the context's stream holds (an event), and runs concurrently with what is issued there next.
-// gpt2_collectives_join makes the context's stream wait for all of them. Inside a capture the same events make the two
+// after what the context's stream holds (an event), and runs concurrently with what is enqueued there next.
+// gpt2_collectives_join makes the context's stream wait for all of them. In a graph the same events make the two
 // streams branches of one graph.
 #include "collectives.h"
 
@@ -26,7 +26,7 @@ int begin(gpt2_context &context, gpt2_communicator &own, const char *function) {
 }
 
 int join(gpt2_context &context, gpt2_communicator &own, const char *function) {
-  // In a capture the stream must not wait for work that was issued outside of it.
+  // While a graph is recorded, the stream must not wait for work that was enqueued outside of it.
   if (!own.pending) return GPT2_OK;
   own.pending = false;
   GPT2_TRY(context, function, cudaEventRecord(own.end, own.stream));

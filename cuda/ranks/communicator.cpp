@@ -222,7 +222,7 @@ int gpt2_communicator_destroy(gpt2_context *context, gpt2_communicator *communic
     return GPT2_OK;
   }
   if (own->peers) {
-    // Recorded collectives are replayed in the context's stream.
+    // A graph runs its collectives in the context's stream.
     GPT2_TRY(*context, __func__, cudaStreamSynchronize(own->stream));
     GPT2_TRY(*context, __func__, cudaStreamSynchronize(cuda(*context).stream));
     return GPT2_OK;

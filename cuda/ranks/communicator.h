@@ -15,7 +15,7 @@ struct gpt2_communicator {
   cudaStream_t stream = nullptr;
   // Mark where a collective begins, and where the last one has ended.
   cudaEvent_t begin = nullptr, end = nullptr;
-  // Whether collectives were issued since the last join.
+  // Whether collectives were enqueued since the last join.
   bool pending = false;
   std::string description;
 

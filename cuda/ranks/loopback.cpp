@@ -205,7 +205,7 @@ int Loopback::begin(gpt2_context &context, const char *what, size_t bytes, const
     if (const int status = to(context, rank, function).receive(&other, sizeof other)) return status;
     if (std::memcmp(&head, &other, sizeof head) == 0) continue;
     return fail(&context, GPT2_RANK_ERROR, function,
-                "rank " + std::to_string(rank) + " issued " + text_of(other) + ", rank 0 " + text_of(head));
+                "rank " + std::to_string(rank) + " enqueued " + text_of(other) + ", rank 0 " + text_of(head));
   }
   return GPT2_OK;
 }

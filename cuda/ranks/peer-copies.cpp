@@ -35,7 +35,7 @@ int Peers::exchange(gpt2_context &context, cudaStream_t stream, void *out, const
     const int to = rank_at(step);
     copies_[step].push_back({shared->at[to] + (row - shared->own), parts + to * bytes, bytes});
   }
-  return issue(context, stream, function);
+  return enqueue(context, stream, function);
 }
 
 int Peers::gather(gpt2_context &context, cudaStream_t stream, void *out, const void *in, int64_t bytes,
@@ -47,7 +47,7 @@ int Peers::gather(gpt2_context &context, cudaStream_t stream, void *out, const v
   for (int step = part == in ? 1 : 0; step < ranks_; step++) {
     copies_[step].push_back({shared->at[rank_at(step)] + (part - shared->own), in, bytes});
   }
-  return issue(context, stream, function);
+  return enqueue(context, stream, function);
 }
 
 int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int64_t count, Number number,
@@ -68,7 +68,7 @@ int Peers::reduce(gpt2_context &context, cudaStream_t stream, void *values, int6
     summed_bytes_ = std::min(sum_row_bytes, (summed_bytes_ + piece * size + 255) / 256 * 256);
     start += piece;
   }
-  return issue(context, stream, function);
+  return enqueue(context, stream, function);
 }
 
 // Writes every sign on behalf of the ranks that no longer do, again and again, because the streams may wait several
@@ -89,7 +89,7 @@ int Peers::end_group(gpt2_context &context, cudaStream_t stream, const char *fun
   return run(context, stream, function);
 }
 
-int Peers::issue(gpt2_context &context, cudaStream_t stream, const char *function) {
+int Peers::enqueue(gpt2_context &context, cudaStream_t stream, const char *function) {
   return is_group_ ? GPT2_OK : run(context, stream, function);
 }
 

@@ -1,6 +1,6 @@
 // Copies between the GPUs of one machine, one process per GPU, by the GPUs' copy engines: no SM takes part, so kernels
 // that run concurrently keep all SMs. Each process maps the memory of the others (CUDA IPC). Ranks signal each other by
-// words in that memory, which streams write and wait for (stream memory operations). All of it can be captured.
+// words in that memory, which streams write and wait for (stream memory operations). All of it can be part of a graph.
 #pragma once
 
 #include <cuda.h>
@@ -46,7 +46,7 @@ class Peers {
   // Ends running collectives in both streams without their results, even if they wait for a rank that is gone.
   void abandon(cudaStream_t, cudaStream_t) const;
 
-  // The collectives, in the order of `stream`. Those issued between begin and end of a group begin together, after what
+  // The collectives, in the order of `stream`. Those enqueued between begin and end of a group begin together, after what
   // the stream holds at the group's end. Sizes in bytes; `out` is shared memory. out[r] = rank r's in[rank]; rows are
   // `stride` bytes apart, `bytes` of each are written.
   int exchange(gpt2_context &, cudaStream_t stream, void *out, const void *in, int64_t bytes, int64_t stride,
@@ -104,7 +104,7 @@ class Peers {
   // Gives the sign to every other rank, and waits for theirs.
   int meet(gpt2_context &, cudaStream_t, Sign, const char *function);
   // Runs the pending copies and sums, unless they belong to a group.
-  int issue(gpt2_context &, cudaStream_t, const char *function);
+  int enqueue(gpt2_context &, cudaStream_t, const char *function);
   int run(gpt2_context &, cudaStream_t, const char *function);
 
   std::unique_ptr<Loopback> loopback_;

@@ -96,7 +96,7 @@ function opFunction(op: Op): string {
     ...flagsOf(op).map(({ name }) => `${name}: boolean`),
   ];
   return `${jsDoc(declaration.comment)}export function ${declaration.name}(device: Device, args: { ${fields.join('; ')} }): void {
-  issue(device, contracts.${declaration.name}, args);
+  enqueue(device, contracts.${declaration.name}, args);
 }`;
 }
 
@@ -120,7 +120,7 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import type { OpContract } from './contract.ts';
-import { issue, scratch } from './issue.ts';
+import { enqueue, scratch } from './enqueue.ts';
 
 export const contracts = {
 ${all.map((op) => contract(op, constants)).join('\n')}

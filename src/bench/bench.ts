@@ -15,7 +15,7 @@ import { measurePeaks } from './peaks.ts';
 import { median, quantile } from './timing.ts';
 
 export interface BenchOptions {
-  readonly device: Omit<DeviceOptions, 'accumulates' | 'captures'>;
+  readonly device: Omit<DeviceOptions, 'accumulates' | 'graphs'>;
   readonly config: ModelConfig;
   /** Sequences in a micro-batch, tokens in a sequence, micro-batches in a step. */
   readonly batch: number;
@@ -94,7 +94,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
     if (before) {
       loss = (await before.finished()).loss;
       const now = performance.now();
-      // The step that ended here was issued one turn ago.
+      // The step that ended here was enqueued one turn ago.
       if (measureFrom !== undefined && index > measureFrom) {
         ms.push(now - lastEnd);
         host.push(begun.hostMilliseconds);
@@ -111,7 +111,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
     tokensPerStep: tokens,
     tokensPerSecond: { median: (tokens * 1000) / median(ms), p95: (tokens * 1000) / quantile(ms, 0.95) },
     ms: { median: median(ms), p95: quantile(ms, 0.95), least: Math.min(...ms), most: Math.max(...ms) },
-    /** Median milliseconds of a step in which the host issues work; on the CPU the whole step. */
+    /** Median milliseconds of a step in which the host enqueues work; on the CPU the whole step. */
     hostMs: median(host),
     /** Of the device alone, mean; undefined if it counts no energy. */
     joules: joulesPerStep,

@@ -35,24 +35,24 @@ const flopsOf = new Map(Object.values(opCases).flatMap((list) => list.map(({ op,
 /** Times every op of one of `trainer`'s steps. It leaves weights, optimizer state and gradients changed. */
 export async function timeOps(trainer: Trainer, nextBatch: () => Batch): Promise<OpTime[]> {
   const { model, gradients } = trainer;
-  // A replayed step issues no calls that could be recorded.
+  // A step that is launched as a graph enqueues no calls that could be observed.
   model.device.dropGraphs();
   return timeCalls(model, [gradients], () => trainer.step(0, 1e-4, nextBatch));
 }
 
-/** Times every op that `issue` issues, by itself. @param arenas that name matmuls by their weight, besides the model's weights */
+/** Times every op of `enqueue` by itself. @param arenas that name matmuls by their weight, besides the model's weights */
 export async function timeCalls(
   model: Model,
   arenas: readonly Pick<ParameterArena, 'get'>[],
-  issue: () => Promise<unknown>,
+  enqueue: () => Promise<unknown>,
 ): Promise<OpTime[]> {
   const { device } = model;
   const least = device.description.library === 'cuda' ? 20 : 5;
   const times: OpTime[] = [];
-  for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), issue)) {
+  for (const [name, calls] of await recordCalls(device, namer(model.config, [model.weights, ...arenas]), enqueue)) {
     let next = 0;
     // Call after call, as in a step: one layer's tensors again and again might stay in a cache.
-    const ms = await timeOnDevice(device, () => issueAgain(device, calls[next++ % calls.length]!), least);
+    const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
     const mean = (of: (call: Call) => number) => calls.reduce((sum, call) => sum + of(call), 0) / calls.length;
     times.push({
       name,
@@ -65,13 +65,13 @@ export async function timeCalls(
   return times;
 }
 
-const issueAgain = (device: Device, { op, args }: Call): void => device.call(op.name as 'adamw', args as never);
+const enqueueAgain = (device: Device, { op, args }: Call): void => device.call(op.name as 'adamw', args as never);
 
-/** The ops that `issue` issues, by name, in the order of their first call. */
+/** The ops that `enqueue` enqueues, by name, in the order of their first call. */
 async function recordCalls(
   device: Device,
   nameOf: (call: Call) => string,
-  issue: () => Promise<unknown>,
+  enqueue: () => Promise<unknown>,
 ): Promise<Map<string, Call[]>> {
   const recorded = new Map<string, Call[]>();
   await device.observed((function_, args) => {
@@ -80,7 +80,7 @@ async function recordCalls(
     const call = { op, args: args as NativeArguments };
     const name = nameOf(call);
     recorded.set(name, [...(recorded.get(name) ?? []), call]);
-  }, issue);
+  }, enqueue);
   return recorded;
 }
 

@@ -11,7 +11,7 @@ export async function measurePeaks(device: Device) {
   const bytes = isGpu ? 2 ** 30 : 2 ** 26;
   const [a, b] = [device.allocate(bytes, 'copied'), device.allocate(bytes, 'copied')];
   const copy = () => device.call('copyOnDevice', { destination: b.pointer, source: a.pointer, bytes });
-  // Inside a graph an H100 copies at 2.4 TB/s, issued one by one at 3.0.
+  // Inside a graph an H100 copies at 2.4 TB/s, enqueued one by one at 3.0.
   const copyTime = await timeOnDevice(device, copy, least, { records: false });
   for (const buffer of [a, b]) buffer.close();
 

@@ -11,7 +11,7 @@ export const median = (values: readonly number[]): number => quantile(values, 0.
 
 /**
  * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. If the
- * device records graphs, a round is one graph, without time of the host; `records: false` issues each call instead.
+ * device records graphs, a round is one graph, without time of the host; `records: false` enqueues each call instead.
  */
 export async function timeOnDevice(
   device: Device,
@@ -21,10 +21,10 @@ export async function timeOnDevice(
 ): Promise<number> {
   const [from, to] = [device.createEvent(), device.createEvent()];
   const rounds = async (repeats: number): Promise<number> => {
-    const issue = () => {
+    const enqueue = () => {
       for (let repeat = 0; repeat < repeats; repeat++) run();
     };
-    const program = records ? device.program(issue) : { run: issue };
+    const program = records ? device.program(enqueue) : { run: enqueue };
     // The first round pays for loading kernels and the graph.
     program.run();
     const times: number[] = [];

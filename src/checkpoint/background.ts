@@ -1,5 +1,5 @@
 // Writes checkpoints on a thread (background-thread.ts) while training continues: the device copies its state into page-locked
-// memory, after all work issued so far, and the thread writes from there. The format of a checkpoint is in write.ts.
+// memory, after all work enqueued so far, and the thread writes from there. The format of a checkpoint is in write.ts.
 import type { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { type ParameterCopy, parameterBytes } from '../model/arena.ts';
@@ -89,7 +89,7 @@ export class BackgroundWriter {
   }
 
   /**
-   * Writes the state after all work issued so far, one write at a time. Returns at once, and work issued later may change the
+   * Writes the state after all work enqueued so far, one write at a time. Returns at once, and work enqueued later may change the
    * state. With `inPlace` nothing may change it until it is written: the thread then reads the CPU device's own memory.
    * @throws NativeError as `prepare`. The promise rejects with WriterError, or with NativeError if another rank ended before it
    *   sent its part: nothing is written then

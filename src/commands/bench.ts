@@ -143,7 +143,7 @@ function table(all: Measured): string {
     '',
     `tokens/s      ${Math.round(step.tokensPerSecond.median).toLocaleString('en-US')} (median; ${Math.round(step.tokensPerSecond.p95).toLocaleString('en-US')} at the 95th percentile of step times)`,
     `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
-    `host          ${step.hostMs.toFixed(3)} ms a step issuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
+    `host          ${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
     `rate          ${flops.toFixed(1)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
     ...(step.tokensPerJoule === undefined
       ? []

@@ -80,11 +80,15 @@ export function compareCommand(): Command {
       ).argParser((name: string, before: string[] = []) => [...before, name]),
     )
     .addOption(
-      numberOption('--tolerance <X>', 'largest difference allowed at every step of every series', {
-        kind: 'any',
-        least: 0,
-        most: Number.MAX_VALUE,
-      }),
+      numberOption(
+        '--tolerance <X>',
+        "limit of the difference at every step of every series, in place of a reference's",
+        {
+          kind: 'any',
+          least: 0,
+          most: Number.MAX_VALUE,
+        },
+      ),
     )
     .option('--out <FILE>', 'file of the plot, .svg or .png (default: compare.svg in the first run)', readPlotName)
     .option('--html <FILE>', "file of the report (default: the plot's name with .html)")
@@ -112,11 +116,11 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
   const ranking = isRanked ? rankRuns(runs) : undefined;
   const compared = (ranking ? [] : pairing.pairs).map((pair) => ({
     ...pair,
-    comparison: compareSeries(pair.run.series, pair.over, tolerance),
+    comparison: compareSeries(pair.run.series, pair.baseline, tolerance),
   }));
-  for (const { run, over, comparison } of compared) {
+  for (const { run, baseline, comparison } of compared) {
     if (comparison.series.some(({ steps }) => steps > 0)) continue;
-    throw new Gpt2Error(`${run.folder} has no step in common with ${over.name} yet: train it further`);
+    throw new Gpt2Error(`${run.folder} has no step in common with ${baseline.name} yet: train it further`);
   }
 
   const plot = flags.out ?? join(folders[0]!, 'compare.svg');
@@ -147,7 +151,7 @@ function result(
   const [first, second] = compared;
   const of = (run: NamedRun) => ({ run: run.folder, end: endOfRun(run) });
   if (!first) return { ...of(runs[0]!), reference: null, ...files, series: ownFigures(runs[0]!) };
-  const one = ({ run, over, comparison }: Compared) => ({ ...of(run), reference: over.name, ...comparison });
+  const one = ({ run, baseline, comparison }: Compared) => ({ ...of(run), reference: baseline.name, ...comparison });
   return second ? { ...files, comparisons: compared.map(one) } : { ...one(first), ...files };
 }
 
@@ -155,7 +159,8 @@ function result(
 function checkInside(compared: readonly Compared[]): void {
   const outside = compared.filter(({ comparison }) => !comparison.inside);
   if (outside.length === 0) return;
-  const of = ({ run, over }: Compared) => (compared.length === 1 ? over.name : `${over.name} is ${run.folder}`);
+  const of = ({ run, baseline }: Compared) =>
+    compared.length === 1 ? baseline.name : `${baseline.name} is ${run.folder}`;
   throw new Gpt2Error(
     `outside the limits of ${outside.map((one) => `${of(one)}: ${describeOutside(one.comparison)}`).join('; of ')}`,
   );

@@ -19,11 +19,11 @@ export function exportCommand(): Command {
     .description('Write a trained model for another program')
     .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
     .addOption(
-      new Option('--format <NAME>', formats.map(([name, what]) => `${name}: ${what}`).join('; '))
+      new Option('--format <NAME>', `${formats.map(([name, what]) => `${name}: ${what}`).join('; ')} (required)`)
         .choices(formats.map(([name]) => name))
         .makeOptionMandatory(),
     )
-    .requiredOption('--out <PATH>', 'the file or folder to write')
+    .requiredOption('--out <PATH>', 'the file or folder to write (required)')
     .addOption(
       new Option('--dtype <NAME>', 'number format of the weights').choices(Object.keys(weightTypes)).default('fp32'),
     )

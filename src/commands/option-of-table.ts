@@ -9,7 +9,6 @@ export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}):
   const { usage, alone, type } = row;
   const option = new Option(usage, helpOf(row));
   if (type === 'switch') return option;
-  if (Array.isArray(type)) option.choices(type);
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 

@@ -1,5 +1,5 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
-import { Command } from 'commander';
+import { type Argument, Command, type Option } from 'commander';
 import { asTyped, flagOf, helpOf, isCompiled, optionMeant, optionRows, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
@@ -41,7 +41,10 @@ export function program(interruption: () => AbortSignal): Command {
   // cli.ts reads it; commands pass their flags on.
   root.hook('preAction', (_, action) => void action.setOptionValue('verbose', undefined));
   for (const command of [root, ...root.commands, ...root.commands.flatMap(({ commands }) => commands)]) {
-    command.exitOverride().option('--verbose', 'print the stack of an error');
+    command
+      .exitOverride()
+      .configureHelp({ optionDescription: describe, argumentDescription: describe })
+      .option('--verbose', 'print the stack of an error');
     if (!isCompiled && command.options.some(({ long }) => long === '--json')) {
       const why = 'npm prints lines of its own before the JSON';
       command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
@@ -56,6 +59,13 @@ export function program(interruption: () => AbortSignal): Command {
     });
   }
   return root;
+}
+
+/** The help of an option or argument with its choices and its default, unless the help itself names them. */
+function describe({ description, argChoices = [], defaultValue }: Option | Argument): string {
+  const choices = argChoices.every((choice) => description.includes(choice)) ? '' : `: ${argChoices.join(', ')}`;
+  const hasDefault = ['number', 'string'].includes(typeof defaultValue) && defaultValue !== '';
+  return `${description}${choices}${hasDefault ? ` (default: ${defaultValue})` : ''}`;
 }
 
 /** Turns commander's messages into one line that ends with what to do, as in ours. */

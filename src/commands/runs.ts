@@ -61,20 +61,16 @@ const columns: Readonly<Record<string, Column>> = {
 export function runsCommand(): Command {
   return new Command('runs')
     .description('List runs')
-    .argument('[folder]', 'folder of runs', 'runs')
+    .argument('[FOLDER]', 'folder of runs', 'runs')
     .addOption(
       new Option('--sort <NAME>', `column to sort by: ${Object.keys(columns).join(', ')}`)
         .choices(Object.keys(columns))
         .default('started'),
     )
     .option('--json', 'print the figures as JSON')
-    .configureHelp({ optionDescription: ({ description, defaultValue }) => withDefault(description, defaultValue) })
     .addHelpText('after', examples)
     .action(list);
 }
-
-const withDefault = (text: string, value: unknown): string =>
-  value === undefined ? text : `${text} (default: ${value})`;
 
 function list(folder: string, { sort, json }: { readonly sort: string; readonly json?: boolean }): void {
   const { order } = columns[sort]!;

@@ -73,7 +73,7 @@ export function sampleCommand(): Command {
       ),
     )
     .addOption(
-      new Option('--when-full <WHAT>', "at the model's context: forget the older half of a text, or end it")
+      new Option('--when-full <WHAT>', "at the model's context: slide forgets the older half of a text, stop ends it")
         .choices(['slide', 'stop'])
         .default('slide'),
     )

@@ -7,6 +7,7 @@ import { Option } from 'commander';
 import { Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
 import {
   attempt,
+  checkRuns,
   completeOptions,
   describeRanking,
   ExitError,
@@ -28,11 +29,15 @@ import {
 } from '../program.ts';
 import { flagsOf } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
+import { showBytes } from './progress.ts';
 
 export const sweepOption = (): Option =>
   new Option('--sweep <NAME=VALUES>', 'train with each value, as lr=1e-4,3e-4; repeatable: all combinations').argParser(
     (text: string, before: string[] = []) => [...before, text],
   );
+
+/** Whether this process trains a run of a sweep, in which another one follows. */
+export const isSwept = (): boolean => process.env.GPT2_SWEPT === '1';
 
 interface SweptRun {
   /** "lr=1e-4,seed=1" */
@@ -54,10 +59,14 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const left = runs.filter((run) => options.overwrite || !isFinished(run));
+  const signal = interruption();
+  await checkRuns(
+    left.map((run) => run.options),
+    { signal, notice, onProgress: showBytes() },
+  );
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
-  const signal = interruption();
   const failures: string[] = [];
   const gpus = kinds.includes('cuda') ? gpusOf(runs) : [undefined];
   const next = left.values();
@@ -105,7 +114,8 @@ function combine(options: TrainOptions, specs: readonly string[], out: string): 
   return runs.map(({ names, values }) => {
     const name = names.join(',');
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
-    return { name, options: { ...options, tensorboard, ...values, out: join(out, name) } };
+    const resume = options.overwrite ? false : 'auto';
+    return { name, options: { ...options, tensorboard, ...values, resume, out: join(out, name) } };
   });
 }
 
@@ -153,8 +163,8 @@ async function train(
   { name, options }: SweptRun,
   { gpu, slot, isShared, signal }: { gpu: string | undefined; slot: number; isShared: boolean; signal: AbortSignal },
 ): Promise<number | string> {
-  const { json, serve, overwrite } = options;
-  const flags = flagsOf({ ...options, resume: overwrite ? false : 'auto', serve: serve ? serve + slot : serve });
+  const { json, serve } = options;
+  const flags = flagsOf({ ...options, serve: serve ? serve + slot : serve });
   // One run at a time writes to this terminal itself, which keeps its status line.
   const isPiped = isShared || json;
   if (!json) process.stdout.write(`${name}\n`);
@@ -164,7 +174,12 @@ async function train(
   const child: ChildProcess = spawn(process.execPath, [...process.execArgv, process.argv[1]!, 'train', ...flags], {
     stdio: [...streams],
     // The channel closes when this process ends, even if it is killed: the run then saves and stops.
-    env: { ...process.env, GPT2_LAUNCHED: '1', ...(gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu }) },
+    env: {
+      ...process.env,
+      GPT2_LAUNCHED: '1',
+      GPT2_SWEPT: '1',
+      ...(gpu === undefined ? {} : { CUDA_VISIBLE_DEVICES: gpu }),
+    },
   });
   // Each line of JSON begins with {.
   passLines(child.stdout, process.stdout, (line) =>

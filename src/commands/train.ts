@@ -6,6 +6,7 @@ import {
   attempt,
   customModel,
   ExitError,
+  type LivePage,
   launchRanks,
   modelPaths,
   type OptionName,
@@ -20,7 +21,7 @@ import {
 } from '../program.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
-import { sweep, sweepOption } from './sweep.ts';
+import { isSwept, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
 --model takes one of
@@ -62,8 +63,6 @@ SIGXCPU or SIGALRM. --resume continues from there, bit for bit.
  */
 export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Command {
   const command = new Command('train').description('Train a GPT-2').addHelpText('after', examples);
-  // Help texts name choices and the value of a flag without its argument themselves.
-  command.configureHelp({ optionDescription: ({ description }) => description });
   for (const [heading, rows] of Object.entries(optionParts)) {
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }
@@ -93,11 +92,13 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       return;
     }
     let progress: Progress | undefined;
+    let page: LivePage | undefined;
+    const signal = interruption();
     try {
       const { out } = await train(options, {
         place,
         command: typed,
-        signal: interruption(),
+        signal,
         onStart: (run) => {
           if (options.json) return;
           progress = new Progress(run);
@@ -105,16 +106,31 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
         },
         onNotice,
         onProgress,
+        onPage: (kept) => {
+          page = kept;
+        },
         onEvent: (event, { remaining, json }) => {
           if (options.json) process.stdout.write(json);
           else progress?.event(event, remaining);
         },
       });
+      clearStatus();
       if (!options.json) process.stdout.write(asTyped(endText(out)));
+      if (page && !signal.aborted && !isSwept()) await serveWatched(page, interruption('quiet'), onNotice);
     } finally {
       clearStatus();
+      page?.close();
     }
   });
+}
+
+/** Serves the page of a run that has ended until nobody watches it, or `signal` is aborted. */
+async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: string) => void): Promise<void> {
+  if (!(await page.closeUnwatched())) return;
+  notice(`the page stays at ${page.url} while it is watched; Ctrl-C ends it`);
+  signal.addEventListener('abort', page.close);
+  // A page that fails does not change the exit code of the run.
+  await page.ended().catch(({ message }: Error) => notice(message));
 }
 
 /** The lines before step 0. */

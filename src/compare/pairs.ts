@@ -25,7 +25,7 @@ export interface NamedRun extends RunRecord {
 
 export interface Pair {
   readonly run: NamedRun;
-  readonly over: Reference | NamedRun;
+  readonly baseline: Reference | NamedRun;
 }
 
 /** Runs, in the order given, and their baselines. */
@@ -37,21 +37,21 @@ export interface Pairing {
 }
 
 /**
- * Reads runs and pairs each with every baseline of `over`: names or files of references, which must have the run's
- * configuration, or run folders, which may have any. Without `over` the baseline is the reference with the configuration of all
+ * Reads runs and pairs each with every baseline of `names`: names or files of references, which must have the run's
+ * configuration, or run folders, which may have any. Without `names` the baseline is the reference with the configuration of all
  * runs or, of several runs, the first; a single run without a reference stays unpaired.
  * @throws Gpt2Error if something cannot be read, or a named reference has no run's configuration
  */
-export function pairRuns(folders: readonly string[], over: readonly string[] = []): Pairing {
+export function pairRuns(folders: readonly string[], names: readonly string[] = []): Pairing {
   const runs = nameRuns(folders);
-  if (over.length === 0) return pairByConfiguration(runs);
-  const named = over.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
+  if (names.length === 0) return pairByConfiguration(runs);
+  const named = names.map((name) => (existsSync(logPath(name)) ? nameRuns([name])[0]! : readReference(name)));
   // A run is not compared with itself.
   const rest = runs.filter(({ folder }) => !named.some((one) => isRun(one) && resolve(one.folder) === resolve(folder)));
   if (rest.length === 0) throw new Gpt2Error(`${folders.join(', ')} cannot be compared with itself; name another run`);
-  const pairs = rest.flatMap((run) => named.filter((one) => fits(run, one)).map((one) => ({ run, over: one })));
+  const pairs = rest.flatMap((run) => named.filter((one) => fits(run, one)).map((one) => ({ run, baseline: one })));
   for (const run of rest) if (!pairs.some((pair) => pair.run === run)) refuse(run, named, rest.length);
-  for (const one of named) if (!pairs.some((pair) => pair.over === one)) refuse(rest[0]!, [one], rest.length);
+  for (const one of named) if (!pairs.some((pair) => pair.baseline === one)) refuse(rest[0]!, [one], rest.length);
   return { runs: rest, baselines: named, pairs };
 }
 
@@ -59,15 +59,15 @@ function pairByConfiguration(runs: readonly NamedRun[]): Pairing {
   const [first, ...others] = runs;
   const reference = first && matchingReference(first.configuration);
   if (reference && others.every((run) => fits(run, reference))) {
-    return { runs, baselines: [reference], pairs: runs.map((run) => ({ run, over: reference })) };
+    return { runs, baselines: [reference], pairs: runs.map((run) => ({ run, baseline: reference })) };
   }
-  return { runs, baselines: [], pairs: others.map((run) => ({ run, over: first! })) };
+  return { runs, baselines: [], pairs: others.map((run) => ({ run, baseline: first! })) };
 }
 
-export const isRun = (over: Baseline): over is NamedRun => 'folder' in over;
+export const isRun = (baseline: Baseline): baseline is NamedRun => 'folder' in baseline;
 
-const fits = ({ configuration }: RunRecord, over: Reference | NamedRun): boolean =>
-  isRun(over) || mismatches(configuration, over).length === 0;
+const fits = ({ configuration }: RunRecord, baseline: Reference | NamedRun): boolean =>
+  isRun(baseline) || mismatches(configuration, baseline).length === 0;
 
 function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], runs: number): never {
   const differences = describeMismatches(mismatches(run.configuration, reference as Reference));

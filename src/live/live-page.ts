@@ -8,7 +8,10 @@ import type { Followed, ServeOptions } from './server.ts';
 /** The thread's first message: the page's address, or its failure. */
 export type Opened = { readonly url: string } | { readonly failure: string };
 
-export type Order = { readonly follow: Followed } | 'close';
+export type Order = { readonly follow: Followed } | 'close' | 'close unwatched';
+
+/** To 'close unwatched'. */
+export type Answer = { readonly isWatched: boolean };
 
 /** The thread's heap in MiB: viewers need a message each, the page's references less than a megabyte. */
 const mostMemory = 128;
@@ -31,25 +34,33 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
   });
   if ('failure' in opened) throw new Gpt2Error(opened.failure);
   let isAwaited = false;
-  const ended = new Promise<void>((resolve, reject) => {
+  const ended = new Promise<undefined>((resolve, reject) => {
     worker.once('error', (cause) => {
       const what = `the live page has ended: ${cause.message}`;
       if (!isAwaited) notice(`${what}; the run continues`);
       reject(new Gpt2Error(`${what}; serve it again`, { cause }));
     });
-    worker.once('exit', () => resolve());
+    worker.once('exit', () => resolve(undefined));
   });
   ended.catch(() => {});
   const others = isLoopback(options.host) ? '' : ' (whoever can reach this address can read the run)';
   notice(`live page: ${opened.url}${others}`);
   const tell = (order: Order) => worker.postMessage(order);
   return {
+    url: opened.url,
     /** Shows a run from now on. */
     follow: (followed: Followed) => tell({ follow: followed }),
     /** Waits until the page has ended, in place of the notice about it. @throws Gpt2Error unless it was closed */
     ended: () => {
       isAwaited = true;
       return ended;
+    },
+    /** Closes the page as soon as nobody watches it. @returns whether somebody does now */
+    closeUnwatched: async (): Promise<boolean> => {
+      const answered = new Promise<Answer>((resolve) => void worker.once('message', resolve));
+      tell('close unwatched');
+      const failed = ended.catch(() => undefined);
+      return (await Promise.race([answered, failed]))?.isWatched ?? false;
     },
     /** Lets the thread send the rest of the log; it ends by itself within a second. */
     close: () => tell('close'),

@@ -2,6 +2,7 @@
 // client. guard.ts decides which requests it answers, event-stream.ts what it streams.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as passed } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
 import { livePage } from '../report/html-report.ts';
 import { aboutRun } from './about.ts';
@@ -32,6 +33,8 @@ const mostConnections = mostViewers + 56;
 const mostHeaderBytes = 8192;
 /** The time for a complete request, after which a silent client is disconnected. */
 const requestMilliseconds = 5000;
+/** A viewer that left may be reloading the page. */
+const reloadMilliseconds = 3000;
 
 export class LiveServer {
   readonly #server: Server;
@@ -41,6 +44,7 @@ export class LiveServer {
   readonly #headers: Readonly<Record<string, string>>;
   #followed: Followed | undefined;
   #stopWatching: (() => void) | undefined;
+  #left = Number.NEGATIVE_INFINITY;
 
   private constructor(host: string) {
     const { html, policy } = livePage();
@@ -103,6 +107,15 @@ export class LiveServer {
     this.#watch();
   }
 
+  get isWatched(): boolean {
+    return this.#stream.viewers > 0 || performance.now() - this.#left < reloadMilliseconds;
+  }
+
+  /** Waits until nobody watches. */
+  async unwatched(): Promise<void> {
+    while (this.isWatched) await passed(200, undefined, { ref: false });
+  }
+
   /** Sends viewers the rest of the log, and ends within a second. */
   async close(): Promise<void> {
     this.#stopWatching?.();
@@ -134,7 +147,10 @@ export class LiveServer {
       response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' });
       if (request.method === 'HEAD') return void response.end();
       this.#stream.add(response, request.headers['last-event-id'] as string | undefined);
-      response.on('close', () => this.#watch());
+      response.on('close', () => {
+        this.#left = performance.now();
+        this.#watch();
+      });
       this.#watch();
     }
   }

@@ -1,16 +1,20 @@
 // Runs on the thread that serves a live page: opens the server, reports its address, and takes messages from live-page.ts.
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
-import type { Opened, Order } from './live-page.ts';
+import type { Answer, Opened, Order } from './live-page.ts';
 import { LiveServer } from './server.ts';
 
 const port = parentPort!;
-const answer = (opened: Opened) => port.postMessage(opened);
+const answer = (opened: Opened | Answer) => port.postMessage(opened);
 
 try {
   const server = await LiveServer.open(workerData.options);
   port.on('message', async (order: Order) => {
-    if (order !== 'close') return server.follow(order.follow);
+    if (typeof order === 'object') return server.follow(order.follow);
+    if (order === 'close unwatched') {
+      answer({ isWatched: server.isWatched });
+      await server.unwatched();
+    }
     await server.close();
     port.close();
   });

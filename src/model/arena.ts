@@ -128,7 +128,7 @@ export interface ParameterCopy {
    * @throws NativeError if another rank ended before it sent its part
    */
   readWhole(parameter: Parameter): Promise<Float32Array>;
-  /** The whole copy, in `wholeLayout`. A part is valid for work issued before the next part is requested. */
+  /** The whole copy, in `wholeLayout`. A part is valid for work enqueued before the next part is requested. */
   parts(): Iterable<ArenaPart>;
 }
 

@@ -13,9 +13,9 @@ import type { ActivationSet } from './activations.ts';
 import type { Model } from './model.ts';
 
 /**
- * Issues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
+ * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
  * losses come from the head: `lossesOf`, `meanLoss`.
- * @param beforeLayer called before the first op that reads a layer's weights is issued
+ * @param beforeLayer called before the first op that reads a layer's weights is enqueued
  * @throws ShapeError if the activations are of another model
  * @example
  * const batch = model.activations.at(1, 3);

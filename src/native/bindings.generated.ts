@@ -114,7 +114,7 @@ export interface Bindings {
    */
   castWeights(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; count: Int64 }): number;
   /**
-   * An event is reached when all work issued before it was recorded has finished. gpt2_event_query does not
+   * An event is reached when all work enqueued before it was recorded has finished. gpt2_event_query does not
    * block: *reached = 0 or 1. gpt2_event_elapsed gives the time between two reached events in milliseconds.
    */
   eventCreate(args: { context: Pointer | null; event: HostMemory }): number;
@@ -122,11 +122,11 @@ export interface Bindings {
   eventRecord(args: { context: Pointer | null; event: Pointer | null }): number;
   eventQuery(args: { context: Pointer | null; reached: HostMemory; event: Pointer | null }): number;
   eventElapsed(args: { context: Pointer | null; milliseconds: HostMemory; from: Pointer | null; to: Pointer | null }): number;
-  /** Everything issued next starts after the event is reached. In a capture, the event must be recorded in the same capture. */
+  /** Everything enqueued next starts after the event is reached. In a graph, the event must be recorded in the same graph. */
   eventWait(args: { context: Pointer | null; event: Pointer | null }): number;
   /**
-   * Records the ops issued between begin and end into a graph, which gpt2_graph_launch then replays. A device that
-   * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): issue the same ops every step instead.
+   * Records the ops enqueued between begin and end into a graph, which gpt2_graph_launch then runs. A device that
+   * cannot record returns GPT2_UNSUPPORTED (its description has "canCapture":false): enqueue the same ops every step instead.
    */
   captureBegin(args: { context: Pointer | null }): number;
   captureEnd(args: { context: Pointer | null; graph: HostMemory }): number;
@@ -161,7 +161,7 @@ export interface Bindings {
    */
   communicatorCreate(args: { context: Pointer | null; communicator: HostMemory; id: HostMemory; rank: Int32; ranks: Int32; timeoutMilliseconds: Int32 }): number;
   /**
-   * Waits for the collectives issued so far, then frees the communicator; all ranks call it. Graphs with its collectives
+   * Waits for the collectives enqueued so far, then frees the communicator; all ranks call it. Graphs with its collectives
    * must be freed before. If `abandon` is not 0, it ends unfinished collectives without their result, since they may be
    * waiting for a rank that is gone: then it returns within a second, and graphs are freed after it.
    */
@@ -184,17 +184,17 @@ export interface Bindings {
    */
   communicatorShare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null; bytes: Int64 }): number;
   communicatorUnshare(args: { context: Pointer | null; communicator: Pointer | null; memory: Pointer | null }): number;
-  /** GPT2_RANK_ERROR if a collective issued so far has failed; does not wait. */
+  /** GPT2_RANK_ERROR if a collective enqueued so far has failed; does not wait. */
   communicatorCheck(args: { context: Pointer | null; communicator: Pointer | null }): number;
-  /** Everything issued from now on starts after the collectives issued so far. */
+  /** Everything enqueued from now on starts after the collectives enqueued so far. */
   collectivesJoin(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
-   * Records an event after the collectives issued so far, so that work can wait for them with gpt2_event_wait. A capture must
+   * Records an event after the collectives enqueued so far, so that work can wait for them with gpt2_event_wait. A graph must
    * wait for its last collective before it ends.
    */
   collectivesRecord(args: { context: Pointer | null; communicator: Pointer | null; event: Pointer | null }): number;
   /**
-   * gpt2_all_reduce, _reduce_scatter and _all_gather issued between begin and end start together at the end, where the
+   * gpt2_all_reduce, _reduce_scatter and _all_gather enqueued between begin and end start together at the end, where the
    * library can do so: ranks then wait for each other once instead of once per collective. No two may touch the same memory.
    * No other function that takes a communicator may be called in between.
    */
@@ -321,7 +321,7 @@ export interface Bindings {
    * (up to 6,000 squares) in fp32, the rest in double;
    * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
    * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
-   * 0. The host issues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
+   * 0. The host enqueues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
    *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
    *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */
@@ -398,7 +398,7 @@ export interface Bindings {
   /**
    * gpt2_global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts`
    * rows that gpt2_reduce_scatter left, and all vectors, which are the same everywhere. The first row becomes the sum of the
-   * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives issued before.
+   * rows, taken in fp32 in their order, and rounded once. The op waits for the collectives enqueued before.
    *   step (updated) [GPT2_STEP_SIZE], matrices (updated) [parts,matrix_count]: gradient, vectors [vector_count];
    *   parts == 1 || matrix_count % 32 == 0; workspace gpt2_global_norm_scratch(matrix_count,vector_count)
    */

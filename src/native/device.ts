@@ -13,7 +13,7 @@ import { type Program, RecordedProgram } from './programs.ts';
 export const dtypes = ['fp32', 'tf32', 'bf16'] as const;
 const optionKinds = {
   ...{ index: whole(0, 2 ** 31 - 1), dtype: dtypes, threads: whole(0, 1024) },
-  ...({ accumulates: 'switch', captures: 'switch' } as const),
+  ...({ accumulates: 'switch', graphs: 'switch' } as const),
 };
 /** The precision of a context; GPT2_DTYPE in cuda/gpt2.h gives the type of each kind of tensor. */
 export type Dtype = (typeof dtypes)[number];
@@ -29,8 +29,8 @@ export interface DeviceOptions {
   readonly threads?: number;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
   readonly accumulates?: boolean;
-  /** False issues programs op by op instead of recording and replaying them: the same bits. Default true. */
-  readonly captures?: boolean;
+  /** False enqueues programs op by op instead of recording them as graphs: the same bits. Default true. */
+  readonly graphs?: boolean;
 }
 
 /** The open device, as the library describes it. */
@@ -65,8 +65,8 @@ export class Device {
   readonly elementType: ElementType;
   /** Type of matrix gradients. */
   readonly gradientType: ElementType;
-  /** Whether programs are recorded once and replayed, and run while the host continues. */
-  readonly captures: boolean;
+  /** Whether programs are recorded as graphs, and run while the host continues. */
+  readonly graphs: boolean;
   /** Whether a call of the driver has failed; later calls may never return. */
   hasFailed = false;
   readonly #bindings: Bindings;
@@ -86,7 +86,7 @@ export class Device {
 
   private constructor(options: DeviceOptions) {
     checkGiven(options, { kind: ['cpu', 'cuda'] }, optionKinds);
-    const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, captures = true } = options;
+    const { kind, index = 0, dtype = 'fp32', threads = 0, accumulates = false, graphs = true } = options;
     this.#bindings = loadLibrary(kind);
     const out = new BigUint64Array(1);
     const status = this.#bindings.contextCreate({
@@ -110,7 +110,7 @@ export class Device {
     this.elementType = dtype === 'bf16' ? 'bf16' : 'fp32';
     this.gradientType = gradientTypeOf(dtype, accumulates);
     this.description = JSON.parse(this.#bindings.contextDescription({ context })) as DeviceDescription;
-    this.captures = captures && this.description.canCapture;
+    this.graphs = graphs && this.description.canCapture;
   }
 
   /**
@@ -134,11 +134,11 @@ export class Device {
     throw failure(symbol, status, detail);
   }
 
-  /** Passes every successful call that `issue` makes to `observer`, with its arguments; not the observer's own calls. */
-  async observed<R>(observer: (name: string, args: object) => void, issue: () => Promise<R>): Promise<R> {
+  /** Passes every successful call that `enqueue` makes to `observer`, with its arguments; not the observer's own calls. */
+  async observed<R>(observer: (name: string, args: object) => void, enqueue: () => Promise<R>): Promise<R> {
     this.#observer = observer;
     try {
-      return await issue();
+      return await enqueue();
     } finally {
       this.#observer = undefined;
     }
@@ -202,12 +202,12 @@ export class Device {
   }
 
   /**
-   * Makes a list of ops that can run again and again. A device that captures calls `issue` once and replays its graph; others
-   * call it at every run. `issue` must only issue ops, the same each time.
+   * Makes a list of ops that can run again and again. A device with graphs calls `enqueue` once and launches its graph; others
+   * call it at every run. `enqueue` must only enqueue ops, the same each time.
    */
-  program(issue: () => void): Program {
-    if (!this.captures) return { run: issue };
-    const program = new RecordedProgram(this, issue);
+  program(enqueue: () => void): Program {
+    if (!this.graphs) return { run: enqueue };
+    const program = new RecordedProgram(this, enqueue);
     this.#owned.add(program);
     return program;
   }
@@ -224,14 +224,14 @@ export class Device {
     }
   }
 
-  /** Waits until everything issued so far has finished, without blocking the event loop. */
+  /** Waits until everything enqueued so far has finished, without blocking the event loop. */
   async finished(): Promise<void> {
     this.#event ??= this.createEvent();
     this.record(this.#event);
     await this.reached(this.#event);
   }
 
-  /** Creates an event, which marks a point in the order of issued work; it closes with the device. */
+  /** Creates an event, which marks a point in the order of enqueued work; it closes with the device. */
   createEvent(): Pointer {
     const out = new BigUint64Array(1);
     this.call('eventCreate', { event: out });
@@ -240,12 +240,12 @@ export class Device {
     return event;
   }
 
-  /** Records an event after everything issued so far. */
+  /** Records an event after everything enqueued so far. */
   record(event: Pointer): void {
     this.call('eventRecord', { event });
   }
 
-  /** Makes everything issued from now on wait for a recorded event. */
+  /** Makes everything enqueued from now on wait for a recorded event. */
   startAfter(event: Pointer): void {
     this.call('eventWait', { event });
   }

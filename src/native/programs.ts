@@ -1,4 +1,4 @@
-// Lists of ops that run again and again, recorded as a graph at the first run and replayed later.
+// Lists of ops that run again and again, recorded as a graph at the first run and launched from then on.
 import type { Pointer } from './bindings.generated.ts';
 import type { Device } from './device.ts';
 
@@ -9,12 +9,12 @@ export interface Program {
 
 export class RecordedProgram implements Program {
   readonly #device: Device;
-  readonly #issue: () => void;
+  readonly #enqueue: () => void;
   #graph: Pointer | undefined;
 
-  constructor(device: Device, issue: () => void) {
+  constructor(device: Device, enqueue: () => void) {
     this.#device = device;
-    this.#issue = issue;
+    this.#enqueue = enqueue;
   }
 
   run(): void {
@@ -34,7 +34,7 @@ export class RecordedProgram implements Program {
     this.#device.call('captureBegin', {});
     let failure: unknown;
     try {
-      this.#issue();
+      this.#enqueue();
     } catch (error) {
       failure = error;
     }

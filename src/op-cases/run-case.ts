@@ -3,7 +3,7 @@
 import { type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { parseDimension, sizeOf, type TensorContract, typeOn } from '../ops/contract.ts';
-import { issue, type OpArguments, workspaceOf } from '../ops/issue.ts';
+import { enqueue, type OpArguments, workspaceOf } from '../ops/enqueue.ts';
 import { GuardedTensors } from './guarded-tensors.ts';
 import { floats, held, largestDifference, type Numbers, norm, Random, worstError } from './numbers.ts';
 import type { Bound, OpCases } from './op-case.ts';
@@ -53,7 +53,7 @@ export async function runCase(device: Device, cases: OpCases, sizes: Sizes, vari
     if (other && args[name] !== null) args[name] = args[other]!;
   }
   device.reserveWorkspace(workspaceOf(device, op, args as OpArguments));
-  issue(device, op, args as OpArguments);
+  enqueue(device, op, args as OpArguments);
   await device.finished();
   const wanted = prepared.formula(initial, variant);
   const results = compare(device, cases, sizes, args, initial, wanted);

@@ -1,13 +1,13 @@
-// Sums and copies over ranks. A collective starts after the work issued before it and runs concurrently with later work, which
+// Sums and copies over ranks. A collective starts after the work enqueued before it and runs concurrently with later work, which
 // waits for it only after `joinCollectives`. See cuda/gpt2.h.
 import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Communicator } from '../native/communicator.ts';
 import type { NativeArguments, OpContract } from './contract.ts';
-import { nativeArguments, type OpArguments, refused } from './issue.ts';
+import { nativeArguments, type OpArguments, refused } from './enqueue.ts';
 import { contracts } from './ops.generated.ts';
 
-function issueOver(communicator: Communicator, op: OpContract, args: OpArguments, also: NativeArguments = {}): void {
+function enqueueOver(communicator: Communicator, op: OpContract, args: OpArguments, also: NativeArguments = {}): void {
   const { device, handle } = communicator;
   const native = { ...nativeArguments(device, op, args), communicator: handle, ...also };
   device.call(op.name as 'allReduce', native as never);
@@ -15,7 +15,7 @@ function issueOver(communicator: Communicator, op: OpContract, args: OpArguments
 
 /** `data` becomes the sum of every rank's data. */
 export function allReduce(communicator: Communicator, data: Tensor): void {
-  issueOver(communicator, contracts.allReduce, { data });
+  enqueueOver(communicator, contracts.allReduce, { data });
 }
 
 /**
@@ -36,7 +36,7 @@ export function reduceScatter(
   if (start + count > stride) throw refused(op, `rows of ${stride} elements do not hold ${count} from ${start}`);
   if (out.type !== input.type) throw refused(op, `out is ${out.type}, but in is ${input.type}`);
   const pointer = out.view([count], start).pointer;
-  issueOver(communicator, op, { out: out.view([parts, stride]), in: input.view([ranks, count]) }, { out: pointer });
+  enqueueOver(communicator, op, { out: out.view([parts, stride]), in: input.view([ranks, count]) }, { out: pointer });
 }
 
 /** Writes every rank's `in` into `out`, in the order of ranks; `in` may be this rank's part of `out`. */
@@ -45,7 +45,7 @@ export function allGather(communicator: Communicator, { out, in: input }: { out:
   const op = contracts.allGather;
   if (out.type !== input.type) throw refused(op, `out is ${out.type}, but in is ${input.type}`);
   if (out.count !== ranks * input.count) throw refused(op, `${out.count} elements are not ${ranks} of ${input.count}`);
-  issueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
+  enqueueOver(communicator, op, { out: out.view([ranks, input.count]), in: input });
 }
 
 /** `globalNorm` of sharded matrices: this rank's part of them, as one row or as rows [parts,N] to be summed. */
@@ -54,26 +54,26 @@ export function globalNormOfRanks(
   { matrices, ...args }: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number },
 ): void {
   const rows = matrices.shape.length === 1 ? matrices.view([1, matrices.count]) : matrices;
-  issueOver(communicator, contracts.globalNormOfRanks, { matrices: rows, ...args });
+  enqueueOver(communicator, contracts.globalNormOfRanks, { matrices: rows, ...args });
 }
 
-/** Makes work issued from now on wait for the collectives issued so far. */
+/** Makes work enqueued from now on wait for the collectives enqueued so far. */
 export function joinCollectives(communicator: Communicator): void {
   communicator.device.call('collectivesJoin', { communicator: communicator.handle });
 }
 
-/** Records an event after the collectives issued so far; `device.startAfter` waits for it. */
+/** Records an event after the collectives enqueued so far; `device.startAfter` waits for it. */
 export function recordCollectives(communicator: Communicator, event: Pointer): void {
   communicator.device.call('collectivesRecord', { communicator: communicator.handle, event });
 }
 
-/** Starts together the collectives that `issue` issues; it must issue nothing else. */
-export function groupCollectives(communicator: Communicator, issue: () => void): void {
+/** Starts together the collectives that `enqueue` enqueues; it must enqueue nothing else. */
+export function groupCollectives(communicator: Communicator, enqueue: () => void): void {
   const { device } = communicator;
   const end = () => device.call('collectivesGroupEnd', { communicator: communicator.handle });
   device.call('collectivesGroupBegin', { communicator: communicator.handle });
   try {
-    issue();
+    enqueue();
   } catch (error) {
     try {
       end();

@@ -4,7 +4,7 @@ import type { Pointer } from '../native/bindings.generated.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import type { OpContract } from './contract.ts';
-import { issue, scratch } from './issue.ts';
+import { enqueue, scratch } from './enqueue.ts';
 
 export const contracts = {
   embeddingForward: {
@@ -442,7 +442,7 @@ export const contracts = {
  *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C]
  */
 export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor; V: number }): void {
-  issue(device, contracts.embeddingForward, args);
+  enqueue(device, contracts.embeddingForward, args);
 }
 
 /**
@@ -454,7 +454,7 @@ export function embeddingForward(device: Device, args: { out: Tensor; tokens: Te
  *   workspace gpt2_embedding_scratch(B,T,C,V)
  */
 export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Tensor; dout: Tensor; tokens: Tensor; V: number; accumulate: boolean }): void {
-  issue(device, contracts.embeddingBackward, args);
+  enqueue(device, contracts.embeddingBackward, args);
 }
 
 /**
@@ -462,7 +462,7 @@ export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Te
  *   out = [N,C], mean = [N], rstd = [N], in [N,C], weight [C], bias [C]
  */
 export function layernormForward(device: Device, args: { out: Tensor; mean: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; bias: Tensor }): void {
-  issue(device, contracts.layernormForward, args);
+  enqueue(device, contracts.layernormForward, args);
 }
 
 /**
@@ -471,7 +471,7 @@ export function layernormForward(device: Device, args: { out: Tensor; mean: Tens
  *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
  */
 export function layernormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dbias: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; mean: Tensor; rstd: Tensor; accumulate: boolean }): void {
-  issue(device, contracts.layernormBackward, args);
+  enqueue(device, contracts.layernormBackward, args);
 }
 
 /**
@@ -479,7 +479,7 @@ export function layernormBackward(device: Device, args: { din: Tensor; dweight: 
  *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  issue(device, contracts.matmulForward, args);
+  enqueue(device, contracts.matmulForward, args);
 }
 
 /**
@@ -487,7 +487,7 @@ export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; w
  *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  issue(device, contracts.matmulGeluForward, args);
+  enqueue(device, contracts.matmulGeluForward, args);
 }
 
 /**
@@ -495,7 +495,7 @@ export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tens
  *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulResidualForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; residual: Tensor }): void {
-  issue(device, contracts.matmulResidualForward, args);
+  enqueue(device, contracts.matmulResidualForward, args);
 }
 
 /**
@@ -503,7 +503,7 @@ export function matmulResidualForward(device: Device, args: { out: Tensor; in: T
  *   din = [N,C], dout [N,O], weight [O,C]; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor }): void {
-  issue(device, contracts.matmulBackwardInput, args);
+  enqueue(device, contracts.matmulBackwardInput, args);
 }
 
 /**
@@ -511,7 +511,7 @@ export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: T
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor }): void {
-  issue(device, contracts.matmulGeluBackwardInput, args);
+  enqueue(device, contracts.matmulGeluBackwardInput, args);
 }
 
 /**
@@ -520,7 +520,7 @@ export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dou
  *   workspace gpt2_matmul_scratch(N,C,O,1)
  */
 export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; in: Tensor; accumulate: boolean }): void {
-  issue(device, contracts.matmulBackwardWeight, args);
+  enqueue(device, contracts.matmulBackwardWeight, args);
 }
 
 /**
@@ -531,7 +531,7 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
  *   out = [B,T,C], lse = [B,NH,T], qkv [B,T,3C]; C % NH == 0; workspace gpt2_attention_scratch(B,T,C,NH)
  */
 export function attentionForward(device: Device, args: { out: Tensor; lse: Tensor; qkv: Tensor }): void {
-  issue(device, contracts.attentionForward, args);
+  enqueue(device, contracts.attentionForward, args);
 }
 
 /**
@@ -540,7 +540,7 @@ export function attentionForward(device: Device, args: { out: Tensor; lse: Tenso
  *   workspace gpt2_attention_scratch(B,T,C,NH)
  */
 export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Tensor; out: Tensor; qkv: Tensor; lse: Tensor }): void {
-  issue(device, contracts.attentionBackward, args);
+  enqueue(device, contracts.attentionBackward, args);
 }
 
 /**
@@ -548,7 +548,7 @@ export function attentionBackward(device: Device, args: { dqkv: Tensor; dout: Te
  *   out = [count], in [count]
  */
 export function geluForward(device: Device, args: { out: Tensor; in: Tensor }): void {
-  issue(device, contracts.geluForward, args);
+  enqueue(device, contracts.geluForward, args);
 }
 
 /**
@@ -556,7 +556,7 @@ export function geluForward(device: Device, args: { out: Tensor; in: Tensor }): 
  *   din = [count] may be dout, dout [count], in [count]
  */
 export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; in: Tensor }): void {
-  issue(device, contracts.geluBackward, args);
+  enqueue(device, contracts.geluBackward, args);
 }
 
 /**
@@ -564,7 +564,7 @@ export function geluBackward(device: Device, args: { din: Tensor; dout: Tensor; 
  *   out = [count] may be a or b, a [count], b [count]
  */
 export function residualForward(device: Device, args: { out: Tensor; a: Tensor; b: Tensor }): void {
-  issue(device, contracts.residualForward, args);
+  enqueue(device, contracts.residualForward, args);
 }
 
 /**
@@ -574,7 +574,7 @@ export function residualForward(device: Device, args: { out: Tensor; a: Tensor; 
  *   losses = [N], dlogits = [N,Vp] or NULL may be logits, logits [N,Vp], targets [N] < V; V <= Vp
  */
 export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Tensor | null; logits: Tensor; targets: Tensor; V: number; dloss: number }): void {
-  issue(device, contracts.crossEntropy, args);
+  enqueue(device, contracts.crossEntropy, args);
 }
 
 /**
@@ -586,7 +586,7 @@ export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Te
  *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
  */
 export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; logits: Tensor; in: Tensor; weight: Tensor; targets: Tensor; V: number; dloss: number; accumulate: boolean }): void {
-  issue(device, contracts.classifier, args);
+  enqueue(device, contracts.classifier, args);
 }
 
 /**
@@ -594,7 +594,7 @@ export function classifier(device: Device, args: { losses: Tensor; din: Tensor |
  *   step (updated) [GPT2_STEP_SIZE], losses [N]
  */
 export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; scale: number; accumulate: boolean }): void {
-  issue(device, contracts.lossSum, args);
+  enqueue(device, contracts.lossSum, args);
 }
 
 /**
@@ -602,12 +602,12 @@ export function lossSum(device: Device, args: { step: Tensor; losses: Tensor; sc
  * (up to 6,000 squares) in fp32, the rest in double;
  * step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1;
  * step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else
- * 0. The host issues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
+ * 0. The host enqueues a step before it knows the previous loss; the weights that gave a bad loss must still be there then.
  *   step (updated) [GPT2_STEP_SIZE], matrices [matrix_count]: gradient, vectors [vector_count];
  *   workspace gpt2_global_norm_scratch(matrix_count,vector_count)
  */
 export function globalNorm(device: Device, args: { step: Tensor; matrices: Tensor; vectors: Tensor; maxNorm: number }): void {
-  issue(device, contracts.globalNorm, args);
+  enqueue(device, contracts.globalNorm, args);
 }
 
 /**
@@ -621,7 +621,7 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
  *   first_scalar + 2 <= GPT2_STEP_STOP
  */
 export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; firstScalar: number; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
-  issue(device, contracts.adamw, args);
+  enqueue(device, contracts.adamw, args);
 }
 
 /**
@@ -629,7 +629,7 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
  *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
  */
 export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor; V: number }): void {
-  issue(device, contracts.embeddingAtForward, args);
+  enqueue(device, contracts.embeddingAtForward, args);
 }
 
 /**
@@ -639,7 +639,7 @@ export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: 
  *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
  */
 export function layernormMatmulForward(device: Device, args: { out: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  issue(device, contracts.layernormMatmulForward, args);
+  enqueue(device, contracts.layernormMatmulForward, args);
 }
 
 /**
@@ -648,7 +648,7 @@ export function layernormMatmulForward(device: Device, args: { out: Tensor; in: 
  *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
  */
 export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; normWeight: Tensor; normBias: Tensor; weight: Tensor; bias: Tensor | null }): void {
-  issue(device, contracts.layernormMatmulGeluForward, args);
+  enqueue(device, contracts.layernormMatmulGeluForward, args);
 }
 
 /**
@@ -658,7 +658,7 @@ export function layernormMatmulGeluForward(device: Device, args: { out: Tensor; 
  *   C / NH <= 256; workspace gpt2_attention_cached_scratch(S)
  */
 export function attentionCachedForward(device: Device, args: { out: Tensor; keys: Tensor; values: Tensor; qkv: Tensor; positions: Tensor }): void {
-  issue(device, contracts.attentionCachedForward, args);
+  enqueue(device, contracts.attentionCachedForward, args);
 }
 
 /**
@@ -674,7 +674,7 @@ export function attentionCachedForward(device: Device, args: { out: Tensor; keys
  *   top_p >= 0; top_p <= 1; workspace gpt2_sample_scratch(B,V)
  */
 export function sample(device: Device, args: { tokens: Tensor; positions: Tensor; logits: Tensor; seeds: Tensor; V: number; temperature: number; topK: number; topP: number }): void {
-  issue(device, contracts.sample, args);
+  enqueue(device, contracts.sample, args);
 }
 
 /** Bytes of workspace. */

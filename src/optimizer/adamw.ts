@@ -45,7 +45,7 @@ export class AdamW implements Optimizer {
     this.#weightDecay = weightDecay;
   }
 
-  issue({ device, step, firstScalar }: UpdateContext, parts: readonly UpdatePart[]): void {
+  enqueue({ device, step, firstScalar }: UpdateContext, parts: readonly UpdatePart[]): void {
     for (const { kind, state, ...tensors } of parts) {
       const weightDecay = kind === 'matrix' ? this.#weightDecay : 0;
       adamw(device, { ...tensors, m: state.m!, v: state.v!, step, firstScalar, ...this.#constants, weightDecay });

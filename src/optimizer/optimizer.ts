@@ -14,7 +14,7 @@ export interface StateRow {
   /** Selects the parameters that have it, of those that the optimizer updates. */
   readonly parameters: Selection;
   /**
-   * How an update may be divided. 'element': `issue` receives ranges that may begin and end inside a parameter. 'matrix': it
+   * How an update may be divided. 'element': `enqueue` receives ranges that may begin and end inside a parameter. 'matrix': it
    * receives entire matrices, one by one, as [rows, columns]; a parameter may hold several (`Parameter.matrices`).
    *
    * ZeRO-1 divides a bucket at any element, so it rejects 'matrix' rows today. To support them, `arenaLayout` can place each
@@ -61,11 +61,11 @@ export interface Optimizer {
   readonly rows: readonly StateRow[];
   readonly scalars: readonly StepScalar[];
   /**
-   * Issues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
-   * with other parts. A recorded graph calls it only once, so it must issue the same ops every time.
+   * Enqueues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
+   * with other parts. A recorded graph calls it only once, so it must enqueue the same ops every time.
    */
-  issue(context: UpdateContext, parts: readonly UpdatePart[]): void;
+  enqueue(context: UpdateContext, parts: readonly UpdatePart[]): void;
 }
 
 /** Changes nothing, for a trainer that only computes gradients. */
-export const noUpdate: Optimizer = { name: 'none', rows: [], scalars: [], issue() {} };
+export const noUpdate: Optimizer = { name: 'none', rows: [], scalars: [], enqueue() {} };

@@ -1,4 +1,4 @@
-// The optimizers of a run at work on a model: allocates their state, lays out their scalars, and issues updates of stretches of
+// The optimizers of a run at work on a model: allocates their state, lays out their scalars, and enqueues updates of stretches of
 // the parameters. Which stretch comes when is up to train/step/update.ts.
 import { Gpt2Error } from '../errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
@@ -67,14 +67,14 @@ export class OptimizerState {
   }
 
   /**
-   * Issues the updates of a range; default: the entire arena.
+   * Enqueues the updates of a range; default: the entire arena.
    * @param step the step block
    */
-  issue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
+  enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
     let firstScalar: number = GPT2_STEP.GPT2_STEP_SCALARS;
     for (const optimizer of this.optimizers) {
       const parts = this.parts(optimizer, kind, gradients, range);
-      if (parts.length > 0) optimizer.issue({ device: this.#model.device, step, firstScalar }, parts);
+      if (parts.length > 0) optimizer.enqueue({ device: this.#model.device, step, firstScalar }, parts);
       firstScalar += optimizer.scalars.length;
     }
   }

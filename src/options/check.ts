@@ -38,7 +38,7 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   const refuse = (message: string): never => {
     throw new UsageError(message);
   };
-  const { sequence, ranks, totalBatch, model, device, steps, warmup } = options;
+  const { sequence, ranks, totalBatch, model, device, steps, warmup, schedule } = options;
   const together = roundTokens(options);
   if (totalBatch !== undefined && totalBatch % together !== 0) {
     const gpus = ranks > 1 ? ` x --gpus ${ranks}` : '';
@@ -57,6 +57,15 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   }
   if (steps !== undefined && warmup > steps) {
     refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
+  }
+  const { finalLearningRateFraction: final, decayFraction } = options;
+  if (schedule === 'constant' && final !== 1) {
+    refuse(
+      `--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd`,
+    );
+  }
+  if (schedule !== 'wsd' && decayFraction !== defaultOf(optionRows.decayFraction)) {
+    refuse(`--decay-frac ${decayFraction} has no effect with --schedule ${schedule}; give --schedule wsd too`);
   }
 }
 

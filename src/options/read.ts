@@ -8,6 +8,7 @@ import { Gpt2Error, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { type PresetName, presets } from './presets.ts';
+import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
 
@@ -109,11 +110,10 @@ export function presetOptions(given: TrainOptions): { name: PresetName; options:
   const options = withFile(given);
   const { preset: name } = options;
   if (name === undefined) return undefined;
-  const added = Object.entries(presets[name].options).filter(([option]) => options[option as OptionName] === undefined);
+  const merged = withGiven(presets[name].options, options);
+  const added = Object.entries(merged).filter(([option]) => options[option as OptionName] === undefined);
   return { name, options: Object.fromEntries(added) };
 }
 
-function withFile({ config, ...given }: TrainOptions): TrainOptions {
-  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-  return { ...(config === undefined ? {} : readOptionsFile(config)), ...defined };
-}
+const withFile = ({ config, ...given }: TrainOptions): TrainOptions =>
+  withGiven(config === undefined ? {} : readOptionsFile(config), given);

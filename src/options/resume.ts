@@ -15,17 +15,20 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 }
 
 /**
- * Options that are given, those of `before` otherwise. A rate that was constant before does not say how it is to fall, and a
- * model of the hub keeps its recorded commit.
+ * Options that are given, those of `before` otherwise. Another schedule ends as is its default, an end makes a constant rate fall,
+ * and a model of the hub keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
-  const { schedule = before.schedule, finalLearningRateFraction: final } = given;
-  const merged = { ...before, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
-  if (schedule !== before.schedule && final === undefined && before.finalLearningRateFraction === 1) {
-    delete merged.finalLearningRateFraction;
+  const { schedule, finalLearningRateFraction: final } = given;
+  const kept = { ...before };
+  if (schedule !== undefined && before.schedule !== undefined && schedule !== before.schedule) {
+    delete kept.finalLearningRateFraction;
+    delete kept.decayFraction;
   }
-  if (given.schedule === undefined && final !== undefined && final !== 1 && schedule === 'constant')
-    delete merged.schedule;
+  if (schedule === undefined && final !== undefined && final !== 1 && before.schedule === 'constant') {
+    delete kept.schedule;
+  }
+  const merged = { ...kept, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
   if (isSameHubModel(before, given)) merged.model = before.model;
   return merged;
 }

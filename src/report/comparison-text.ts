@@ -12,10 +12,10 @@ export interface Compared extends Pair {
 
 export const comparisonHead = ['series', 'steps', 'worst', 'at step', 'mean', 'beyond limit', 'last', 'reference'];
 
-export function comparisonRows({ run, over, comparison }: Compared, tolerance?: number): string[][] {
-  const isJudged = judges(over, tolerance);
+export function comparisonRows({ run, baseline, comparison }: Compared, tolerance?: number): string[][] {
+  const isJudged = judges(baseline, tolerance);
   return comparison.series.map(({ series, steps, worst, mean, beyond, meanBeyond }) => {
-    const last = pairsOf(run.series[series], over.series[series]).at(-1);
+    const last = pairsOf(run.series[series], baseline.series[series]).at(-1);
     const within = meanBeyond ? `mean of ${meanBeyond.limit.from}-${meanBeyond.limit.to}` : isJudged ? 'none' : '-';
     return [
       series,
@@ -31,27 +31,27 @@ export function comparisonRows({ run, over, comparison }: Compared, tolerance?: 
 }
 
 /** Notes under the table: how runs ended, the last common validation, differing configurations, the verdict if inside the limits. */
-export function comparisonNotes({ run, over, comparison }: Compared, tolerance?: number): string[] {
+export function comparisonNotes({ run, baseline, comparison }: Compared, tolerance?: number): string[] {
   const { finalValidation, series, inside } = comparison;
-  const notes = [run, ...(isRun(over) ? [over] : [])].map((one) => `${one.name}: ${endOfRun(one).text}`);
+  const notes = [run, ...(isRun(baseline) ? [baseline] : [])].map((one) => `${one.name}: ${endOfRun(one).text}`);
   if (finalValidation) {
     const { step, run: ours, reference: theirs } = finalValidation;
     notes.push(`last validation in common, at step ${step}: ${formatValue(ours)}, reference ${formatValue(theirs)}`);
   }
-  if (isRun(over)) {
-    const differences = describeMismatches(configurationDifferences(run.configuration, over.configuration));
+  if (isRun(baseline)) {
+    const differences = describeMismatches(configurationDifferences(run.configuration, baseline.configuration));
     notes.push(differences === '' ? 'configured alike' : `configured with ${differences}`);
   }
-  if (!judges(over, tolerance)) return [...notes, 'a run has no limits: --tolerance sets one'];
+  if (!judges(baseline, tolerance)) return [...notes, 'a run has no limits: --tolerance sets one'];
   if (!inside) return notes;
-  const what = tolerance === undefined ? `the limits of ${over.name}` : `the tolerance of ${tolerance}`;
+  const what = tolerance === undefined ? `the limits of ${baseline.name}` : `the limit of --tolerance ${tolerance}`;
   const judged = series.map((one) => `${one.series} ${one.judged} of ${one.steps}`).join(', ');
   return [...notes, `inside ${what}; steps judged: ${judged}`];
 }
 
 export const describeComparison = (compared: Compared, tolerance?: number): string =>
   [
-    `${compared.run.folder} over ${isRun(compared.over) ? compared.over.folder : compared.over.name}`,
+    `${compared.run.folder} vs ${isRun(compared.baseline) ? compared.baseline.folder : compared.baseline.name}`,
     formatTable([comparisonHead, ...comparisonRows(compared, tolerance)]),
     ...comparisonNotes(compared, tolerance),
   ].join('\n');

@@ -102,10 +102,10 @@ export function sourceLines(runs: readonly Plotted[], baselines: readonly Plotte
   ];
 }
 
-/** "quickstart over llmc-d6-fp32-b4-t64", "a, b over c", "9 runs over c" */
+/** "quickstart vs llmc-d6-fp32-b4-t64", "a, b vs c", "9 runs vs c" */
 export function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], isRanked = false): string {
   const names = (some: readonly Plotted[]) =>
     some.length > 3 ? `${some.length} runs` : some.map(({ name }) => name).join(', ');
-  if (baselines.length > 0) return `${names(runs)} over ${names(baselines)}`;
-  return runs.length > 1 && !isRanked ? `${names(runs.slice(1))} over ${runs[0]!.name}` : names(runs);
+  if (baselines.length > 0) return `${names(runs)} vs ${names(baselines)}`;
+  return runs.length > 1 && !isRanked ? `${names(runs.slice(1))} vs ${runs[0]!.name}` : names(runs);
 }

@@ -90,7 +90,7 @@ export function lossPlot(
     { label: 'gradient norm', height: 120, lines: norms, scale: logarithmic(norms, leastNorm) },
     { label: 'learning rate', height: 100, lines: rates, scale: linear(rates, 4) },
   ];
-  const limitLabel = tolerance === undefined ? 'limit of a training step' : `tolerance ${tolerance}`;
+  const limitLabel = tolerance === undefined ? 'limit of a training step' : `limit ${tolerance}`;
   const legend: Figure['legend'] = [
     // Runs come before baselines, because the figure is about them.
     ...[...curves.slice(baselines.length), ...curves.slice(0, baselines.length)].flatMap(({ plotted, line, marks }) => [

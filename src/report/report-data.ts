@@ -60,7 +60,7 @@ export function reportData(
     tables: [
       ...(ranking ? [{ ...rankingTable(ranking), notes: [], outside: '' }] : []),
       ...compared.map((one) => ({
-        title: `${one.run.name} over ${one.over.name}`,
+        title: `${one.run.name} vs ${one.baseline.name}`,
         head: comparisonHead,
         rows: comparisonRows(one, tolerance),
         notes: comparisonNotes(one, tolerance),

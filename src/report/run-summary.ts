@@ -1,6 +1,7 @@
 // Summarizes a run in a few figures, for lists of runs.
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { customModel, modelLabel } from '../model/config.ts';
 import { shortValue } from '../options/configuration.ts';
 import { readRun } from '../runs/reader.ts';
 import { LoggedRun } from './logged-run.ts';
@@ -18,7 +19,7 @@ export function summarizeRun(run: string) {
     run,
     /** Time of the first start, in UTC. */
     started: events.find((event) => event.event === 'run')!.time,
-    model: configuration.model,
+    model: configuration.model === customModel ? modelLabel(configuration) : configuration.model,
     data: String(shortValue('data', configuration.data)),
     steps: stepsDone(record),
     ofSteps: configuration.steps,

@@ -52,7 +52,7 @@ export const runEventSchema = z.discriminatedUnion('event', [
   z.looseObject({ event: z.literal('hellaswag'), step, acc: number, accNorm: number, questions: z.int() }),
   z.looseObject({ event: z.literal('sample'), step, text: z.string() }),
   // ms: from when the save was due until it was on the disk. Training waited waitedMs of these for the previous save, and heldMs
-  // until the device's copy was issued; the copy itself is part of the next step's time.
+  // until the device's copy was enqueued; the copy itself is part of the next step's time.
   z.looseObject({
     event: z.literal('checkpoint'),
     step,

@@ -1,5 +1,5 @@
 // Generates texts token by token over a cache of keys and values: each prompt runs at once, then each step adds a token to all
-// texts, recorded and replayed. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
+// texts, recorded as a graph. The device runs ahead of the host. The op `sample` chooses tokens; tokenizers make text of them.
 import { checkGiven } from '../checks/given.ts';
 import { real, whole } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
@@ -125,15 +125,15 @@ async function* steps(
   stopAt: number | undefined,
 ): AsyncGenerator<Generated, void> {
   const { device } = cache.model;
-  const ahead = device.captures ? stepsAhead : 1;
+  const ahead = device.graphs ? stepsAhead : 1;
   // The token chosen after a prompt counts.
   let left = Math.min(
     ...texts.map((text) => Math.min(cache.window - text.run, text.left - (text.run + 1 - text.known))),
   );
-  const issue = (copy: TokenCopy): Pending => {
+  const enqueue = (copy: TokenCopy): Pending => {
     const count = Math.min(ahead, left);
     left -= count;
-    for (let issued = 0; issued < count; issued++) step.run();
+    for (let enqueued = 0; enqueued < count; enqueued++) step.run();
     for (const text of texts) text.run += count;
     const { pointer: source, bytes } = cache.tokens;
     device.call('copyToHostAsync', { pinned: copy.pinned.at(0), source, bytes });
@@ -141,10 +141,10 @@ async function* steps(
     return { copy, ends: texts.map(({ run }) => run + 1) };
   };
   const [first, second] = cache.copies;
-  let pending: Pending | undefined = issue(first);
+  let pending: Pending | undefined = enqueue(first);
   while (pending) {
     const { copy, ends }: Pending = pending;
-    pending = left > 0 ? issue(copy === first ? second : first) : undefined;
+    pending = left > 0 ? enqueue(copy === first ? second : first) : undefined;
     await device.reached(copy.event);
     const rows = new Int32Array(copy.pinned.memory);
     for (const [place, text] of texts.entries()) {

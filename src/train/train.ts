@@ -62,7 +62,8 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
     await ranks?.leave();
     return finished;
   }
-  const run = await openRun(settled, notice, ranks);
+  const { onPage = (page) => page.close() } = hooks;
+  const run = await openRun({ settled, notice, ranks, onPage });
   try {
     const result = await runSession(new Session(run, hooks), run);
     run.close();

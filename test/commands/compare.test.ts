@@ -76,14 +76,14 @@ describe('inside', () => {
     writeRun({});
     const { stdout, error } = await compare();
     expect(error).toBeUndefined();
-    expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
+    expect(stdout).toContain(`${run} vs llmc-d6-fp32-b4-t64\n`);
     expect(stdout).toMatch(/^train +400 +0 +0 +0 +none +6\.2431 +6\.2431$/m);
     expect(stdout).toMatch(/^lr +400 .* 6\.00e-5 +6\.00e-5$/m);
     expect(stdout).toContain('last validation in common, at step 400: 5.8942, reference 5.8942');
     expect(stdout).toContain('steps judged: train 120 of 400, val 9 of 9, norm 100 of 400, lr 400 of 400');
     const plot = place.path('run', 'compare.svg');
     expect(stdout.endsWith(`plot: ${plot}\nreport: ${place.path('run', 'compare.html')}\n`)).toBe(true);
-    expect(readFileSync(plot, 'utf8')).toContain('run over llmc-d6-fp32-b4-t64');
+    expect(readFileSync(plot, 'utf8')).toContain('run vs llmc-d6-fp32-b4-t64');
   });
 
   it('a run that has just begun is compared as far as it goes', async () => {
@@ -105,7 +105,7 @@ describe('inside', () => {
     expect(existsSync(place.path('run', 'compare.svg'))).toBe(false);
     const { stdout, error } = await compare('--tolerance', '0.5');
     expect(error).toBeUndefined();
-    expect(stdout).toContain('inside the tolerance of 0.5; steps judged: train 400 of 400');
+    expect(stdout).toContain('inside the limit of --tolerance 0.5; steps judged: train 400 of 400');
   });
 });
 
@@ -152,8 +152,8 @@ describe('several', () => {
     expect(messageOf(error)).toBe(
       `outside the limits of llmc-d6-fp32-b4-t64 is ${other}: train at step 7 is off by 0.3000, over 2.00e-4`,
     );
-    expect(stdout).toContain(`${run} over llmc-d6-fp32-b4-t64\n`);
-    expect(stdout).toContain(`\n\n${other} over llmc-d6-fp32-b4-t64\n`);
+    expect(stdout).toContain(`${run} vs llmc-d6-fp32-b4-t64\n`);
+    expect(stdout).toContain(`\n\n${other} vs llmc-d6-fp32-b4-t64\n`);
     expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).toContain('>other, validation<');
   });
 
@@ -162,7 +162,7 @@ describe('several', () => {
     const other = writeRun({ train: shifted(0.25) }, { learningRate: 1e-3, device: 'cuda' }, 'other');
     const { stdout, error } = await compare(other);
     expect(error).toBeUndefined();
-    expect(stdout).toContain(`${other} over ${run}\n`);
+    expect(stdout).toContain(`${other} vs ${run}\n`);
     expect(stdout).toMatch(/^train +400 +0\.2500 +\d+ +0\.2500 +- +6\.4931 +6\.2431$/m);
     expect(stdout).toContain('configured with learningRate 0.001 instead of 0.0006\n');
     expect(stdout).toContain('a run has no limits: --tolerance sets one');
@@ -174,7 +174,7 @@ describe('several', () => {
     const other = writeRun({ train: shifted(0.25) }, { seed: 7 }, 'other');
     expect((await compare('--reference', other)).error).toBeUndefined();
     const { stdout, error } = await compare('--reference', other, '--tolerance', '0.1');
-    expect(stdout).toContain(`${run} over ${other}\n`);
+    expect(stdout).toContain(`${run} vs ${other}\n`);
     expect(messageOf(error)).toMatch(/^outside the limits of other: train at step 0 is off by 0\.2500, over 0\.1000/);
   });
 
@@ -200,7 +200,7 @@ describe('several', () => {
     writeFileSync(own, JSON.stringify({ ...reference, name: 'own' }));
     const { stdout, error } = await compare('--reference', 'llmc-d6-fp32-b4-t64', '--reference', own);
     expect(error).toBeUndefined();
-    expect(stdout).toMatch(/over llmc-d6-fp32-b4-t64\n[\s\S]*over own\n/);
+    expect(stdout).toMatch(/vs llmc-d6-fp32-b4-t64\n[\s\S]*vs own\n/);
   });
 
   it('more than two without a reference: one ranking by validation loss, with the options that differ', async () => {
@@ -243,7 +243,7 @@ report: ${place.path('run', 'compare.html')}
     expect(report).toContain('"title":"4 runs"');
     expect(report).toContain('"baseline":-1');
     expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).not.toContain('|difference|');
-    expect((await compare(bad, best, '--tolerance', '0.1')).stdout).toContain(`${best} over ${run}\n`);
+    expect((await compare(bad, best, '--tolerance', '0.1')).stdout).toContain(`${best} vs ${run}\n`);
     expect((await compare(best, none, '--reference', bad)).stdout).not.toContain('Ranking');
   });
 
@@ -299,7 +299,7 @@ describe('what is drawn', () => {
   it('a report beside the plot, or where --html says', async () => {
     writeRun({});
     await compare('--out', place.path('a.svg'));
-    expect(readFileSync(place.path('a.html'), 'utf8')).toContain('run over llmc-d6-fp32-b4-t64');
+    expect(readFileSync(place.path('a.html'), 'utf8')).toContain('run vs llmc-d6-fp32-b4-t64');
     await compare('--out', place.path('b.svg'), '--html', place.path('c.htm'));
     expect(existsSync(place.path('c.htm'))).toBe(true);
     expect(existsSync(place.path('b.html'))).toBe(false);

@@ -19,7 +19,7 @@ beforeAll(() => {
     { event: 'done', steps: 3, seconds: 1, weights: 'x' },
   ]);
   writeRun('failed', [
-    { ...runEvent(), time: '2026-01-01T00:01:00Z' },
+    { ...runEvent({ model: 'custom', layers: 7 }), time: '2026-01-01T00:01:00Z' },
     { event: 'val', step: 0, loss: Number.NaN },
     { event: 'nonFinite', step: 0, loss: Number.NaN, norm: 1, finding: 'NaN in layer 3' },
   ]);
@@ -40,10 +40,10 @@ it('lists runs, those of a sweep too, the newest first, in 100 columns', () => {
   const { code, stdout, stderr } = place.run(['runs']);
   lock.close();
   expect(stdout.replace(/ [\d.]+K$/m, ' 1.50K')).toBe(`\
-run                         started  model       data  steps   train     val  tok/s     state   size
-…-d6-2026-11-22-193355  02-03 04:05     d6  tiny…eare  1/400  9.5000  9.2500   256K   running   790B
-failed                  01-01 00:01     d6  tiny…eare  0/400       -     NaN      -    failed  2.86M
-sweep/lr=1              01-01 00:00    d12        own  3/400  3.0000  2.5000   500K  finished  1.50K
+run                    started       model       data  steps   train     val  tok/s     state   size
+…026-11-22-193355  02-03 04:05          d6  tiny…eare  1/400  9.5000  9.2500   256K   running   790B
+failed             01-01 00:01  l7-c384-h6  tiny…eare  0/400       -     NaN      -    failed  2.86M
+sweep/lr=1         01-01 00:00         d12        own  3/400  3.0000  2.5000   500K  finished  1.50K
 `);
   expect(Math.max(...stdout.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(100);
   expect(stderr).toMatch(/^left out: runs\/damaged\/log\.jsonl has no "run" line/);

@@ -37,6 +37,19 @@ it.each([
   expect(existsSync(place.path('sweep'))).toBe(false);
 });
 
+it.each<[string[], TrainOptions, string]>([
+  [['data=data,dta'], {}, 'there is no data in dta'],
+  [['model=d6,none'], {}, 'none does not exist'],
+  [['hellaswag=none.bin'], { hellaswagEvery: 5 }, 'there are no questions in none.bin'],
+  [['heads=2,3'], { model: 'custom', layers: 1, channels: 32 }, 'channels 32 are not divisible by heads 3'],
+])('%j is refused before the first run starts', async (specs, options, message) => {
+  place.data();
+  const named = specs.map((spec) => spec.replace('=data,', `=${place.path('data')},`));
+  const error = await start(named, { data: place.path('data'), ...options });
+  expect((error as Error).message).toContain(message);
+  expect(existsSync(place.path('sweep'))).toBe(false);
+});
+
 it('a finished run of other options is not taken for one of the sweep', async () => {
   const run = place.path('sweep', 'seed=42');
   mkdirSync(run, { recursive: true });

@@ -42,7 +42,7 @@ it.skipIf(!datasets)(
     expect(Math.abs(series.val[0]![1] - recorded.val.get(0)!)).toBeLessThan(0.0002);
 
     const { stdout } = run('compare', 'run');
-    expect(stdout).toContain('run over llmc-d6-fp32-b4-t64');
+    expect(stdout).toContain('run vs llmc-d6-fp32-b4-t64');
     expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).toContain('</svg>');
     const text = run('sample', '--model', 'run', '--prompt', 'ROMEO:', '--tokens', '8', '--device', 'cpu').stdout;
     expect(text.startsWith('ROMEO:')).toBe(true);

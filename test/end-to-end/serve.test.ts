@@ -1,5 +1,5 @@
-// train --serve and report as commands: what they say, that viewers change nothing about the run, and that the run ends when it
-// ends.
+// train --serve and report as commands: what they say, that viewers change nothing about the run, and that the page stays after
+// the run for as long as they watch.
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -27,6 +27,24 @@ const train = (out: string, steps: number, ...more: string[]) => [
   ...['train', '--data', 'data', '--out', out, ...tinyModel, '--seq', '32', '--steps', String(steps)],
   ...['--val-every', '10', '--val-steps', '1', '--threads', '1', ...more],
 ];
+
+/** Starts a run with a page. */
+async function serve(args: readonly string[]) {
+  const child = place.start(args);
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (part: Buffer) => {
+    stdout += part;
+  });
+  child.stderr.on('data', (part: Buffer) => {
+    stderr += part;
+  });
+  const ended = new Promise<{ code: number | null; stderr: string }>((resolve) =>
+    child.on('close', (code) => resolve({ code, stderr })),
+  );
+  const url = await until(() => /^live page: (\S+)$/m.exec(stdout)![1]!);
+  return { child, ended, url, said: () => stdout };
+}
+
 const weights = (out: string) =>
   readRun(place.path(out)).events.flatMap((event) => (event.event === 'done' ? event.weights : []));
 
@@ -65,18 +83,14 @@ describe('a page that cannot be', () => {
 
 it('viewers change nothing about the run, and see all of it', async () => {
   expect(place.run(train('alone', 300)).code).toBe(0);
-  const child = place.start(train('watched', 300, '--serve', '0'));
-  const ended = new Promise<number | null>((resolve) => child.on('exit', resolve));
-  let said = '';
-  child.stdout.on('data', (part: Buffer) => {
-    said += part;
-  });
-  const url = await until(() => /^live page: (\S+)$/m.exec(said)![1]!);
+  const { child, ended, url } = await serve(train('watched', 300, '--serve', '0'));
   const viewers = Array.from({ length: 20 }, () => new StreamViewer(url));
   // Some leave in the middle.
   await until(() => expect(viewers[0]!.lines.length).toBeGreaterThan(20));
   for (const viewer of viewers.slice(0, 10)) viewer.close();
-  expect(await ended).toBe(0);
+  await until(() => expect(viewers[19]!.lines.at(-1)).toContain('"event":"done"'));
+  child.kill('SIGINT');
+  expect((await ended).code).toBe(0);
   const lines = readFileSync(place.path('watched', 'log.jsonl'), 'utf8').trimEnd().split('\n');
   for (const viewer of viewers.slice(10)) {
     await until(() => expect(viewer.isClosed).toBe(true));
@@ -86,6 +100,46 @@ it('viewers change nothing about the run, and see all of it', async () => {
   }
   expect(weights('watched')).toEqual(weights('alone'));
   expect(JSON.parse(lines[0]!).configuration).not.toHaveProperty('serve');
+});
+
+describe('after the run', () => {
+  const stays = (url: string) => `the page stays at ${url} while it is watched; Ctrl-C ends it`;
+
+  it.each([[[]], [['--gpus', '2', '--total-batch', '256']]])(
+    '%j: the page stays until its last viewer leaves',
+    async (more) => {
+      const { ended, url, said } = await serve(train(`stays${more.length}`, 30, '--serve', '0', ...more));
+      const first = new StreamViewer(url);
+      await until(() => expect(said()).toContain(`${stays(url)}\n`));
+      first.close();
+      // A reload.
+      const second = new StreamViewer(url);
+      await until(() => expect(second.lines.at(-1)).toContain('"event":"done"'));
+      await new Promise((resolve) => setTimeout(resolve, 3500));
+      expect(second.isClosed).toBe(false);
+      second.close();
+      const { code, stderr } = await ended;
+      expect([code, stderr]).toEqual([0, '']);
+    },
+  );
+
+  it('a run of a sweep ends: another one follows', async () => {
+    const { ended, url, said } = await serve([...train('swept', 300, '--serve', '0'), '--sweep', 'seed=1,2']);
+    const viewer = new StreamViewer(url);
+    expect((await ended).code).toBe(0);
+    await until(() => expect(viewer.told.at(-1)).toBe('closed'));
+    expect(said().match(/^done: 300 steps/gm)).toHaveLength(2);
+    expect(said()).not.toContain('stays');
+  });
+
+  it('a run that stops ends its page', async () => {
+    const { child, ended, url } = await serve(train('stopped', 100_000, '--serve', '0'));
+    const viewer = new StreamViewer(url);
+    await until(() => expect(viewer.lines.length).toBeGreaterThan(20));
+    child.kill('SIGINT');
+    expect((await ended).code).toBe(130);
+    await until(() => expect(viewer.told.at(-1)).toBe('closed'));
+  });
 });
 
 it('goes with --json, whose output is events alone, and with --resume', () => {

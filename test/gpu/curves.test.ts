@@ -28,7 +28,7 @@ describeCuda('curves', () => {
     run('prepro', 'tinyshakespeare');
     run('train', ...options.split(' '), '--dtype', dtype, '--device', 'cuda', '--sample-every', '0', '--out', 'run');
     const table = run('compare', 'run');
-    expect(table).toContain(`run over ${name}`);
+    expect(table).toContain(`run vs ${name}`);
     expect(table).toContain(`inside the limits of ${name}`);
     console.log(table);
   });

@@ -23,11 +23,11 @@ const shapes: (ModelConfig & { B: number; T: number })[] = [
 ];
 
 for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
-  // Of the first shape both ways of keeping gradients and of issuing, of the others one; tf32 differs in matmuls only.
+  // Of the first shape both ways of keeping gradients and of enqueuing, of the others one; tf32 differs in matmuls only.
   for (const accumulation of [1, 2]) {
     for (const { B, T, ...config } of shapes.slice(0, dtype !== 'tf32' && accumulation === 1 ? 3 : 1)) {
       if (dtype === 'tf32' && accumulation > 1) continue;
-      using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, captures: accumulation === 1 });
+      using device = Device.open({ kind: 'cuda', dtype, accumulates: accumulation > 1, graphs: accumulation === 1 });
       const model = createModel(device, config, { B, T, purpose: 'training' });
       const trainer = new Trainer(model, {
         batch: B,

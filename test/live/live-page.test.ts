@@ -37,3 +37,9 @@ it('a page that was closed ended without an error', async () => {
   await ended;
   expect(notices).toEqual([]);
 });
+
+it('nobody watches a page that has failed, nor one without viewers', async () => {
+  expect(await page.closeUnwatched()).toBe(false);
+  await page.ended();
+  expect(await page.closeUnwatched()).toBe(false);
+});

@@ -61,7 +61,7 @@ it('says what the page is about: name, reference, cost of a token; nothing of pa
   const viewer = view();
   await hasAll(viewer);
   expect(viewer.data.about).toMatchObject({
-    report: { title: 'run over llmc-d6-fp32-b4-t64', curves: [{ name: 'llmc-d6-fp32-b4-t64' }, { name: 'run' }] },
+    report: { title: 'run vs llmc-d6-fp32-b4-t64', curves: [{ name: 'llmc-d6-fp32-b4-t64' }, { name: 'run' }] },
     steps: 400,
     flopsPerToken: 6 * (12 * 6 * 384 ** 2 + 50257 * 384) + 6 * 6 * 64 * 384,
   });

@@ -13,7 +13,7 @@ it.each([
   'a step',
   'a step after a step',
   'steps under way',
-  'a step that is being issued',
+  'a step that is being enqueued',
   'everything but a step',
   'a step beside another device',
 ])('refuses %s, and a device opened afterwards trains', async (scenario) => {

@@ -63,10 +63,10 @@ describe('collectives on the CPU', () => {
     expect(performance.now() - begun).toBeLessThan(60_000);
   });
 
-  it('ranks that issue different collectives are told so', async () => {
+  it('ranks that enqueue different collectives are told so', async () => {
     const [root] = await together(['all_reduce', 'all_gather'], 10);
     expect(root!.error).toMatch(
-      /rank 1 issued all_gather of 40 bytes as number 0, rank 0 all_reduce of 80 bytes as number 0/,
+      /rank 1 enqueued all_gather of 40 bytes as number 0, rank 0 all_reduce of 80 bytes as number 0/,
     );
   });
 });

@@ -210,7 +210,7 @@ describe('an optimizer of entire matrices', () => {
   const ofMatrices: Optimizer = {
     ...{ name: 'of matrices', scalars: [] },
     rows: [{ name: 'momentum', dtype: 'fp32', parameters: isOfLayer, granularity: 'matrix' }],
-    issue(_, parts) {
+    enqueue(_, parts) {
       for (const part of parts) {
         if (!part.state.momentum) continue;
         expect(distances(part)).toEqual([0, 0, 0]);

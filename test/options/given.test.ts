@@ -41,6 +41,21 @@ const rows: Row[] = [
     '--schedule takes one of cosine, linear, constant, wsd, not "cosin"',
   ],
   [
+    { schedule: 'constant', finalLearningRateFraction: 0.1 },
+    '--final-lr-frac 0.1 has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd',
+    ['--schedule', 'constant', '--final-lr-frac', '0.1'],
+  ],
+  [
+    { schedule: 'linear', decayFraction: 0.1 },
+    '--decay-frac 0.1 has no effect with --schedule linear; give --schedule wsd too',
+    ['--schedule', 'linear', '--decay-frac', '0.1'],
+  ],
+  [
+    { decayFraction: 0.1 },
+    '--decay-frac 0.1 has no effect with --schedule constant; give --schedule wsd too',
+    ['--decay-frac', '0.1'],
+  ],
+  [
     { batch: '4' },
     'batch takes a whole number from 1 to 65536 or auto, not "4"',
     ['--batch', 'some'],
@@ -50,7 +65,7 @@ const rows: Row[] = [
   [{ data: '' }, 'data takes a text, not ""', ['--data', ''], '--data takes a text, not ""'],
 ];
 
-describe.each(rows)('%j', (options, message, flags, onCommandLine) => {
+describe.each(rows)('%j', (options, message, flags, onCommandLine = message) => {
   const given = (): Options => ({ data: 'no-such-folder', out: 'no-such-run', device: 'cpu', ...options });
 
   it('train(), trainEvents() and planRun() refuse it', async () => {
@@ -63,7 +78,7 @@ describe.each(rows)('%j', (options, message, flags, onCommandLine) => {
   it.runIf(flags)('train refuses its flag', () => {
     const { code, stderr } = place.run(['train', '--data', 'no-such-folder', ...tinyModel, ...flags!]);
     expect(code, node.join(' ')).toBe(2);
-    expect(stderr.split('\n')[0]).toContain(onCommandLine!);
+    expect(stderr.split('\n')[0]).toContain(onCommandLine);
   });
 });
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { readOptionsFile } from '../../src/options/read.ts';
+import { readOptionsFile, withSources } from '../../src/options/read.ts';
 import { flagOf } from '../../src/options/row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
 
@@ -25,4 +25,11 @@ it('reads them from a file, and from the config.json of a folder', () => {
   const read = { learningRate: 1e-3, totalBatch: 512, valEvery: 5, sequence: 64 };
   expect(readOptionsFile(join(folder, 'config.json'))).toEqual(read);
   expect(readOptionsFile(folder)).toEqual(read);
+});
+
+it('flags override the file, and another schedule has its own end', () => {
+  const config = join(folder, 'falls.json');
+  writeFileSync(config, JSON.stringify({ schedule: 'cosine', finalLearningRateFraction: 0.1, steps: 5 }));
+  expect(withSources({ config, steps: undefined })).toMatchObject({ finalLearningRateFraction: 0.1, steps: 5 });
+  expect(withSources({ config, schedule: 'linear', steps: 9 })).toEqual({ schedule: 'linear', steps: 9 });
 });

@@ -60,7 +60,10 @@ it.each<[TrainOptions, TrainOptions, TrainOptions]>([
   [{ schedule: 'cosine', finalLearningRateFraction: 1 }, { schedule: 'cosine' }, { finalLearningRateFraction: 1 }],
   [{ schedule: 'linear', finalLearningRateFraction: 1 }, { finalLearningRateFraction: 0 }, { schedule: 'linear' }],
   [{ schedule: 'constant', finalLearningRateFraction: 1 }, { finalLearningRateFraction: 0.1 }, { schedule: 'cosine' }],
-  [{ schedule: 'linear', finalLearningRateFraction: 0.3 }, { schedule: 'wsd' }, { finalLearningRateFraction: 0.3 }],
+  [{ schedule: 'linear', finalLearningRateFraction: 0.3 }, { schedule: 'wsd' }, { finalLearningRateFraction: 0 }],
+  [{ schedule: 'linear', finalLearningRateFraction: 0.3 }, { schedule: 'linear' }, { finalLearningRateFraction: 0.3 }],
+  [{ schedule: 'cosine', finalLearningRateFraction: 0.1 }, { schedule: 'constant' }, { finalLearningRateFraction: 1 }],
+  [{ schedule: 'wsd', decayFraction: 0.5 }, { schedule: 'linear' }, { decayFraction: 0.2 }],
 ])('of a run with %j, %j gives %j', (earlier, given, wanted) => {
   expect(
     completeOptions(

@@ -40,7 +40,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
       hostile,
       d6.series.train.map(([step, loss]) => [step, loss + 1e-4] as const),
     );
-    const compared = { run: near, over: d6, comparison: compareSeries(near.series, d6) };
+    const compared = { run: near, baseline: d6, comparison: compareSeries(near.series, d6) };
     writeFileSync(join(folder, 'two.html'), htmlReport(reportData([near], [d6], { compared: [compared] })));
     const long = (by: number) =>
       Array.from(
@@ -145,7 +145,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
   it('loads from a file without the network: both curves, tables, names as text', async () => {
     await open('two.html');
     expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 400');
-    expect(await page.locator('h1').innerText()).toBe(`${hostile} over ${d6.name}`);
+    expect(await page.locator('h1').innerText()).toBe(`${hostile} vs ${d6.name}`);
     expect(await page.locator('img').count()).toBe(0);
     expect(await page.locator('#tables table').count()).toBe(2);
     expect(await page.locator('#tables').innerText()).toContain('last validation in common, at step 400: 5.8942');
@@ -208,6 +208,12 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     const widths = "['#tooltip', '#tooltip table'].map((one) => document.querySelector(one).clientWidth)";
     const [box, table] = (await page.evaluate(widths)) as [number, number];
     expect(table).toBeLessThan(box);
+    // Six configurations scroll; no word is broken, and the names stay.
+    const names = "[...document.querySelectorAll('#tables section:last-child tr > :first-child')].slice(1)";
+    const heights = (await page.evaluate(`${names}.map((each) => each.clientHeight)`)) as number[];
+    expect(Math.max(...heights)).toBeLessThan(30);
+    await page.evaluate("document.querySelector('#tables section:last-child').scrollLeft = 50");
+    expect(await page.evaluate(`${names}[0].getBoundingClientRect().left`)).toBe(12);
   });
 
   it('one chart has both losses in the colour of their run; each can be seen alone', async () => {
@@ -307,7 +313,7 @@ describe.skipIf(reason !== '')(`the report in Chromium${reason}`, () => {
     expect(await page.locator('#series button[aria-pressed=true]').innerText()).toBe('Validation');
   });
 
-  it('the difference has its tolerance band; the legend hides curves', async () => {
+  it('the difference has the band of its limits; the legend hides curves', async () => {
     await open('two.html');
     const band = [0x0d, 0x8a, 0x5f] as const;
     expect(await isPressed('#difference')).toBe('false');

@@ -90,15 +90,15 @@ describe('the live page', () => {
 
 describe('reportData', () => {
   it('curves with their points, the baseline beneath, its limits, tables and sources', () => {
-    const compared = { run: run('mine'), over: d6, comparison: compareSeries(d6.series, d6) };
+    const compared = { run: run('mine'), baseline: d6, comparison: compareSeries(d6.series, d6) };
     const data = reportData([compared.run], [d6], { compared: [compared] });
-    expect(data).toMatchObject({ title: `mine over ${d6.name}`, baseline: 0, lastStep: 400, tokensPerStep: 256 });
+    expect(data).toMatchObject({ title: `mine vs ${d6.name}`, baseline: 0, lastStep: 400, tokensPerStep: 256 });
     expect(data.curves.map(({ name }) => name)).toEqual([d6.name, 'mine']);
     const { steps, values } = unpack(data.curves[1]!.series.val);
     expect(Array.from(steps, (step, index) => [step, values[index]])).toEqual(d6.series.val);
     expect(data.curves[0]!.limits.val).toEqual(d6.limits.filter(({ series }) => series === 'val'));
     expect(data.curves[1]!.limits.val).toEqual([]);
-    expect(data.tables.map(({ title }) => title)).toEqual([`mine over ${d6.name}`, 'Configuration']);
+    expect(data.tables.map(({ title }) => title)).toEqual([`mine vs ${d6.name}`, 'Configuration']);
     expect(data.sources).toEqual([
       'gpt2.ts 0, fp32, CPU (portable)',
       'reference: llm.c f1e2ace, fp32, TF32 off, one H100 80GB',
@@ -118,7 +118,7 @@ describe('reportData', () => {
   });
 
   it('several runs without a reference are laid over the first; one run over nothing', () => {
-    expect(reportData([run('a'), run('b')])).toMatchObject({ baseline: 0, title: 'b over a' });
+    expect(reportData([run('a'), run('b')])).toMatchObject({ baseline: 0, title: 'b vs a' });
     expect(reportData([run('a')])).toMatchObject({ baseline: -1, title: 'a', tables: [{ title: 'a' }, {}] });
   });
 

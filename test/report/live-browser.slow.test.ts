@@ -92,7 +92,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     log.write({ event: 'val', step: 0, loss: 10.9 }, ...steps(0, 40));
     await open();
     await untilState('training after 40 of 400 steps');
-    expect(await text('h1')).toBe('run over llmc-d6-fp32-b4-t64');
+    expect(await text('h1')).toBe('run vs llmc-d6-fp32-b4-t64');
     await until(async () => expect(await described()).toBe('loss (nats per token), validation heavier, steps 0 to 39'));
     expect(await text('#tiles')).toMatch(/Validation loss\s+10\.9000/);
     expect(await text('#tiles')).toMatch(/Throughput\s+2,560 tokens\/s\s+100 ms a step/);
@@ -107,7 +107,7 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     expect(await text('#sample')).toBe(`${hostile}\nROMEO:`);
     expect(await page.locator('img').count()).toBe(0);
     expect((await text('#log-tail')).split('\n').at(-1)).toMatch(/^step 59 {2}loss \d\.\d{4} {2}norm 1\.50/);
-    expect(await page.title()).toBe('60/400 run over llmc-d6-fp32-b4-t64');
+    expect(await page.title()).toBe('60/400 run vs llmc-d6-fp32-b4-t64');
   });
 
   it('a chosen view stays while the run continues; a view of the whole run grows with it', async () => {

@@ -54,7 +54,7 @@ it('a run over its reference: both in the legend, every series in a panel, the s
   const svg = lossPlot([{ name: 'mine', series: flat.series }], [flat]);
   expectWellFormed(svg);
   for (const text of [
-    'mine over llmc-d12-fp32-b4-t64',
+    'mine vs llmc-d12-fp32-b4-t64',
     'mine, train',
     'mine, validation',
     `${flat.name}, train`,
@@ -91,12 +91,12 @@ it('several references differ in more than colour', () => {
   expect(svg).toContain('r="8"');
 });
 
-it("a reference is drawn up to the run's last step, a tolerance in place of its limits", () => {
+it("a reference is drawn up to the run's last step, --tolerance in place of its limits", () => {
   const upTo30 = (points: Series) => points.filter(([step]) => step < 30);
   const { train, val, norm, lr } = d6.series;
   const begun = { train: upTo30(train), val: upTo30(val), norm: upTo30(norm), lr: upTo30(lr) };
   const svg = lossPlot([{ name: 'mine', series: begun }], [d6], { tolerance: 0.01 });
-  expect(svg).toContain('>tolerance 0.01<');
+  expect(svg).toContain('>limit 0.01<');
   expect(svg).not.toContain('>100<');
 });
 
@@ -127,7 +127,7 @@ it('many runs: a title that fits, no two with the same look, and what the differ
   const runs = Array.from({ length: 9 }, (_, index) => ({ name: `run ${index}`, series: flat.series }));
   const svg = lossPlot(runs, [flat, d6]);
   expectWellFormed(svg);
-  expect(svg).toContain(`>9 runs over ${flat.name}, ${d6.name}<`);
+  expect(svg).toContain(`>9 runs vs ${flat.name}, ${d6.name}<`);
   expect(svg).toContain(`>difference: from ${flat.name}<`);
   const looks = curvesOf(runs, [flat, d6]).map(({ light, dash }) => `${light} ${dash}`);
   expect(new Set(looks).size).toBe(looks.length);

@@ -15,17 +15,31 @@ it.each([
   ['npm run prepro tinyshakespeare', 'npx gpt2 prepro tinyshakespeare'],
   ['type `npm run my-own -- --resume`', 'type `npm run my-own -- --resume`'],
   ['npm run --silent eval -- --json', 'npx gpt2 eval --json'],
+  ['  npm run eval               it', '  npx gpt2 eval              it'],
+  ['  npm run gpt2 -- runs x     it', '  npx gpt2 runs x            it'],
+  ['  npm run --silent eval      it', '  npx gpt2 eval              it'],
   ['npm run --silent gpt2 -- doctor', 'npx gpt2 doctor'],
   ['npm run gpt2 -- replay runs/x', 'npx gpt2 replay runs/x'],
   [
     'npm run compare a b -- --plot   (npm run prepro text -- --help)',
-    'npx gpt2 compare a b --plot   (npx gpt2 prepro text --help)',
+    'npx gpt2 compare a b --plot     (npx gpt2 prepro text --help)',
   ],
 ])('%s', (text, installed) => {
   expect(asTyped(text, { compiled: true, installed: true })).toBe(installed);
   expect(asTyped(text, { compiled: true, installed: false })).toBe(/build:/.test(text) ? text : installed);
   expect(asTyped(text, { compiled: false, installed: false })).toBe(text);
 });
+
+it.each([['train'], ['gpt2', '--', '--help'], ['build'], ['test'], ['lint']])(
+  'npm run %s says in one line that packages are not installed',
+  (...args) => {
+    using place = new Workplace();
+    for (const file of ['package.json', 'scripts/tsx.mjs']) cpSync(join(packageRoot, file), place.path(file));
+    const { status, stderr } = spawnSync('npm', ['run', '--silent', ...args], { cwd: place.folder, encoding: 'utf8' });
+    expect(stderr).toBe('the packages are not installed: run `npm ci`\n');
+    expect(status).toBe(1);
+  },
+);
 
 const built = join(packageRoot, 'dist/cli.js');
 describe.skipIf(!existsSync(built))('the built program', () => {

@@ -83,7 +83,7 @@ const scenarios: Record<string, () => Promise<void>> = {
     }
   },
 
-  'a step that is being issued': async () => {
+  'a step that is being enqueued': async () => {
     const trainer = openTrainer(large);
     let given = 0;
     await refused(() =>

@@ -1,4 +1,4 @@
-// One rank of collectives.ts, in a process of its own: issues what it is told and answers with what it has then.
+// One rank of collectives.ts, in a process of its own: enqueues what it is told and answers with what it has then.
 import { BackgroundWriter } from '../../src/checkpoint/background.ts';
 import { weightsHash } from '../../src/checkpoint/weights-hash.ts';
 import type { CheckpointHead } from '../../src/checkpoint/write.ts';

@@ -1,4 +1,4 @@
-// Ranks as processes, each with a device of its own, that issue what they are told and answer with what they have then
+// Ranks as processes, each with a device of its own, that enqueue what they are told and answer with what they have then
 // (collective-rank.ts).
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { afterEach } from 'vitest';

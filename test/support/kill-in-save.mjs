@@ -1,5 +1,5 @@
 // Loaded into a rank by `--import`: ends it with SIGKILL at the KILL_AT-th bucket that it gathers for a checkpoint or a hash,
-// KILL_AFTER milliseconds after the gather was issued, or before it if that is negative. A rank that lives says how many it gathered.
+// KILL_AFTER milliseconds after the gather was enqueued, or before it if that is negative. A rank that lives says how many it gathered.
 import { isMainThread } from 'node:worker_threads';
 
 const [at, after] = [Number(process.env.KILL_AT), Number(process.env.KILL_AFTER)];

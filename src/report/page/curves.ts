@@ -1,4 +1,4 @@
-// The curves of the plot as uPlot's series: the tolerance band's two edges, then each line and, over it, its smoothed form.
+// The curves of the plot as uPlot's series: the two edges of the limits' band, then each line and, over it, its smoothed form.
 import uPlot from 'uplot';
 import type { Points } from '../points.ts';
 import { colorOf } from './elements.ts';

@@ -30,7 +30,7 @@ export async function stopAtBadStep(run: Run, bad: BadStep, saving: Saving, even
   ranks?.liveness.rest();
   const summary = `step ${step} is not finite (loss ${loss}, norm ${norm})`;
   events.notice(`${summary}: computing it again to find where it began`);
-  // The next step may have been issued already.
+  // The next step may have been enqueued already.
   await model.device.finished();
   const located = await locateAgain(run, bad);
   const own = located.finding && describeFinding(located.finding);

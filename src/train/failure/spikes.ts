@@ -73,7 +73,7 @@ export class SpikeWatch {
 
   /**
    * Limits above which step `step` updates nothing: mean + z standard deviations of 128 steps. The previous step is left out,
-   * because on a GPU its result is not known when the step is issued.
+   * because on a GPU its result is not known when the step is enqueued.
    */
   limitsAt(step: number): UpdateLimits {
     const before = this.#history.filter((measured) => measured.step < step - 1).slice(-window);

@@ -95,5 +95,5 @@ export const memorySizes = (options: SettledOptions, tokenizer: Tokenizer | unde
 /** "cpu avx512 fp32, 4 threads", "cuda portable bf16, NVIDIA H100 80GB HBM3" */
 export function describeDevice({ description, dtype }: Device): string {
   const { library, codePath, threads, device } = description;
-  return `${library} ${codePath} ${dtype}, ${library === 'cpu' ? `${threads} threads` : device}`;
+  return `${library} ${codePath} ${dtype}, ${library === 'cpu' ? `${threads} ${threads === 1 ? 'thread' : 'threads'}` : device}`;
 }

@@ -1,6 +1,7 @@
 // Types of `train`'s arguments and result.
 import { checkGiven } from '../../checks/given.ts';
 import { Gpt2Error } from '../../errors.ts';
+import type { LivePage } from '../../live/live-page.ts';
 import type { Place } from '../../ranks/place.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 
@@ -38,6 +39,8 @@ export interface TrainHooks {
   readonly onNotice?: (text: string) => void;
   /** Called with the received and the total bytes while `model` is downloaded from the Hugging Face hub. */
   readonly onProgress?: (done: number, total: number) => void;
+  /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
+  readonly onPage?: (page: LivePage) => void;
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
   readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
 }
@@ -54,6 +57,7 @@ export const checkHooks = (hooks: TrainHooks): void =>
       onStart: 'function',
       onNotice: 'function',
       onProgress: 'function',
+      onPage: 'function',
       onEvent: 'function',
     },
   );

@@ -12,7 +12,6 @@ import { agreedOptions, configurationOf } from '../../options/configuration.ts';
 import type { Configuration } from '../../options/table.ts';
 import { packageCommit, programVersion } from '../../package-root.ts';
 import { agree, codeHash } from '../../ranks/agree.ts';
-import type { Ranks } from '../../ranks/ranks.ts';
 import { refuseOccupied } from '../../runs/existing.ts';
 import { refuseBusyRun } from '../../runs/lock.ts';
 import { timeName } from '../../runs/paths.ts';
@@ -32,10 +31,10 @@ export const oneGpu = 'a process trains on one GPU: `train --gpus N` on the comm
  * Opens a run; each rank opens its own, and rank 0 writes the run folder.
  * @throws UsageError, Gpt2Error, NativeError: whatever keeps the run from starting; nothing stays open
  */
-export async function openRun(settled: Settled, notice: (text: string) => void, ranks?: Ranks): Promise<Run> {
+export async function openRun({ ranks, ...given }: Omit<Opening, 'resources'>): Promise<Run> {
   const resources = new Resources();
   try {
-    return await open({ settled, notice, ranks, resources });
+    return await open({ ...given, ranks, resources });
   } catch (error) {
     // The other ranks first: closing waits for collectives that they have to give up.
     const reported = ranks ? await ranks.fail(error) : error;
@@ -45,7 +44,7 @@ export async function openRun(settled: Settled, notice: (text: string) => void, 
 }
 
 async function open(opening: Opening): Promise<Run> {
-  const { settled, notice, ranks, resources } = opening;
+  const { settled, notice, ranks, resources, onPage } = opening;
   const { options, deviceOptions, config, tokenizer, checkpoint } = settled;
   if (options.ranks !== (ranks?.count ?? 1)) throw new UsageError(oneGpu);
   const isRoot = ranks === undefined || ranks.isRoot;
@@ -62,7 +61,8 @@ async function open(opening: Opening): Promise<Run> {
   if (isRoot) refuseBusyRun(out);
 
   const { serve: port, serveHost: host, tensorboard: folder } = options;
-  const page = port === undefined || !isRoot ? undefined : resources.keep(await openLivePage({ port, host }, notice));
+  const page = port === undefined || !isRoot ? undefined : await openLivePage({ port, host }, notice);
+  if (page) resources.keep({ close: () => onPage(page) });
   const device = resources.keep(Device.open(deviceOptions));
   const { codePath } = device.description;
   const program = programVersion();

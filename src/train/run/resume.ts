@@ -40,14 +40,14 @@ export function mergeRun(asked: TrainOptions, notice: (text: string) => void): R
 }
 
 /**
- * As `mergeRun`, but without verifying the checkpoint, for the process that starts ranks: each rank then calls `mergeRun`.
+ * As `mergeRun`, but without verifying the checkpoint, for a process that starts others: each then calls `mergeRun`.
  * @throws as `mergeRun`, except for a damaged checkpoint
  */
-export function mergeUnverified(asked: TrainOptions): TrainOptions {
+export function mergeUnverified(asked: TrainOptions): Resumed {
   const { out, given } = startOrResume(asked);
-  if (out === undefined) return given;
-  const newest = newestManifest(checkpointsFolder(out));
-  return withGiven(newest ? optionsBefore(newest) : configuredOptions(out), given);
+  if (out === undefined) return { options: given, checkpoint: undefined };
+  const checkpoint = newestManifest(checkpointsFolder(out));
+  return { options: withGiven(checkpoint ? optionsBefore(checkpoint) : configuredOptions(out), given), checkpoint };
 }
 
 /**

@@ -1,5 +1,6 @@
 // Types of an open run, and the list of what it has to close.
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
+import type { LivePage } from '../../live/live-page.ts';
 import type { SettledOptions } from '../../options/table.ts';
 import type { Ranks } from '../../ranks/ranks.ts';
 import type { RunEvent } from '../../runs/schema.ts';
@@ -37,6 +38,8 @@ export interface Run extends RunData, RunModel {
 export interface Opening {
   readonly settled: Settled;
   readonly notice: (text: string) => void;
+  /** Takes the live page in the end. */
+  readonly onPage: (page: LivePage) => void;
   readonly ranks: Ranks | undefined;
   readonly resources: Resources;
 }

@@ -18,13 +18,13 @@ import { Saving } from './saving.ts';
 import { learningRateAt } from './schedule.ts';
 import { Throughput } from './throughput.ts';
 
-/** A step that was issued and whose result has not been read. */
-interface IssuedStep {
+/** A step that was enqueued and whose result has not been read. */
+interface EnqueuedStep {
   readonly step: number;
   readonly lr: number;
   /** Position of its first micro-batch. */
   readonly position: Position;
-  readonly issuedAt: number;
+  readonly enqueuedAt: number;
   readonly begun: BegunStep;
 }
 
@@ -39,7 +39,7 @@ export class Session {
   #step: number;
   /** The position of that step's first micro-batch. */
   #position: Position;
-  #issued: IssuedStep | undefined;
+  #enqueued: EnqueuedStep | undefined;
   /** Whether any of several ranks was asked to stop, as of the last step whose result was read. */
   #ranksStop = false;
   /** Whether rank 0 of several asked for a save since the last one. */
@@ -123,12 +123,12 @@ export class Session {
       if (!isResumedHere) {
         if (stops || endsHere) await this.#saving.saveNow(step, loader.position);
         else if (saves) await this.#saving.save(step, loader.position);
-        // Steps issued before the save were finished for it, and may have asked for it again.
+        // Steps enqueued before the save were finished for it, and may have asked for it again.
         if (saves) this.#ranksSave = false;
       }
       if (stops && !(isLast && isComplete)) throw this.#stopped();
       if (endsHere) return;
-      await this.#issueStep(step);
+      await this.#enqueueStep(step);
     }
   }
 
@@ -165,10 +165,10 @@ export class Session {
     return new Gpt2Error(`${error.message}; ${outcome}`, { cause: error });
   }
 
-  /** Issues a step. On a GPU its result is read after the next step was issued, so that the device never waits for the host. */
-  async #issueStep(step: number): Promise<void> {
+  /** Enqueues a step. On a GPU its result is read after the next step was enqueued, so that the device never waits for the host. */
+  async #enqueueStep(step: number): Promise<void> {
     const { options, steps, startStep, trainer, model, ranks } = this.#run;
-    const issuedAt = performance.now();
+    const enqueuedAt = performance.now();
     ranks?.liveness.begin(step);
     const lr = learningRateAt({ ...options, steps }, step);
     const position = this.#position;
@@ -176,21 +176,21 @@ export class Session {
     const requests = { stops: this.#hooks.signal?.aborted === true, saves: this.#saving.isTimeUp };
     const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
     await this.#finishStep();
-    this.#issued = { step, lr, position, issuedAt, begun };
-    if (!model.device.captures) await this.#finishStep();
+    this.#enqueued = { step, lr, position, enqueuedAt, begun };
+    if (!model.device.graphs) await this.#finishStep();
   }
 
-  /** Waits for the issued step and its update, so that weights and optimizer state can be read. */
+  /** Waits for the enqueued step and its update, so that weights and optimizer state can be read. */
   async #finishUpdates(): Promise<void> {
     await this.#finishStep();
     this.#run.trainer.update();
   }
 
-  /** Waits for the issued step and logs it. @throws Gpt2Error if its loss or norm ends the run */
+  /** Waits for the enqueued step and logs it. @throws Gpt2Error if its loss or norm ends the run */
   async #finishStep(): Promise<void> {
-    if (!this.#issued) return;
-    const { step, lr, position, issuedAt, begun } = this.#issued;
-    this.#issued = undefined;
+    if (!this.#enqueued) return;
+    const { step, lr, position, enqueuedAt, begun } = this.#enqueued;
+    this.#enqueued = undefined;
     const { ranks, loader } = this.#run;
     const result = await begun.finished();
     // Without the other ranks the result is meaningless.
@@ -199,7 +199,7 @@ export class Session {
     this.#ranksStop = requests.stops;
     this.#ranksSave ||= requests.saves;
     const now = performance.now();
-    const ms = now - Math.max(issuedAt, this.#lastEnd);
+    const ms = now - Math.max(enqueuedAt, this.#lastEnd);
     this.#lastEnd = now;
     ranks?.liveness.done(ms);
     if (!updated && !this.#spikes) {

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { checkpointWeights, refuseOtherTokenizer, resolveWeights, type Weights } from '../../checkpoint/weights.ts';
 import { Gpt2Error, UsageError } from '../../errors.ts';
+import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import {
@@ -59,14 +60,7 @@ export async function settle(
   const start = checkpoint
     ? checkpointWeights(checkpoint)
     : await startingWeights(merged.model, { notice, ...fetching });
-  const model = start?.hubName ?? merged.model;
-  const options = completeOptions({ ...merged, model }, target.kind, start?.model);
-  refuseRanks(options, target.kind);
-  const { data } = options;
-  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
-  const config = modelConfig(options, start, dataset?.vocabularySize);
-  if (start) refuseOtherTokenizer(start, data, dataset);
-  const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
+  const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
   const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config, tokenizer }) });
@@ -75,12 +69,44 @@ export async function settle(
   return { options: settled, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
 }
 
+/** Completes options and finds the files that they name. */
+function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weights | undefined) {
+  const model = start?.hubName ?? merged.model;
+  const options = completeOptions({ ...merged, model }, kind, start?.model);
+  refuseRanks(options, kind);
+  const { data } = options;
+  const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  const config = modelConfig(options, start, dataset?.vocabularySize);
+  if (start) refuseOtherTokenizer(start, data, dataset);
+  const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
+  return { options, config, tokenizer, trainShards, valShards };
+}
+
+/**
+ * Checks the options of several runs, and the files that they name, before the first one starts. It opens no device and reads
+ * neither shards nor the checkpoints of runs that are resumed, and downloads a model of the Hugging Face hub.
+ * @throws as `settle`
+ */
+export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<void> {
+  const weights = new Map<string | undefined, Weights | undefined>();
+  for (const given of all) {
+    const { options: merged, checkpoint } = mergeUnverified(given);
+    const { model, device } = merged;
+    if (!checkpoint && !weights.has(model)) weights.set(model, await startingWeights(model, fetching));
+    const start = checkpoint ? checkpointWeights(checkpoint) : weights.get(model);
+    const { options, config, tokenizer } = findFiles(merged, selectKind(device ?? optionTable.device.default), start);
+    const { hellaswagEvery, hellaswag, sequence } = options;
+    const { vocabularySize } = config;
+    if (hellaswagEvery > 0) readHellaswag(hellaswag, { sequence, vocabularySize, tokenizer });
+  }
+}
+
 /**
  * The number of ranks of a run: as given, or as in the run that is resumed.
  * @throws UsageError for wrong options, before any process is started
  */
 export function wantedRanks(given: TrainOptions): number {
-  const merged = mergeUnverified(withSources(given));
+  const { options: merged } = mergeUnverified(withSources(given));
   const { ranks = optionTable.ranks.default } = merged;
   if (ranks === 1) return ranks;
   const kind = selectKind(merged.device ?? optionTable.device.default);

@@ -47,7 +47,7 @@ export class GradientSync {
     if (layer % together === 0) this.#reduce(layer / together + 1);
   };
 
-  /** To be called when all gradients and the loss are complete. Work issued later runs after the sums. */
+  /** To be called when all gradients and the loss are complete. Work enqueued later runs after the sums. */
   microBatchDone(step: Tensor): void {
     const left = this.#overlapsBackward ? [0] : this.#gradients.layout.buckets.keys();
     groupCollectives(this.communicator, () => {

@@ -1,5 +1,5 @@
 // Copies a step's values and tokens to the device, and its results back, through page-locked memory. A trainer has two such
-// buffers, so that it can issue a step while the device works on the previous one.
+// buffers, so that it can enqueue a step while the device works on the previous one.
 import type { Batch } from '../../batches/loader.ts';
 import type { ActivationSet } from '../../model/activations.ts';
 import { GPT2_STEP, type Pointer } from '../../native/bindings.generated.ts';
@@ -74,12 +74,12 @@ export class StagingBuffer {
     values[GPT2_STEP.GPT2_STEP_STOP] = (requests.stops ? 1 : 0) + (requests.saves ? saveRequest : 0);
   }
 
-  /** Copies the values `from` to `to` into the step block, after all work issued so far. */
+  /** Copies the values `from` to `to` into the step block, after all work enqueued so far. */
   uploadValues(block: Tensor, from: number, to: number): void {
     this.#upload(block.pointer + BigInt(from * 4), from * 4, (to + 1 - from) * 4);
   }
 
-  /** Copies the step's `micro`-th batch to the device, after all work issued so far. */
+  /** Copies the step's `micro`-th batch to the device, after all work enqueued so far. */
   uploadBatch(batch: Batch, { model }: ActivationSet, micro: number): void {
     this.#uploadTokens(batch.inputs, model.tokens, 2 * micro);
     this.#uploadTokens(batch.targets, model.targets, 2 * micro + 1);
@@ -95,7 +95,7 @@ export class StagingBuffer {
     this.#device.call('copyToDeviceAsync', { destination, pinned: this.#pinned.at(offset), bytes });
   }
 
-  /** Issues the copy of the step block's results to the host, and returns a function that waits for them. */
+  /** Enqueues the copy of the step block's results to the host, and returns a function that waits for them. */
   downloadResult(block: Tensor): () => Promise<StepResult> {
     const device = this.#device;
     const first = GPT2_STEP.GPT2_STEP_STOP;

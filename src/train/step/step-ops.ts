@@ -1,4 +1,4 @@
-// Issues the ops of a training step: micro-batches forward and backward, the gradient norm, the update. Allocates what training
+// Enqueues the ops of a training step: micro-batches forward and backward, the gradient norm, the update. Allocates what training
 // adds to a model: gradients, optimizer state, and the step block (GPT2_STEP in cuda/gpt2.h).
 import { ParameterArena } from '../../model/arena.ts';
 import { backward } from '../../model/backward.ts';
@@ -73,7 +73,7 @@ export class StepOps {
     // The gradients and losses of all ranks are summed.
     const scale = 1 / (B * T * accumulation * (this.#gradientSync?.communicator.ranks ?? 1));
     const sync = sums ? this.#gradientSync : undefined;
-    forward(model, activations, updates ? this.update.issueForForward() : undefined);
+    forward(model, activations, updates ? this.update.enqueueForForward() : undefined);
     headForwardBackward(model, activations, this.gradients, { dloss: scale, accumulate });
     backward(model, activations, this.gradients, { accumulate, layerDone: sync?.layerDone });
     lossSum(model.device, { step: this.block, losses: activations.model.losses, scale, accumulate });

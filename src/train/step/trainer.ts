@@ -1,6 +1,6 @@
 // Runs optimizer steps: gives a step's values and tokens to the device, runs its ops (step-ops.ts), and reads the results. A GPU
-// replays micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
-// host can issue a step while the device works on the previous one.
+// launches micro-batches and the end of a step as graphs; tokens, step values and results are copied between them, so that the
+// host can enqueue a step while the device works on the previous one.
 import { checkBatch, writeBatch } from '../../batches/batch.ts';
 import type { Batch } from '../../batches/loader.ts';
 import { checkGiven } from '../../checks/given.ts';
@@ -26,9 +26,9 @@ export interface TrainerOptions extends StepOptions {
 /** The largest fp32 number: as a limit it accepts every finite value. */
 const largestFloat = 3.4028234663852886e38;
 
-/** A step that was issued. */
+/** A step that was enqueued. */
 export interface BegunStep {
-  /** Time that issuing it took the program. */
+  /** Time that enqueuing it took the program. */
   readonly hostMilliseconds: number;
   /** Waits until the step is done, without blocking the event loop. */
   finished(): Promise<StepResult>;
@@ -53,7 +53,7 @@ export class Trainer {
   readonly #microBatches = new Map<string, Program>();
   readonly #endOfStep: Program;
   readonly #updateAlone: Program;
-  /** Whether the last step's update has not been issued yet. */
+  /** Whether the last step's update has not been enqueued yet. */
   #updatePending = false;
   readonly #staging: readonly StagingBuffer[];
   #begun = 0;
@@ -71,9 +71,9 @@ export class Trainer {
     this.#defersUpdate = options.defersUpdate ?? sharding !== undefined;
     this.#endOfStep = device.program(() => {
       this.#ops.norm();
-      if (!this.#defersUpdate) this.#ops.update.issue();
+      if (!this.#defersUpdate) this.#ops.update.enqueue();
     });
-    this.#updateAlone = device.program(() => this.#ops.update.issue());
+    this.#updateAlone = device.program(() => this.#ops.update.enqueue());
     const tokens = options.batch * options.sequence * options.accumulation;
     this.#staging = [new StagingBuffer(device, tokens), new StagingBuffer(device, tokens)];
   }
@@ -96,7 +96,7 @@ export class Trainer {
   }
 
   /**
-   * Issues the update that the last step left to the next (TrainerOptions.defersUpdate), if any. To be called before anything
+   * Enqueues the update that the last step left to the next (TrainerOptions.defersUpdate), if any. To be called before anything
    * but a step reads or writes weights or optimizer state.
    */
   update(): void {
@@ -106,7 +106,7 @@ export class Trainer {
   }
 
   /**
-   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` replays a graph: the
+   * Computes the gradients of a step's micro-batches again, without an update, op by op where `step` launches a graph: the
    * same bits. Each rank computes its own. `onMicroBatch` is called before each.
    */
   recompute(nextBatch: () => Batch, onMicroBatch: (index: number) => void): Promise<Pick<StepResult, 'loss' | 'norm'>> {
@@ -128,7 +128,7 @@ export class Trainer {
   }
 
   /**
-   * Issues step `index` and returns while a GPU still works on it, so that the next can be issued before its result is read. On
+   * Enqueues step `index` and returns while a GPU still works on it, so that the next can be enqueued before its result is read. On
    * the CPU it is then done, except for an update that is left to the next. Two steps may be in progress; a third waits for the
    * first. Signals and timers run between micro-batches.
    * @param requests of this rank: every rank finds them in the step's result
@@ -159,7 +159,7 @@ export class Trainer {
         const updates = micro === 0 && this.#updatePending;
         this.#microBatch({ accumulate: micro > 0, sums: this.#hasRanks && micro === accumulation - 1, updates }).run();
         if (updates) this.#updatePending = false;
-        if (!device.captures) await device.finished();
+        if (!device.graphs) await device.finished();
       }
       // After the micro-batches: the update that the previous step left begins with them, and reads that step's values.
       staging.uploadValues(this.#ops.block, GPT2_STEP.GPT2_STEP_LEARNING_RATE, GPT2_STEP.GPT2_STEP_STOP - 1);

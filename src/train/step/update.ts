@@ -29,26 +29,26 @@ export class Update {
     this.#zero = sharding && gradientSync && { sharding, gradientSync };
   }
 
-  /** Issues the entire update; work issued later runs after it. */
-  issue(): void {
-    this.#issue();
+  /** Enqueues the entire update; work enqueued later runs after it. */
+  enqueue(): void {
+    this.#enqueue();
     if (this.#zero) joinCollectives(this.#zero.sharding.communicator);
   }
 
   /**
-   * Issues the update before a forward pass, which begins when the embeddings are gathered. The forward pass calls the returned
+   * Enqueues the update before a forward pass, which begins when the embeddings are gathered. The forward pass calls the returned
    * function before each layer, in order, to wait for that layer's weights.
    */
-  issueForForward(): (layer: number) => void {
+  enqueueForForward(): (layer: number) => void {
     const { model, gradients } = this.#inputs;
     const { device, config } = model;
     if (!this.#zero) {
-      this.#issue();
+      this.#enqueue();
       return () => {};
     }
     this.#events ??= gradients.layout.buckets.map(() => device.createEvent());
     const events = this.#events;
-    this.#issue(events);
+    this.#enqueue(events);
     device.startAfter(events[0]!);
     const together = layersInBucket(config);
     return (layer) => {
@@ -56,18 +56,18 @@ export class Update {
     };
   }
 
-  #issue(events?: readonly Pointer[]): void {
+  #enqueue(events?: readonly Pointer[]): void {
     const { model, gradients, optimizerState, step } = this.#inputs;
-    optimizerState.issue(step, 'vector', gradients.vectors);
+    optimizerState.enqueue(step, 'vector', gradients.vectors);
     if (!this.#zero) {
-      optimizerState.issue(step, 'matrix', gradients.matrices);
+      optimizerState.enqueue(step, 'matrix', gradients.matrices);
       return;
     }
     const { sharding, gradientSync } = this.#zero;
     for (const [index, bucket] of sharding.layout.buckets.entries()) {
       const { count, inArena: start, inParts } = sharding.partOf(bucket);
-      optimizerState.issue(step, 'matrix', gradientSync.ownGradients, { start, count, inParts });
-      // Concurrently with work issued later.
+      optimizerState.enqueue(step, 'matrix', gradientSync.ownGradients, { start, count, inParts });
+      // Concurrently with work enqueued later.
       sharding.allGatherInto(model.weights.matrices, bucket);
       if (events) recordCollectives(sharding.communicator, events[index]!);
     }

@@ -1,4 +1,4 @@
-// Checks the order in which a step of several ranks issues collectives, in one process with a communicator that records calls.
+// Checks the order in which a step of several ranks enqueues collectives, in one process with a communicator that records calls.
 import { describe, expect, it, vi } from 'vitest';
 import { arenaLayout, layersInBucket } from '../../../src/model/arena.ts';
 import { createModel } from '../../../src/model/model.ts';

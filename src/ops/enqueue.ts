@@ -19,14 +19,14 @@ import {
 export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
 
 /**
- * Issues an op.
+ * Enqueues an op.
  * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library fails
  */
-export function issue(device: Device, op: OpContract, args: OpArguments): void {
+export function enqueue(device: Device, op: OpContract, args: OpArguments): void {
   device.call(op.name as keyof Bindings & 'adamw', nativeArguments(device, op, args) as never);
 }
 
-/** The arguments of the native function. @throws ShapeError as `issue` */
+/** The arguments of the native function. @throws ShapeError as `enqueue` */
 export function nativeArguments(device: Device, op: OpContract, args: OpArguments): NativeArguments {
   const given = Object.entries(op.tensors).flatMap(([name, contract]) => {
     const tensor = args[name] as Tensor | null;
