@@ -59,14 +59,14 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const left = runs.filter((run) => options.overwrite || !isFinished(run));
-  const signal = interruption();
   await checkRuns(
     left.map((run) => run.options),
-    { signal, notice, onProgress: showBytes() },
+    { notice, onProgress: showBytes() },
   );
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
+  const signal = interruption();
   const failures: string[] = [];
   const gpus = kinds.includes('cuda') ? gpusOf(runs) : [undefined];
   const next = left.values();

@@ -56,7 +56,7 @@ it('`presets` lists each with the commands that prepare its data and train it', 
   expect(Object.keys(JSON.parse(place.run(['presets', '--json']).stdout))).toEqual(recipeNames);
 });
 
-it('an unknown name is refused with the names that exist', () => {
+it('an unknown name is refused with the names that exist', async () => {
   for (const args of [
     ['train', '--preset', 'shakespear'],
     ['presets', 'shakespear'],
@@ -64,7 +64,7 @@ it('an unknown name is refused with the names that exist', () => {
     const { code, stderr } = place.run(args);
     expect([code, stderr]).toEqual([2, expect.stringContaining(recipeNames.join(', '))]);
   }
-  expect(() => planRun({ preset: 'shakespear' as PresetName })).toThrow(
+  await expect(planRun({ preset: 'shakespear' as PresetName })).rejects.toThrow(
     `preset takes one of ${recipeNames.join(', ')}`,
   );
 });
