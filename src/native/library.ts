@@ -46,9 +46,6 @@ export function loadLibrary(kind: LibraryKind): Bindings {
       throw new Gpt2Error(`${path} ${fault}: ${(cause as Error).message}; ${fix}`, { cause });
     }
   };
-  // GNU OpenMP's threads spin for about a millisecond before they sleep, which slows other work on the cores: the tiny model's
-  // steps took 7 times as long while a test suite ran. It reads this variable when it is loaded.
-  if (!process.env.OMP_WAIT_POLICY) process.env.GOMP_SPINCOUNT ??= '2000';
   const library = orRefuse('cannot be loaded', () => loadShared(path));
   // Before anything else is bound: another version may lack functions or take other arguments.
   const readVersion = () => library.func(signatures.abiVersion.symbol, 'int', [])() as number;
