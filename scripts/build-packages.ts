@@ -1,9 +1,9 @@
 // Makes the npm packages in build/packages: gpt2.ts itself, and one package per platform with the native library, which gpt2.ts
 // names as an optional dependency, so that npm installs only those of the machine.
 //   node --import tsx scripts/build-packages.ts [linux-x64 linux-x64-cuda linux-arm64 darwin-arm64]
-// Without names: all that can be built here. linux-arm64 needs g++-aarch64-linux-gnu where the machine is another, darwin-arm64 a
-// Mac or DARWIN_CXX, a compiler for aarch64-macos with its arguments. The CUDA library is that of build/ (npm run build:cuda -- --all).
-// Build the program first (npm run build:ts).
+// Without names: all that can be built here. The program and the libraries of this machine are those that `npm run build` and
+// `npm run build:cuda -- --all` made. Of other platforms, linux-arm64 needs g++-aarch64-linux-gnu, darwin-arm64 a compiler for
+// aarch64-macos, which DARWIN_CXX names with its arguments.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,35 +20,25 @@ const run = (command: string, args: readonly string[], env: NodeJS.ProcessEnv = 
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-const isThere = (command: string): boolean => spawnSync(command, ['--version']).status === 0;
+const isThere = (command: string): boolean => spawnSync(command, ['--version']).error === undefined;
 
 type Target = (typeof libraryPackages)[string];
 
-/** The compiler for a platform; undefined: there is none here. */
-function compilerFor({ os, cpu }: Target): string | undefined {
-  if (os === process.platform && cpu === process.arch) return process.env.CXX ?? 'c++';
-  const cross = os === 'darwin' ? process.env.DARWIN_CXX : 'aarch64-linux-gnu-g++';
-  return cross !== undefined && isThere(cross.split(' ')[0]!) ? cross : undefined;
-}
-
-/** Builds the library of a platform, or finds it. @returns its path, or why there is none */
-function library(name: string, target: Target): { path: string } | { reason: string } {
-  const file = libraryFile(target.kind, target.os);
-  if (target.kind === 'cuda') {
+/** The library of a platform, built here if it is for another one, or why there is none. */
+function library(name: string, { os, cpu, kind }: Target): { path: string } | { reason: string } {
+  const file = libraryFile(kind, os);
+  if (kind === 'cuda' || (os === process.platform && cpu === process.arch)) {
     const path = join(root, 'build', file);
-    return existsSync(path) ? { path } : { reason: `there is no build/${file}: run \`npm run build:cuda -- --all\`` };
+    return existsSync(path) ? { path } : { reason: `there is no build/${file}: run \`npm run build:${kind}\`` };
   }
-  const compiler = compilerFor(target);
-  if (compiler === undefined) return { reason: 'no compiler for it here' };
+  const compiler = os === 'darwin' ? process.env.DARWIN_CXX : 'aarch64-linux-gnu-g++';
+  if (cpu !== 'arm64' || compiler === undefined || !isThere(compiler.split(' ')[0]!)) {
+    return { reason: 'there is no compiler for it here' };
+  }
   const folder = join('build', name);
-  const system = target.os === 'darwin' ? 'Darwin' : 'Linux';
-  const processor = target.cpu === 'x64' ? 'x86_64' : target.os === 'darwin' ? 'arm64' : 'aarch64';
-  // Without cross-compiling flags CMake takes the machine's own system.
-  const isCross = target.os !== process.platform || target.cpu !== process.arch;
-  const cross = isCross ? [`-DCMAKE_SYSTEM_NAME=${system}`, `-DCMAKE_SYSTEM_PROCESSOR=${processor}`] : [];
-  // The C++ runtime goes into the library, so that it runs on systems with an older one.
-  const LDFLAGS = target.os === 'linux' ? '-static-libstdc++ -static-libgcc -Wl,--exclude-libs,ALL -s' : '';
-  run('cmake', ['-S', 'cuda', '-B', folder, ...cross], { CXX: compiler, LDFLAGS });
+  const target = os === 'darwin' ? ['Darwin', 'arm64'] : ['Linux', 'aarch64'];
+  const settings = [`-DCMAKE_SYSTEM_NAME=${target[0]}`, `-DCMAKE_SYSTEM_PROCESSOR=${target[1]}`];
+  run('cmake', ['-S', 'cuda', '-B', folder, ...settings], { CXX: compiler });
   run('cmake', ['--build', folder, '--parallel', '--target', 'gpt2-cpu']);
   return { path: join(root, folder, file) };
 }
@@ -63,6 +53,11 @@ function pack(folder: string): string {
   return join(out, filename);
 }
 
+function empty(folder: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+}
+
 function writePackage(folder: string, description: object): void {
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(description, null, 2)}\n`);
 }
@@ -74,7 +69,7 @@ function packLibrary(name: string, target: Target): void {
     return;
   }
   const folder = join(out, short(name));
-  mkdirSync(folder, { recursive: true });
+  empty(folder);
   const file = libraryFile(target.kind, target.os);
   copyFileSync(found.path, join(folder, file));
   copyFileSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
@@ -92,8 +87,8 @@ function packLibrary(name: string, target: Target): void {
 function packProgram(): void {
   if (!existsSync(join(root, 'dist/cli.js'))) throw new Error('dist/ is missing: run `npm run build:ts` first');
   const folder = join(out, 'gpt2.ts');
+  empty(folder);
   const [{ filename }] = JSON.parse(run('npm', ['pack', '--json', '--pack-destination', out]));
-  mkdirSync(folder, { recursive: true });
   run('tar', ['xzf', join(out, filename), '-C', folder, '--strip-components=1']);
   const optionalDependencies = Object.fromEntries(Object.keys(libraryPackages).map((name) => [name, own.version]));
   writePackage(folder, { ...own, optionalDependencies });
@@ -107,8 +102,6 @@ if (unknown.length > 0) {
   console.error(`build-packages: no package ${unknown.join(', ')}; there are ${known.join(', ')}`);
   process.exit(2);
 }
-rmSync(out, { recursive: true, force: true });
-mkdirSync(out, { recursive: true });
 packProgram();
 for (const [name, target] of Object.entries(libraryPackages)) {
   if (asked.length === 0 || asked.includes(short(name))) packLibrary(name, target);
