@@ -74,7 +74,8 @@ void ThreadPool::wait_for(std::condition_variable &change, const Ready &ready) {
   change.wait(lock, ready);
 }
 
-void ThreadPool::share(Job job) {
+void ThreadPool::share(int64_t parts, Job job) {
+  if (threads_ == 1 || parts == 1) return job.call(job.body, 0, 1);
   if (others_.empty()) start();
   {
     const std::lock_guard lock(mutex_);

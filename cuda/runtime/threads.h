@@ -56,8 +56,8 @@ class ThreadPool {
  private:
   template <class Body>
   void run(int64_t parts, const Body &body) {
-    if (threads_ == 1 || parts == 1) return body(0, 1);
-    share({[](const void *given, int thread, int threads) { (*static_cast<const Body *>(given))(thread, threads); },
+    share(parts,
+          {[](const void *given, int thread, int threads) { (*static_cast<const Body *>(given))(thread, threads); },
            &body});
   }
 
@@ -66,7 +66,8 @@ class ThreadPool {
     const void *body;
   };
 
-  void share(Job job);
+  // One copy of each loop is compiled, for one thread and for several.
+  void share(int64_t parts, Job job);
   void start();
   void work(int thread);
   template <class Ready>
