@@ -11,6 +11,7 @@ import pytorchBench from '../benchmarks/h100/pytorch.json' with { type: 'json' }
 import h100Runs from '../benchmarks/h100-runs.json' with { type: 'json' };
 import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' };
 import { apiReference } from './docs-api.ts';
+import { fits } from './docs-fits.ts';
 import { recordedOptions, startOptions, table } from './docs-options.ts';
 
 const root = new URL('../', import.meta.url);
@@ -302,6 +303,8 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   generation,
   options: recordedOptions,
   'start-options': startOptions,
+  // The largest batches that fit on GPUs, by dtype.
+  fits,
   // The public functions and types.
   api: apiReference,
 };

@@ -12,14 +12,16 @@ void adamw(Task task, float *weight, float *master, float *m, float *v, const fl
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const float learning_rate = step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
   const float beta1_correction = step[first_scalar], beta2_correction = step[first_scalar + 1];
-#pragma omp parallel for simd num_threads(task.threads)
-  for (int64_t i = 0; i < count; i++) {
-    const float g = gradient[i] * clip;
-    m[i] = beta1 * m[i] + (1.0f - beta1) * g;
-    v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
-    const float update = (m[i] / beta1_correction) / (std::sqrt(v[i] / beta2_correction) + eps);
-    master[i] -= learning_rate * (update + weight_decay * master[i]);
-  }
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) {
+      const float g = gradient[i] * clip;
+      m[i] = beta1 * m[i] + (1.0f - beta1) * g;
+      v[i] = beta2 * v[i] + (1.0f - beta2) * g * g;
+      const float update = (m[i] / beta1_correction) / (std::sqrt(v[i] / beta2_correction) + eps);
+      master[i] -= learning_rate * (update + weight_decay * master[i]);
+    }
+  });
   if (weight != master) std::memcpy(weight, master, static_cast<size_t>(count) * sizeof(float));
 }
 

@@ -1,7 +1,5 @@
 // Causal attention of new positions over a cache of keys and values, for growing text; each thread takes entire heads
 // of a sequence.
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -12,13 +10,6 @@
 namespace gpt2::GPT2_PATH {
 
 namespace {
-
-float dot(const float *__restrict a, const float *__restrict b, int count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int i = 0; i < count; i++) sum += a[i] * b[i];
-  return sum;
-}
 
 // out = softmax(q keys^T * scale) values over the first `count` positions.
 void attend(float *__restrict out, float *__restrict scores, const float *q, const float *keys, const float *values,
@@ -52,15 +43,14 @@ void attention_cached_forward(Task task, float *out, float *keys, float *values,
   const int HS = C / NH;
   const size_t head_bytes = HS * sizeof(float);
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
-#pragma omp parallel for num_threads(task.threads) schedule(dynamic)
-  for (int bh = 0; bh < B * NH; bh++) {
+  task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH, h = bh % NH;
     const int first = positions[b];
     const bool fits = first >= 0 && first <= S - T;
     const float *q = qkv + static_cast<size_t>(b) * T * 3 * C + static_cast<size_t>(h) * HS;
     float *o = out + static_cast<size_t>(b) * T * C + static_cast<size_t>(h) * HS;
     float *k = keys + static_cast<size_t>(bh) * S * HS, *v = values + static_cast<size_t>(bh) * S * HS;
-    float *scores = task.scratch + static_cast<size_t>(omp_get_thread_num()) * S;
+    float *scores = task.scratch + static_cast<size_t>(thread) * S;
     for (int t = 0; t < T; t++, q += 3 * C, o += C) {
       if (!fits) {
         std::fill(o, o + HS, NAN);
@@ -71,7 +61,7 @@ void attention_cached_forward(Task task, float *out, float *keys, float *values,
       std::memcpy(v + own, q + 2 * C, head_bytes);
       attend(o, scores, q, k, v, first + t + 1, HS, scale);
     }
-  }
+  });
 }
 
 }  // namespace gpt2::GPT2_PATH

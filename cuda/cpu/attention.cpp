@@ -2,8 +2,6 @@
 // and values are summed in the order of the queries. Keys and values are transposed once per head ([HS][T]), so that
 // every inner loop runs over contiguous memory. There is no T x T matrix: backward recomputes the probabilities from
 // the log-sum-exp.
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -55,12 +53,11 @@ int64_t attention_scratch(int threads, int, int T, int C, int NH) { return threa
 void attention_forward(Task task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
-#pragma omp parallel for num_threads(task.threads) schedule(dynamic)
-  for (int bh = 0; bh < B * NH; bh++) {
+  task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH;
     const int h = bh % NH;
     const Head head = head_of(qkv, b, h, T, C, HS);
-    float *keys = task.scratch + omp_get_thread_num() * scratch_of_thread(T, HS);
+    float *keys = task.scratch + thread * scratch_of_thread(T, HS);
     float *scores = keys + static_cast<size_t>(T) * HS;
     transpose(keys, head.k, head.stride, T, HS);
     for (int t = 0; t < T; t++) {
@@ -79,7 +76,7 @@ void attention_forward(Task task, float *out, float *lse, const float *qkv, int 
       const float share = 1.0f / sum;
       for (int u = 0; u <= t; u++) add_scaled(o, scores[u] * share, head.v + u * head.stride, HS);
     }
-  }
+  });
 }
 
 // With p the probabilities of a query, dp[u] = dout . v[u] and D = sum of p * dp = dout . out:
@@ -88,12 +85,11 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
                         int B, int T, int C, int NH) {
   const int HS = C / NH;
   const float scale = 1.0f / std::sqrt(static_cast<float>(HS));
-#pragma omp parallel for num_threads(task.threads) schedule(dynamic)
-  for (int bh = 0; bh < B * NH; bh++) {
+  task.pool.each_free(B * NH, [&](int64_t bh, int thread) {
     const int b = bh / NH;
     const int h = bh % NH;
     const Head head = head_of(qkv, b, h, T, C, HS);
-    float *keys = task.scratch + omp_get_thread_num() * scratch_of_thread(T, HS);
+    float *keys = task.scratch + thread * scratch_of_thread(T, HS);
     float *values = keys + static_cast<size_t>(T) * HS;
     float *p = values + static_cast<size_t>(T) * HS;
     float *ds = p + T;
@@ -109,9 +105,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
       const size_t row = (static_cast<size_t>(b) * T + t) * C + static_cast<size_t>(h) * HS;
       const float *d = dout + row;
       const float *q = head.q + t * head.stride;
-      float D = 0;
-#pragma omp simd reduction(+ : D)
-      for (int i = 0; i < HS; i++) D += d[i] * out[row + i];
+      const float D = dot(d, out + row, HS);
       products_with(p, q, keys, scale, t + 1, T, HS);
       products_with(ds, d, values, 1.0f, t + 1, T, HS);
       const float l = lse[static_cast<size_t>(bh) * T + t];
@@ -125,7 +119,7 @@ void attention_backward(Task task, float *dqkv, const float *dout, const float *
         add_scaled(dv + u * head.stride, p[u], d, HS);
       }
     }
-  }
+  });
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -1,13 +1,15 @@
 // The CPU library's gpt2_context.
 #pragma once
 
+#include <memory>
+
 #include "../runtime/context.h"
 #include "kernels.h"
 
 namespace gpt2 {
 
 struct CpuContext : gpt2_context {
-  int threads = 1;
+  std::unique_ptr<ThreadPool> pool;
   const Kernels *kernels = nullptr;
 };
 

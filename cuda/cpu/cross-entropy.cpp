@@ -35,21 +35,20 @@ double denominator(const float *x, float largest, int V) {
 
 void cross_entropy(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
                    int Vp, float dloss) {
-#pragma omp parallel for num_threads(task.threads)
-  for (int n = 0; n < N; n++) {
+  task.pool.each(N, [&](int64_t n) {
     const float *x = logits + static_cast<size_t>(n) * Vp;
     const int target = targets[n];
     const float largest = largest_of(x, V);
     const double sum = denominator(x, largest, V);
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(x[target]) - largest));
-    if (!dlogits) continue;
+    if (!dlogits) return;
     float *d = dlogits + static_cast<size_t>(n) * Vp;
     const float at_target = exponential(x[target] - largest) / static_cast<float>(sum) - 1.0f;
     const float scale = dloss / static_cast<float>(sum);
     for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale;
     for (int j = V; j < Vp; j++) d[j] = 0;
     d[target] = at_target * dloss;
-  }
+  });
 }
 
 void loss_sum(Task, float *step, const float *losses, int N, float scale, bool accumulate) {

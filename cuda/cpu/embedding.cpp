@@ -9,38 +9,36 @@ namespace gpt2::GPT2_PATH {
 
 void embedding_forward(Task task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
                        int C, int) {
-#pragma omp parallel for num_threads(task.threads)
-  for (int row = 0; row < B * T; row++) {
+  task.pool.each(B * T, [&](int64_t row) {
     const float *token = wte + static_cast<size_t>(tokens[row]) * C;
     const float *position = wpe + static_cast<size_t>(row % T) * C;
     float *o = out + static_cast<size_t>(row) * C;
     for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
-  }
+  });
 }
 
 void embedding_at_forward(Task task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
                           const float *wpe, int B, int T, int S, int C, int V) {
-#pragma omp parallel for num_threads(task.threads)
-  for (int row = 0; row < B * T; row++) {
+  task.pool.each(B * T, [&](int64_t row) {
     const int b = row / T, first = positions[b], at = first + row % T;
     float *o = out + static_cast<size_t>(row) * C;
     const bool fits = first >= 0 && first <= S - T;
     const int32_t id = fits ? tokens[static_cast<size_t>(b) * (S + 1) + at] : -1;
     if (id < 0 || id >= V) {
       std::fill(o, o + C, NAN);
-      continue;
+      return;
     }
     const float *token = wte + static_cast<size_t>(id) * C, *position = wpe + static_cast<size_t>(at) * C;
     for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
-  }
+  });
 }
 
 void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, const int32_t *tokens, int B, int T,
                         int C, int, bool accumulate) {
   // 64 floats are four cache lines: wide enough to stream, narrow enough to divide C = 768 among threads.
   const int slab = 64;
-#pragma omp parallel for num_threads(task.threads)
-  for (int first = 0; first < C; first += slab) {
+  task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
+    const int first = static_cast<int>(index) * slab;
     const int last = first + slab < C ? first + slab : C;
     if (!accumulate) {
       for (int t = 0; t < T; t++) {
@@ -56,7 +54,7 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
         position[c] += d[c];
       }
     }
-  }
+  });
 }
 
 int64_t embedding_scratch(int, int, int, int, int) { return 0; }

@@ -15,18 +15,22 @@ float sigmoid_of(float x) { return 1.0f / (1.0f + exponential(-twice_root * (x +
 }  // namespace
 
 void gelu_forward(Task task, float *out, const float *in, int64_t count) {
-#pragma omp parallel for simd num_threads(task.threads)
-  for (int64_t i = 0; i < count; i++) out[i] = in[i] * sigmoid_of(in[i]);
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) out[i] = in[i] * sigmoid_of(in[i]);
+  });
 }
 
 // d/dx x s(2u) = s + x s (1 - s) 2u'
 void gelu_backward(Task task, float *din, const float *dout, const float *in, int64_t count) {
-#pragma omp parallel for simd num_threads(task.threads)
-  for (int64_t i = 0; i < count; i++) {
-    const float x = in[i];
-    const float s = sigmoid_of(x);
-    din[i] = dout[i] * (s + x * s * (1.0f - s) * twice_root * (1.0f + 3.0f * cubic * x * x));
-  }
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) {
+      const float x = in[i];
+      const float s = sigmoid_of(x);
+      din[i] = dout[i] * (s + x * s * (1.0f - s) * twice_root * (1.0f + 3.0f * cubic * x * x));
+    }
+  });
 }
 
 }  // namespace gpt2::GPT2_PATH

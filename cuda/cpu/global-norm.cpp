@@ -13,14 +13,13 @@ static int64_t blocks_of(int64_t count) { return (count + block - 1) / block; }
 
 double square_sum(Task task, const float *values, int64_t count) {
   double *parts = reinterpret_cast<double *>(task.scratch);
-#pragma omp parallel for num_threads(task.threads)
-  for (int64_t b = 0; b < blocks_of(count); b++) {
+  task.pool.each(blocks_of(count), [&](int64_t b) {
     const int64_t last = std::min((b + 1) * block, count);
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = b * block; i < last; i++) sum += static_cast<double>(values[i]) * values[i];
     parts[b] = sum;
-  }
+  });
   double sum = 0;
   for (int64_t b = 0; b < blocks_of(count); b++) sum += parts[b];
   return sum;

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "../runtime/threads.h"
 #include "kernels.generated.h"
 
 namespace gpt2 {
 
 struct Task {
-  int threads;
+  ThreadPool &pool;
   float *scratch;
 };
 
@@ -42,6 +43,9 @@ namespace avx2 {
 extern const Kernels kernels;
 }
 namespace avx512 {
+extern const Kernels kernels;
+}
+namespace neon {
 extern const Kernels kernels;
 }
 

@@ -1,4 +1,5 @@
-// The layernorm and the matmul after it, by the two ops. Scratch: the layernorm's outputs, then the matmul's own scratch.
+// The layernorm and the matmul after it, by the two ops. Scratch: the layernorm's outputs, then the matmul's own
+// scratch.
 #include "kernels.h"
 
 namespace gpt2::GPT2_PATH {
@@ -7,7 +8,7 @@ void layernorm_matmul_forward(Task task, float *out, const float *in, const floa
                               const float *weight, const float *bias, int N, int C, int O) {
   float *rows = task.scratch, *mean = rows + static_cast<int64_t>(N) * C, *rstd = mean + N;
   layernorm_forward(task, rows, mean, rstd, in, norm_weight, norm_bias, N, C);
-  matmul_forward({task.threads, rstd + N}, out, rows, weight, bias, N, C, O);
+  matmul_forward({task.pool, rstd + N}, out, rows, weight, bias, N, C, O);
 }
 
 void layernorm_matmul_gelu_forward(Task task, float *out, float *pre, const float *in, const float *norm_weight,

@@ -8,8 +8,7 @@ namespace gpt2::GPT2_PATH {
 
 void layernorm_forward(Task task, float *out, float *mean, float *rstd, const float *in, const float *weight,
                        const float *bias, int N, int C) {
-#pragma omp parallel for num_threads(task.threads)
-  for (int n = 0; n < N; n++) {
+  task.pool.each(N, [&](int64_t n) {
     const float *x = in + static_cast<size_t>(n) * C;
     float *o = out + static_cast<size_t>(n) * C;
     float sum = 0;
@@ -23,7 +22,7 @@ void layernorm_forward(Task task, float *out, float *mean, float *rstd, const fl
     for (int c = 0; c < C; c++) o[c] = (x[c] - m) * r * weight[c] + bias[c];
     mean[n] = m;
     rstd[n] = r;
-  }
+  });
 }
 
 // With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)).
@@ -49,15 +48,14 @@ static void row_backward(float *dx, const float *d, const float *residual, const
 void layernorm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
                         const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
                         bool accumulate) {
-#pragma omp parallel for num_threads(task.threads)
-  for (int n = 0; n < N; n++) {
+  task.pool.each(N, [&](int64_t n) {
     const size_t at = static_cast<size_t>(n) * C;
     row_backward(din + at, dout + at, dresidual ? dresidual + at : nullptr, in + at, weight, mean[n], rstd[n], C);
-  }
+  });
 
   constexpr int slab = 32;
-#pragma omp parallel for num_threads(task.threads)
-  for (int first = 0; first < C; first += slab) {
+  task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
+    const int first = static_cast<int>(index) * slab;
     const int width = first + slab < C ? slab : C - first;
     double weights[slab] = {};
     double biases[slab] = {};
@@ -73,7 +71,7 @@ void layernorm_backward(Task task, float *din, float *dweight, float *dbias, con
       dweight[first + c] = static_cast<float>((accumulate ? dweight[first + c] : 0) + weights[c]);
       dbias[first + c] = static_cast<float>((accumulate ? dbias[first + c] : 0) + biases[c]);
     }
-  }
+  });
 }
 
 int64_t layernorm_scratch(int, int, int) { return 0; }

@@ -1,4 +1,5 @@
-// exp in a form that compilers vectorise. The error is under 1.5 units in the last place over the entire range.
+// exp and a product of vectors in forms that compilers vectorise. The error of exp is under 1.5 units in the last place
+// over the entire range.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,13 @@ static inline float exponential(float x) {
   std::memcpy(&scale2, &bits2, 4);
   const float result = e * scale1 * scale2;
   return x < low ? 0.0f : x != x ? x : result;
+}
+
+static inline float dot(const float *a, const float *b, int count) {
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int i = 0; i < count; i++) sum += a[i] * b[i];
+  return sum;
 }
 
 }  // namespace gpt2

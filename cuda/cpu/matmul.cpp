@@ -9,11 +9,10 @@
 // shorter side is packed once for all threads; the longer side is divided into strips, which threads take and pack one
 // by one. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers and reads both packed operands in order. One
 // thread computes each sum in the order of K, so the result does not depend on the number of threads.
-#include <omp.h>
-
 #include <algorithm>
 
 #include "kernels.h"
+#include "math.h"
 
 namespace gpt2::GPT2_PATH {
 
@@ -161,43 +160,37 @@ void tiles(Output out, const float *a, const float *b, int depth, int first_m, i
 // A is [M,K] with rows along M; B is given as [N,K], its rows along N.
 void product(Task task, Output out, View a, View b, int M, int N, int K) {
   const bool wide = N >= M;
-  const int shared_rows = wide ? round_up(M, TILE_M) : round_up(N, TILE_N);
+  const int shared_tile = wide ? TILE_M : TILE_N;
+  const int shared_rows = round_up(wide ? M : N, shared_tile);
   const int strip = wide ? STRIP_N : STRIP_M;
   const int strips = ((wide ? N : M) + strip - 1) / strip;
   float *shared = task.scratch;
   float *own = shared + static_cast<size_t>(shared_rows) * BLOCK_K;
-#pragma omp parallel num_threads(task.threads)
-  {
-    float *packed = own + static_cast<size_t>(omp_get_thread_num()) * strip * BLOCK_K;
-    for (int k = 0; k < K; k += BLOCK_K) {
-      const int depth = std::min(BLOCK_K, K - k);
-      const Output block = {out.data, out.stride, out.bias, out.add || k > 0};
+  for (int k = 0; k < K; k += BLOCK_K) {
+    const int depth = std::min(BLOCK_K, K - k);
+    const Output block = {out.data, out.stride, out.bias, out.add || k > 0};
+    task.pool.each(shared_rows / shared_tile, [&](int64_t index) {
+      const int first = static_cast<int>(index) * shared_tile;
+      float *to = shared + static_cast<size_t>(first) * depth;
       if (wide) {
-#pragma omp for schedule(static)
-        for (int m = 0; m < M; m += TILE_M) {
-          pack<TILE_M>(shared + static_cast<size_t>(m) * depth, a, m, std::min(TILE_M, M - m), k, depth);
-        }
-#pragma omp for schedule(dynamic)
-        for (int s = 0; s < strips; s++) {
-          const int first = s * strip;
-          const int count = std::min(strip, N - first);
-          pack<TILE_N>(packed, b, first, count, k, depth);
-          tiles(block, shared, packed, depth, 0, M, first, count);
-        }
+        pack<TILE_M>(to, a, first, std::min(TILE_M, M - first), k, depth);
       } else {
-#pragma omp for schedule(static)
-        for (int n = 0; n < N; n += TILE_N) {
-          pack<TILE_N>(shared + static_cast<size_t>(n) * depth, b, n, std::min(TILE_N, N - n), k, depth);
-        }
-#pragma omp for schedule(dynamic)
-        for (int s = 0; s < strips; s++) {
-          const int first = s * strip;
-          const int count = std::min(strip, M - first);
-          pack<TILE_M>(packed, a, first, count, k, depth);
-          tiles(block, packed, shared, depth, first, count, 0, N);
-        }
+        pack<TILE_N>(to, b, first, std::min(TILE_N, N - first), k, depth);
       }
-    }
+    });
+    task.pool.each_free(strips, [&](int64_t index, int thread) {
+      const int first = static_cast<int>(index) * strip;
+      float *packed = own + static_cast<size_t>(thread) * strip * BLOCK_K;
+      if (wide) {
+        const int count = std::min(strip, N - first);
+        pack<TILE_N>(packed, b, first, count, k, depth);
+        tiles(block, shared, packed, depth, 0, M, first, count);
+      } else {
+        const int count = std::min(strip, M - first);
+        pack<TILE_M>(packed, a, first, count, k, depth);
+        tiles(block, packed, shared, depth, first, count, 0, N);
+      }
+    });
   }
 }
 
@@ -215,24 +208,21 @@ constexpr int FEW_ROWS = 8;
 
 void few_rows_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
                       int O) {
-#pragma omp parallel for num_threads(task.threads) schedule(static)
-  for (int o = 0; o < O; o++) {
+  task.pool.each(O, [&](int64_t o) {
     const float *line = weight + static_cast<size_t>(o) * C;
     for (int n = 0; n < N; n++) {
       const float *row = in + static_cast<size_t>(n) * C;
-      float sum = 0;
-#pragma omp simd reduction(+ : sum)
-      for (int c = 0; c < C; c++) sum += row[c] * line[c];
+      const float sum = dot(row, line, C);
       out[static_cast<size_t>(n) * O + o] = bias ? sum + bias[o] : sum;
     }
-  }
+  });
 }
 
 // Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
 void column_sums(Task task, float *sums, const float *values, int N, int O, bool accumulate) {
   constexpr int slab = 64;
-#pragma omp parallel for num_threads(task.threads)
-  for (int first = 0; first < O; first += slab) {
+  task.pool.each((O + slab - 1) / slab, [&](int64_t index) {
+    const int first = static_cast<int>(index) * slab;
     const int width = std::min(slab, O - first);
     double total[slab] = {};
     for (int n = 0; n < N; n++) {
@@ -242,7 +232,7 @@ void column_sums(Task task, float *sums, const float *values, int N, int O, bool
     for (int o = 0; o < width; o++) {
       sums[first + o] = static_cast<float>((accumulate ? sums[first + o] : 0) + total[o]);
     }
-  }
+  });
 }
 
 }  // namespace

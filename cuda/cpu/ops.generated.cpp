@@ -9,9 +9,9 @@ namespace gpt2::ops {
 
 namespace {
 
-Task task_of(gpt2_context &context) { return {cpu(context).threads, static_cast<float *>(context.workspace)}; }
+Task task_of(gpt2_context &context) { return {*cpu(context).pool, static_cast<float *>(context.workspace)}; }
 const Kernels &kernels_of(const gpt2_context &context) { return *static_cast<const CpuContext &>(context).kernels; }
-int threads_of(const gpt2_context &context) { return static_cast<const CpuContext &>(context).threads; }
+int threads_of(const gpt2_context &context) { return static_cast<const CpuContext &>(context).pool->threads(); }
 
 const float *floats(const void *tensor) { return static_cast<const float *>(tensor); }
 float *floats(void *tensor) { return static_cast<float *>(tensor); }

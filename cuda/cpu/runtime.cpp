@@ -1,23 +1,22 @@
 // The runtime functions of gpt2.h on the CPU: context, memory, copies, events. Device memory is host memory, and every
 // op is complete when it returns. Recording a step is not supported.
-#include <omp.h>
-#include <unistd.h>
-
-#include <cstdio>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <new>
 
 #include "../runtime/checks.h"
 #include "context.h"
+#include "machine.h"
 
 using gpt2::Check;
 using gpt2::CpuContext;
 using gpt2::fail;
 
+using Clock = std::chrono::steady_clock;
+
 struct gpt2_event {
-  double seconds;
+  Clock::time_point time;
 };
 
 namespace {
@@ -38,7 +37,12 @@ CodePath choose_path(std::string &why) {
            __builtin_cpu_supports("avx512vl")},
       {"avx2", &gpt2::avx2::kernels, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")},
 #endif
+#ifdef __aarch64__
+      // Every such CPU has NEON.
+      {"neon", &gpt2::neon::kernels, true},
+#else
       {"portable", &gpt2::portable::kernels, true},
+#endif
   };
   const char *wanted = std::getenv("GPT2_KERNELS");
   const bool any = !wanted || !*wanted;
@@ -51,22 +55,8 @@ CodePath choose_path(std::string &why) {
   return {};
 }
 
-std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    const size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) != 0 || colon == std::string::npos) continue;
-    std::string name;
-    for (const char c : line.substr(colon + 2)) {
-      if (c >= ' ' && c != '"' && c != '\\') name += c;
-    }
-    return name;
-  }
-  return "CPU";
-}
-
 std::string describe(const CodePath &path, int threads) {
-  return "{\"library\":\"cpu\",\"device\":\"" + cpu_name() + "\",\"codePath\":\"" + path.name +
+  return "{\"library\":\"cpu\",\"device\":\"" + gpt2::cpu_name() + "\",\"codePath\":\"" + path.name +
          "\",\"threads\":" + std::to_string(threads) + ",\"canCapture\":false,\"dtypes\":[\"fp32\"]}";
 }
 
@@ -86,9 +76,10 @@ int open_context(CpuContext *context, const char *function, int32_t device, int3
   std::string why;
   const CodePath path = choose_path(why);
   if (!path.kernels) return fail(context, GPT2_UNSUPPORTED, function, why);
-  context->threads = threads > 0 ? threads : omp_get_num_procs();
+  context->pool.reset(new (std::nothrow) gpt2::ThreadPool(threads > 0 ? threads : gpt2::processor_count()));
+  if (!context->pool) return fail(context, GPT2_OUT_OF_MEMORY, function, "cannot allocate its threads");
   context->kernels = path.kernels;
-  context->description = describe(path, context->threads);
+  context->description = describe(path, context->pool->threads());
   return GPT2_OK;
 }
 
@@ -113,16 +104,6 @@ int copy(gpt2_context *context, const char *function, void *destination, const v
   if (check.failed()) return check.status();
   if (bytes > 0) std::memmove(destination, source, static_cast<size_t>(bytes));
   return GPT2_OK;
-}
-
-// The memory that new programs can use without swapping, including caches that the system would free; -1 if unknown.
-int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    long long kilobytes = 0;
-    if (std::sscanf(line.c_str(), "MemAvailable: %lld kB", &kilobytes) == 1) return kilobytes * 1024;
-  }
-  return -1;
 }
 
 int cannot_capture(gpt2_context *context, const char *function) {
@@ -166,9 +147,8 @@ int gpt2_memory_info(gpt2_context *context, int64_t *available, int64_t *total) 
   Check check(context, __func__);
   check.tensors({{"available", available}, {"total", total}});
   if (check.failed()) return check.status();
-  const int64_t page = sysconf(_SC_PAGESIZE);
-  *total = page * sysconf(_SC_PHYS_PAGES);
-  *available = available_memory();
+  *total = gpt2::total_memory();
+  *available = gpt2::available_memory();
   if (*available < 0) *available = *total;
   return GPT2_OK;
 }
@@ -208,7 +188,7 @@ int gpt2_cast_weights(gpt2_context *context, void *weight, const float *master, 
 int gpt2_event_create(gpt2_context *context, gpt2_event **event) {
   Check check(context, __func__);
   if (check.handles({{"event", event}}).failed()) return check.status();
-  *event = new (std::nothrow) gpt2_event{omp_get_wtime()};
+  *event = new (std::nothrow) gpt2_event{Clock::now()};
   return *event ? GPT2_OK : fail(context, GPT2_OUT_OF_MEMORY, __func__, "cannot allocate an event");
 }
 
@@ -220,7 +200,7 @@ int gpt2_event_destroy(gpt2_context *, gpt2_event *event) {
 int gpt2_event_record(gpt2_context *context, gpt2_event *event) {
   Check check(context, __func__);
   if (check.handles({{"event", event}}).failed()) return check.status();
-  event->seconds = omp_get_wtime();
+  event->time = Clock::now();
   return GPT2_OK;
 }
 
@@ -234,7 +214,7 @@ int gpt2_event_query(gpt2_context *context, int32_t *reached, gpt2_event *event)
 int gpt2_event_elapsed(gpt2_context *context, float *milliseconds, gpt2_event *from, gpt2_event *to) {
   Check check(context, __func__);
   if (check.handles({{"milliseconds", milliseconds}, {"from", from}, {"to", to}}).failed()) return check.status();
-  *milliseconds = static_cast<float>((to->seconds - from->seconds) * 1000);
+  *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
   return GPT2_OK;
 }
 

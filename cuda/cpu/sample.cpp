@@ -85,15 +85,14 @@ int64_t sample_scratch(int, int B, int V) { return static_cast<int64_t>(B) * V; 
 void sample(Task task, int32_t *tokens, int32_t *positions, const float *logits, const int32_t *seeds, int B, int S,
             int V, int Vp, float temperature, int top_k, float top_p) {
   auto *scratch = reinterpret_cast<uint32_t *>(task.scratch);
-#pragma omp parallel for num_threads(task.threads)
-  for (int b = 0; b < B; b++) {
+  task.pool.each(B, [&](int64_t b) {
     const int position = positions[b];
-    if (position < 0 || position >= S) continue;
+    if (position < 0 || position >= S) return;
     tokens[static_cast<size_t>(b) * (S + 1) + position + 1] =
         choose(scratch + static_cast<size_t>(b) * V, logits + static_cast<size_t>(b) * Vp, V, temperature, top_k, top_p,
                chance_of(seeds[b], position));
     positions[b] = position + 1;
-  }
+  });
 }
 
 }  // namespace gpt2::GPT2_PATH

@@ -177,7 +177,7 @@ int global_norm_of_ranks(gpt2_context &context, float *step, void *matrices, con
     for (int64_t i = 0; i < matrix_count; i++) sum[i] += row[i];
   }
   const CpuContext &device = cpu(context);
-  const Task task{device.threads, static_cast<float *>(context.workspace)};
+  const Task task{*device.pool, static_cast<float *>(context.workspace)};
   const double part = device.kernels->square_sum(task, sum, matrix_count);
   // A double has the size of two floats.
   if (const int status = all_gather(context, own.parts.data(), &part, own, 2, GPT2_FP32)) return status;

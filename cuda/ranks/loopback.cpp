@@ -50,8 +50,18 @@ sockaddr_in loopback(uint16_t port) {
   return address;
 }
 
+// A connection that the other side has closed must fail with EPIPE instead of ending the process.
+#ifdef MSG_NOSIGNAL
+constexpr int no_signal = MSG_NOSIGNAL;
+#else
+constexpr int no_signal = 0;  // macOS has an option of the socket instead
+#endif
+
 void prepare(int socket) {
   const int on = 1;
+#ifdef SO_NOSIGPIPE
+  setsockopt(socket, SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   fcntl(socket, F_SETFD, FD_CLOEXEC);
 }
@@ -77,7 +87,7 @@ int Loopback::Connection::move(void *data, size_t bytes, bool receives) {
   while (bytes > 0) {
     if (const int status = wait(receives ? POLLIN : POLLOUT)) return status;
     const ssize_t moved =
-        receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+        receives ? recv(socket_, at, bytes, MSG_DONTWAIT) : ::send(socket_, at, bytes, MSG_DONTWAIT | no_signal);
     if (moved < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (moved < 0) return refuse(std::string("is gone: ") + std::strerror(errno));
     if (moved == 0) return refuse("is gone: its connection is closed");
@@ -126,7 +136,7 @@ int Loopback::open(gpt2_context &context, Id &id, const char *function) {
     return system_failure(context, function, "cannot listen on the loopback");
   }
   id.port = address.sin_port;
-  if (getrandom(id.secret, sizeof id.secret, 0) != sizeof id.secret) {
+  if (getentropy(id.secret, sizeof id.secret) != 0) {
     return system_failure(context, function, "cannot get random bytes for the secret");
   }
   return GPT2_OK;

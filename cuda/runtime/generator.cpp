@@ -1,8 +1,10 @@
 // MT19937 and the normal fill, which make initial weights equal to PyTorch's. Host code of both libraries.
+#include <algorithm>
 #include <cmath>
 #include <new>
 
 #include "../gpt2.h"
+#include "threads.h"
 
 namespace {
 
@@ -51,6 +53,9 @@ namespace {
 
 constexpr int group = 16;
 
+// Fewer would take less time than starting a thread.
+constexpr int64_t groups_of_thread = 1024;
+
 // The Box-Muller transform (1958) of 16 uniform numbers: the first 8 give radii, the others angles. Angles are computed
 // in double and then rounded, as PyTorch does.
 void box_muller(float *values, float mean, float standard_deviation) {
@@ -77,8 +82,11 @@ int gpt2_generator_normal(gpt2_generator *generator, float *normals, int64_t cou
   const int64_t grouped = count / group * group;
   for (int64_t i = 0; i < count; i++) normals[i] = generator->uniform();
   // Drawing is serial. The transform takes several times as long, and runs in parallel.
-#pragma omp parallel for
-  for (int64_t i = 0; i < grouped; i += group) box_muller(normals + i, mean, standard_deviation);
+  const int64_t groups = grouped / group;
+  const int64_t useful = std::min<int64_t>(gpt2::processor_count(), groups / groups_of_thread + 1);
+  gpt2::ThreadPool(static_cast<int>(useful)).each(groups, [&](int64_t i) {
+    box_muller(normals + i * group, mean, standard_deviation);
+  });
   if (grouped < count) {
     float *tail = normals + count - group;
     for (int i = 0; i < group; i++) tail[i] = generator->uniform();

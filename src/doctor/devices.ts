@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { Gpt2Error } from '../errors.ts';
 import { gib } from '../model/memory.ts';
 import { Device, type Dtype } from '../native/device.ts';
-import { type LibraryKind, libraryPath } from '../native/library.ts';
+import { type LibraryKind, libraryFix, libraryPath } from '../native/find-library.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { type Check, failed, ok, warning } from './check.ts';
 
@@ -13,7 +13,7 @@ export const isBuilt = (kind: LibraryKind): boolean => existsSync(libraryPath(ki
 /** The fix for a library. If an environment variable causes the failure, building it again would not help. */
 function fixOf(kind: LibraryKind, found: string): string {
   if (found.includes('GPT2_KERNELS')) return 'correct or unset GPT2_KERNELS';
-  return process.env.GPT2_LIBRARY ? 'correct or unset GPT2_LIBRARY' : `npm run build:${kind}`;
+  return libraryFix(kind);
 }
 
 /** The GPUs that the driver's tool lists, and whether the CUDA library could use one. */

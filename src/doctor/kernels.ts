@@ -1,7 +1,7 @@
 // Runs every op once on a device, at the typical size of its cases, and compares the result with its formula.
 import { Gpt2Error } from '../errors.ts';
 import { Device, type Dtype } from '../native/device.ts';
-import type { LibraryKind } from '../native/library.ts';
+import type { LibraryKind } from '../native/find-library.ts';
 import { opCases } from '../op-cases/index.ts';
 import { isAffected } from '../op-cases/op-case.ts';
 import { runCase } from '../op-cases/run-case.ts';

@@ -30,7 +30,11 @@ export function checkSystem(): Check {
   const { glibcVersionRuntime: glibc } = report.header;
   const found = `${platform} ${arch}${glibc ? `, glibc ${glibc}` : ''}, ${availableParallelism()} cores, ${gib(freemem())} of ${gib(totalmem())} of memory free`;
   if (platform === 'linux') return ok('system', found);
-  return warning('system', found, 'only Linux is tested: elsewhere build the CPU library with `npm run build:cpu`');
+  return warning(
+    'system',
+    found,
+    'only Linux is tested: if something fails here, train on Linux (on Windows: in WSL2)',
+  );
 }
 
 /** The tools that building the libraries needs; none if they are built. */

@@ -7,7 +7,8 @@ import { Gpt2Error, NativeError } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
-import { type LibraryKind, loadLibrary } from './library.ts';
+import type { LibraryKind } from './find-library.ts';
+import { loadLibrary } from './library.ts';
 import { type Program, RecordedProgram } from './programs.ts';
 
 export const dtypes = ['fp32', 'tf32', 'bf16'] as const;

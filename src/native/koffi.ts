@@ -5,7 +5,7 @@ import { replaceFailedStreamsAtExit } from './standard-streams.ts';
 // Importing koffi makes it necessary.
 replaceFailedStreamsAtExit();
 
-// koffi runs native code on its own stack, 2 MiB by default, which a deep OpenMP or driver call could overflow. The size can be
+// koffi runs native code on its own stack, 2 MiB by default, which a deep driver call could overflow. The size can be
 // set only before the process loads its first library.
 try {
   koffi.config({ sync_stack_size: 8 << 20, async_stack_size: 8 << 20 });

@@ -1,14 +1,11 @@
-// Finds one of the two native libraries, loads it and checks its ABI version. The functions are documented in cuda/gpt2.h.
+// Loads one of the two native libraries and checks its ABI version. The functions are documented in cuda/gpt2.h.
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import type { LibraryHandle } from 'koffi';
 import { Gpt2Error } from '../errors.ts';
-import { packageRoot } from '../package-root.ts';
+import { isInstalled } from '../package-root.ts';
 import { abiVersion, type Bindings, signatures } from './bindings.generated.ts';
+import { type LibraryKind, libraryFix, libraryPath } from './find-library.ts';
 import { loadShared } from './koffi.ts';
-
-/** A native library: libgpt2-cpu.so or libgpt2-cuda.so. */
-export type LibraryKind = 'cpu' | 'cuda';
 
 const limits: Record<string, readonly [number, number]> = {
   int: [-(2 ** 31), 2 ** 31 - 1],
@@ -19,13 +16,6 @@ const limits: Record<string, readonly [number, number]> = {
 
 const loaded = new Map<string, Bindings>();
 
-/** Path of the library: GPT2_LIBRARY if it is set, else build/ of this package. */
-export function libraryPath(kind: LibraryKind): string {
-  const given = process.env.GPT2_LIBRARY;
-  if (given) return resolve(given);
-  return join(packageRoot, 'build', `libgpt2-${kind}.so`);
-}
-
 /**
  * Loads a library, once per process.
  * @throws Gpt2Error if it is not built, cannot be loaded, has another ABI version, or lacks functions
@@ -35,9 +25,11 @@ export function loadLibrary(kind: LibraryKind): Bindings {
   const known = loaded.get(path);
   if (known) return known;
   const isNamed = Boolean(process.env.GPT2_LIBRARY);
-  const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : `run \`npm run build:${kind}\``;
+  const fix = isNamed ? 'GPT2_LIBRARY names it: correct or unset it' : libraryFix(kind);
   if (!existsSync(path)) {
-    throw new Gpt2Error(`${isNamed ? '' : `the ${kind} library is not built: `}there is no ${path}; ${fix}`);
+    throw new Gpt2Error(
+      `${isNamed ? '' : `the ${kind} library is not ${isInstalled ? 'installed' : 'built'}: `}there is no ${path}; ${fix}`,
+    );
   }
   const orRefuse = <R>(fault: string, work: () => R): R => {
     try {
@@ -46,9 +38,6 @@ export function loadLibrary(kind: LibraryKind): Bindings {
       throw new Gpt2Error(`${path} ${fault}: ${(cause as Error).message}; ${fix}`, { cause });
     }
   };
-  // GNU OpenMP's threads spin for about a millisecond before they sleep, which slows other work on the cores: the tiny model's
-  // steps took 7 times as long while a test suite ran. It reads this variable when it is loaded.
-  if (!process.env.OMP_WAIT_POLICY) process.env.GOMP_SPINCOUNT ??= '2000';
   const library = orRefuse('cannot be loaded', () => loadShared(path));
   // Before anything else is bound: another version may lack functions or take other arguments.
   const readVersion = () => library.func(signatures.abiVersion.symbol, 'int', [])() as number;

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { Gpt2Error, NativeError, UsageError } from '../errors.ts';
 import { Device } from './device.ts';
-import { type LibraryKind, libraryPath } from './library.ts';
+import { type LibraryKind, libraryPath } from './find-library.ts';
 
 export interface DeviceChoice {
   readonly kind: LibraryKind;

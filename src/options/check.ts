@@ -1,7 +1,7 @@
 // Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
 import { UsageError } from '../errors.ts';
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
-import type { LibraryKind } from '../native/library.ts';
+import type { LibraryKind } from '../native/find-library.ts';
 import { defaultOf, type Facts, flagOf } from './row.ts';
 import {
   type DefaultedOptions,

@@ -1,7 +1,7 @@
 // The columns of the options table (table.ts), and the types that follow from them.
 import type { ValueType } from '../checks/given.ts';
 import type { Time } from '../checks/number.ts';
-import type { LibraryKind } from '../native/library.ts';
+import type { LibraryKind } from '../native/find-library.ts';
 
 export { real, whole } from '../checks/number.ts';
 

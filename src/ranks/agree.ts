@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type LibraryKind, libraryPath } from '../native/library.ts';
+import { type LibraryKind, libraryPath } from '../native/find-library.ts';
 import type { Ranks } from './ranks.ts';
 
 /** Names and values, nested. */

@@ -1,6 +1,6 @@
 // Refuses options that several ranks cannot have, before any rank is started.
 import { UsageError } from '../errors.ts';
-import type { LibraryKind } from '../native/library.ts';
+import type { LibraryKind } from '../native/find-library.ts';
 
 /**
  * Ranks of the CPU library are for tests, so they need --device cpu.

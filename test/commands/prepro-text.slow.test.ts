@@ -1,7 +1,7 @@
 // `prepro text` as a user runs it: train takes what it makes, in either vocabulary; what is wrong is said in one line.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { libraryPath } from '../../src/native/library.ts';
+import { libraryPath } from '../../src/native/find-library.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 
 let place: Workplace;

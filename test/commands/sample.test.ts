@@ -10,7 +10,7 @@ import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
-import { libraryPath } from '../../src/native/library.ts';
+import { libraryPath } from '../../src/native/find-library.ts';
 import { emptyModel, manifestFields } from '../checkpoint/trained-model.ts';
 import { command, Workplace } from '../support/cli.ts';
 

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { listCheckpoints, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
-import type { LibraryKind } from '../../src/native/library.ts';
+import type { LibraryKind } from '../../src/native/find-library.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { loader, sourceCommand, Workplace } from '../support/cli.ts';

@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NativeError } from '../../src/errors.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { type LibraryKind, loadLibrary } from '../../src/native/library.ts';
+import type { LibraryKind } from '../../src/native/find-library.ts';
+import { loadLibrary } from '../../src/native/library.ts';
 import { Workplace } from '../support/cli.ts';
 import { figuresOf } from '../support/figures.ts';
 

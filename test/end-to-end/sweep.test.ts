@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { libraryPath } from '../../src/native/library.ts';
+import { libraryPath } from '../../src/native/find-library.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { until } from '../support/until.ts';

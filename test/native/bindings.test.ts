@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { generate } from '../../scripts/generate/index.ts';
 import { signatures } from '../../src/native/bindings.generated.ts';
-import { libraryPath } from '../../src/native/library.ts';
+import { libraryPath } from '../../src/native/find-library.ts';
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 const header = read('cuda/gpt2.h');

@@ -3,7 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Device } from '../../src/native/device.ts';
-import { libraryPath } from '../../src/native/library.ts';
+import { libraryPath } from '../../src/native/find-library.ts';
 import { Workplace } from '../support/cli.ts';
 
 const isBuilt = existsSync(libraryPath('cuda'));

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, it } from 'vitest';
 import { Device, type Dtype } from '../../src/native/device.ts';
-import { type LibraryKind, libraryPath } from '../../src/native/library.ts';
+import { type LibraryKind, libraryPath } from '../../src/native/find-library.ts';
 
 /** A suite for each library and each of `dtypes` it has (the CPU library has fp32 alone); `device()` is the open device. */
 export function describeBackends(

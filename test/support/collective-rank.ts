@@ -8,7 +8,7 @@ import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { allocateTensor, type Tensor } from '../../src/native/buffer.ts';
 import { allocateShared, Communicator, communicatorId } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
-import type { LibraryKind } from '../../src/native/library.ts';
+import type { LibraryKind } from '../../src/native/find-library.ts';
 import {
   allGather,
   allReduce,

@@ -2,7 +2,7 @@
 // (collective-rank.ts).
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { afterEach } from 'vitest';
-import type { LibraryKind } from '../../src/native/library.ts';
+import type { LibraryKind } from '../../src/native/find-library.ts';
 import type { RankTask } from './collective-rank.ts';
 
 /** GPUs of this machine. */

@@ -1,0 +1,36 @@
+// Runs every op of the CPU library in every case and variant of the op suite, and prints each op's largest error as a share of
+// its bound. It needs no test runner, so scripts/test-arm64 can run it on an emulated CPU; there an op suite in vitest cannot run.
+import { Device } from '../src/native/device.ts';
+import { opCases } from '../src/op-cases/index.ts';
+import { runCase } from '../src/op-cases/run-case.ts';
+import { variantsOf } from '../test/support/variants.ts';
+
+using device = Device.open({ kind: 'cpu' });
+const { codePath, threads } = device.description;
+console.log(`${process.platform} ${process.arch}, code path ${codePath}, ${threads} threads`);
+let failures = 0;
+let total = 0;
+for (const cases of Object.values(opCases).flat()) {
+  let worst = 0;
+  let count = 0;
+  for (const [index, sizes] of cases.sizes.entries()) {
+    // Every variant at the first sizes, the plain call at all.
+    for (const variant of index === 0 ? variantsOf(cases) : variantsOf(cases).slice(0, 1)) {
+      for (const { name, error, bound, isWithin } of await runCase(device, cases, sizes, variant)) {
+        count++;
+        worst = Math.max(worst, bound > 0 ? error / bound : 0);
+        if (isWithin) continue;
+        failures++;
+        console.log(`${name} with ${JSON.stringify(sizes)}: error ${error} is over ${bound}`);
+      }
+    }
+  }
+  total += count;
+  console.log(
+    `${cases.op.symbol.padEnd(36)} ${String(count).padStart(3)} results, at most ${worst.toFixed(2)} of the bound`,
+  );
+}
+console.log(
+  failures > 0 ? `${failures} of ${total} results are wrong` : `all ${total} results are within their bounds`,
+);
+process.exitCode = failures > 0 ? 1 : 0;

@@ -1,0 +1,70 @@
+// Finds a native library: the file that GPT2_LIBRARY names, else what was built in build/, else the package of this platform.
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, resolve } from 'node:path';
+import { isInstalled, packageRoot } from '../package-root.ts';
+
+/** A native library: the one for CPUs or the one for NVIDIA GPUs. */
+export type LibraryKind = 'cpu' | 'cuda';
+
+/** Where libraries are looked for. */
+export interface Place {
+  readonly root: string;
+  readonly platform: string;
+  readonly arch: string;
+  /** Whether `root` is an installed package, and not a clone. */
+  readonly installed: boolean;
+}
+
+const here: Place = {
+  root: packageRoot,
+  platform: process.platform,
+  arch: process.arch,
+  installed: isInstalled,
+};
+
+/** The npm packages that hold a library; scripts/build-packages makes them. */
+export const libraryPackages: Readonly<Record<string, { os: string; cpu: string; kind: LibraryKind }>> = {
+  '@gpt2.ts/linux-x64': { os: 'linux', cpu: 'x64', kind: 'cpu' },
+  '@gpt2.ts/linux-x64-cuda': { os: 'linux', cpu: 'x64', kind: 'cuda' },
+  '@gpt2.ts/linux-arm64': { os: 'linux', cpu: 'arm64', kind: 'cpu' },
+  '@gpt2.ts/darwin-arm64': { os: 'darwin', cpu: 'arm64', kind: 'cpu' },
+};
+
+const packageFor = (wanted: LibraryKind, { platform, arch }: Place): string | undefined =>
+  Object.entries(libraryPackages).find(
+    ([, { os, cpu, kind }]) => os === platform && cpu === arch && kind === wanted,
+  )?.[0];
+
+/** "libgpt2-cpu.so", on macOS "libgpt2-cpu.dylib" */
+export const libraryFile = (kind: LibraryKind, platform: string = process.platform): string =>
+  `libgpt2-${kind}.${platform === 'darwin' ? 'dylib' : 'so'}`;
+
+/** Path of the library; if there is none, where building would put it. */
+export function libraryPath(kind: LibraryKind, place: Place = here): string {
+  const given = process.env.GPT2_LIBRARY;
+  if (given) return resolve(given);
+  const file = libraryFile(kind, place.platform);
+  const built = join(place.root, 'build', file);
+  return existsSync(built) ? built : (packaged(kind, file, place) ?? built);
+}
+
+function packaged(kind: LibraryKind, file: string, place: Place): string | undefined {
+  const name = packageFor(kind, place);
+  if (name === undefined) return undefined;
+  try {
+    return createRequire(join(place.root, 'package.json')).resolve(`${name}/${file}`);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What to do about a library that is missing or does not work. */
+export function libraryFix(kind: LibraryKind, place: Place = here): string {
+  if (process.env.GPT2_LIBRARY) return 'correct or unset GPT2_LIBRARY';
+  const name = packageFor(kind, place);
+  const build = `run \`npm run build:${kind}\``;
+  if (!place.installed || name === undefined) return build;
+  const { version } = JSON.parse(readFileSync(join(place.root, 'package.json'), 'utf8')) as { version: string };
+  return `run \`npm install ${name}@${version}\`, or ${build}`;
+}
