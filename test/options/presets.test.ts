@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { planRun, train } from '../../src/index.ts';
-import { libraryPath } from '../../src/native/library.ts';
+import { libraryPath } from '../../src/native/find-library.ts';
 import { completeOptions } from '../../src/options/check.ts';
 import { type PresetName, presets, recipeNames } from '../../src/options/presets.ts';
 import { readOptionsFile, readValue, withSources } from '../../src/options/read.ts';
