@@ -129,14 +129,11 @@ __global__ void __launch_bounds__(threads, 1)
     const float *statistics = layout.statistics + own_at.stage * statistics_count;
     const float lse_log2[2] = {statistics[line], statistics[line + 8]};
     const float own_D[2] = {statistics[tile_lines + line], statistics[tile_lines + line + 8]};
-    int key = 0;
-    // Takes the first KEYS of the block of keys from `key` on.
-    const auto take = [&](auto keys) {
-      constexpr int KEYS = decltype(keys)::value;
+    for (int key = 0; key < min(tile_first + tile_lines, T); key += block_lines) {
       const uint32_t shared = layout.ring + at.stage * stage_bytes;
       const Operand k = k_major(shared), v = k_major(shared + block_bytes);
       const Operand k_as_rows = mn_major<block_lines>(shared);
-      float score[KEYS / 2], dshare[KEYS / 2];
+      float score[64], dshare[64];
       barrier_wait(layout.full + at.stage * 8, at.parity);
       hold(score);
       hold(dshare);
@@ -151,12 +148,12 @@ __global__ void __launch_bounds__(threads, 1)
       if (key > 0 && lane == 0) barrier_arrive(layout.empty + previous * 8);
       wgmma_wait<1>();
       hold(score);
-      const bool masks = KEYS < block_lines || key + block_lines - 1 > first;
+      const bool masks = key + block_lines - 1 > first;
 #pragma unroll
-      for (int i = 0; i < KEYS / 2; i++) score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
+      for (int i = 0; i < 64; i++) score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
       if (masks) {
 #pragma unroll
-        for (int i = 0; i < KEYS / 2; i++) {
+        for (int i = 0; i < 64; i++) {
           if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = 0;
         }
       }
@@ -164,21 +161,18 @@ __global__ void __launch_bounds__(threads, 1)
       hold(dshare);
       hold(result);
 #pragma unroll
-      for (int i = 0; i < KEYS / 2; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
-      uint32_t dscore[KEYS / 16][4];
+      for (int i = 0; i < 64; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
+      uint32_t dscore[block_lines / 16][4];
 #pragma unroll
-      for (int i = 0; i < KEYS / 16; i++) as_operand(dscore[i], score, i);
+      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
       hold(dscore);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < KEYS / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
       wgmma_commit();
       previous = at.stage;
       at.advance();
-    };
-    // On the diagonal the first 64 queries attend to the first 64 keys only.
-    for (; key < first; key += block_lines) take(Full{});
-    if (consumer == 0) take(Half{});
+    }
     wgmma_wait<0>();
     hold(result);
     __syncwarp();
