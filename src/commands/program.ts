@@ -22,7 +22,10 @@ export function program(interruption: () => AbortSignal): Command {
     .version(programVersion(), '-V, --version', 'name and version, as run logs record them')
     .enablePositionalOptions()
     .showSuggestionAfterError(true)
-    .addHelpText('after', '\nFirst steps:\n  npm run prepro tinyshakespeare\n  npm run train -- --steps 100\n');
+    .addHelpText(
+      'after',
+      '\nFirst steps:\n  npm run prepro -- tinyshakespeare --tokenizer char\n  npm run train -- --preset shakespeare-laptop\n  npm run sample\n',
+    );
   const commands = [
     preproCommand(),
     trainCommand(interruption),

@@ -33,8 +33,8 @@ const table = {
     },
   },
   finetune: {
-    about: "the pretrained GPT-2 124M on your text, at nanoGPT's rate for fine-tuning; --data names the text's shards",
-    prepare: ['npm run prepro tinyshakespeare', 'npm run prepro -- text book.txt'],
+    about: "the pretrained GPT-2 124M at nanoGPT's rate for fine-tuning; on text of your own with --data data/NAME",
+    prepare: ['npm run prepro tinyshakespeare'],
     options: {
       ...{ model: 'openai-community/gpt2', batch: 4, sequence: 1024, totalBatch: 32_768 },
       ...{ steps: 20, learningRate: 3e-5, schedule: 'constant', weightDecay: 0.1 },
