@@ -77,6 +77,8 @@ void ThreadPool::wait_for(std::condition_variable &change, const Ready &ready) {
 void ThreadPool::share(int64_t parts, Job job) {
   if (threads_ == 1 || parts == 1) return job.call(job.body, 0, 1);
   if (others_.empty()) start();
+  // A thread that starts later would take a job that was given to none.
+  if (others_.empty()) return job.call(job.body, 0, 1);
   {
     const std::lock_guard lock(mutex_);
     job_ = job;

@@ -111,8 +111,13 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
  * @throws Gpt2Error if its tokenizer is not that of the weights
  */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
-  if (!dataset) return;
   const { path, model } = weights;
+  if (!dataset) {
+    if (weights.tokenizer?.file === undefined) return;
+    throw new Gpt2Error(
+      `${folder} has GPT-2's tokens, ${path} another tokenizer (${weights.tokenizer.name}); prepare the data with the model's tokenizer, or take another model`,
+    );
+  }
   // A tokenizer without a file may be a guess, by the size of the vocabulary alone.
   const own = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
   const data = readDatasetTokenizer(folder, dataset);

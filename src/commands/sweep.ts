@@ -26,6 +26,7 @@ import {
   selectKind,
   signalOf,
   timeName,
+  withGiven,
 } from '../program.ts';
 import { flagsOf } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
@@ -115,7 +116,7 @@ function combine(options: TrainOptions, specs: readonly string[], out: string): 
     const name = names.join(',');
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
     const resume = options.overwrite ? false : 'auto';
-    return { name, options: { ...options, tensorboard, ...values, resume, out: join(out, name) } };
+    return { name, options: { ...withGiven({ ...options, tensorboard }, values), resume, out: join(out, name) } };
   });
 }
 

@@ -128,6 +128,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
 async function serveWatched(page: LivePage, signal: AbortSignal, notice: (text: string) => void): Promise<void> {
   if (!(await page.closeUnwatched())) return;
   notice(`the page stays at ${page.url} while it is watched; Ctrl-C ends it`);
+  if (signal.aborted) page.close();
   signal.addEventListener('abort', page.close);
   // A page that fails does not change the exit code of the run.
   await page.ended().catch(({ message }: Error) => notice(message));

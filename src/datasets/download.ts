@@ -123,6 +123,8 @@ async function fetchRest(
       clearTimeout(timer);
       await writeFully(file, data, done);
       done += data.length;
+      // It is refused at the end.
+      if (facts.size !== undefined && done > facts.size) break;
       onProgress?.(done, facts.size ?? done);
       timer = setTimeout(() => controller.abort(), silentMilliseconds);
     }

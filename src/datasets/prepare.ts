@@ -14,7 +14,7 @@ import { TokenList } from '../tokenizer/tokens.ts';
 import { chooseTokenizer, tokenizerOfCharacters } from './choose-tokenizer.ts';
 import type { DatasetSource } from './dataset.ts';
 import { ownSource } from './own-source.ts';
-import { cannotWrite, isWhole, type Prepared, standingIn, standsInTheWay } from './standing.ts';
+import { cannotWrite, isWhole, type Prepared, refuseForeignTokenizer, standingIn, standsInTheWay } from './standing.ts';
 import { tinyshakespeare } from './tinyshakespeare.ts';
 
 export const datasets: readonly DatasetSource[] = [tinyshakespeare, ownSource];
@@ -68,6 +68,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     throw new Gpt2Error(
       `${source} is too short: all its ${val.length} tokens are validation; give a longer text with --from`,
     );
+  refuseForeignTokenizer(folder, tokenizer.file, replaced);
   try {
     mkdirSync(folder, { recursive: true });
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));

@@ -1,5 +1,5 @@
 // Looks at a folder before a data set is made there. Another data set is replaced only on request, unknown files never.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { attempt, Gpt2Error } from '../errors.ts';
 import { hashFile } from '../files/read.ts';
@@ -49,6 +49,14 @@ export function standingIn(folder: string, prefix: string): Standing {
 /** The error if `what` is in the folder and may not be replaced. */
 export const standsInTheWay = (folder: string, what: string): Gpt2Error =>
   new Gpt2Error(`${folder} holds ${what}: replace it with --overwrite, or name another folder with --out`);
+
+/** @throws Gpt2Error if a new data set's tokenizer would replace a file that is no data set's */
+export function refuseForeignTokenizer(folder: string, file: string | undefined, replaced: readonly string[]): void {
+  const path = join(folder, tokenizerFile);
+  if (file === undefined || replaced.includes(tokenizerFile) || !existsSync(path)) return;
+  if (readFileSync(path, 'utf8') === file) return;
+  throw new Gpt2Error(`${path} belongs to no data set and is not replaced: move it, or name another folder with --out`);
+}
 
 /** The error if a folder cannot be written. */
 export const cannotWrite = (folder: string, cause: unknown): Gpt2Error =>

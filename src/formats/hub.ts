@@ -31,7 +31,7 @@ export interface FetchOptions {
 }
 
 /** Files by which a model is checked before its weights are downloaded; a repository may lack those of the tokenizer. */
-const describingFiles = ['config.json', 'tokenizer.json', 'vocab.json', 'merges.txt'];
+const describingFiles = ['config.json', 'tokenizer.json', 'vocab.json'];
 /** How long a model of the cache waits for the hub's word on newer commits. */
 const patienceMilliseconds = 5000;
 
@@ -83,9 +83,10 @@ async function findCommit(name: HubName, { notice, signal }: FetchOptions): Prom
   const known = knownCommit(name);
   const patience = known === undefined ? [] : [AbortSignal.timeout(patienceMilliseconds)];
   const limited = AbortSignal.any([...(signal ? [signal] : []), ...patience]);
+  const headers = authorization();
   let answer: Response;
   try {
-    answer = await askForHead(urlOf(name, 'config.json'), { headers: authorization(), signal: limited });
+    answer = await askForHead(urlOf(name, 'config.json'), { headers, signal: limited });
     const refused = new Refused(answer);
     if (refused.mayPass) throw refused;
     if (answer.status < 400) {
@@ -155,8 +156,16 @@ async function otherWeights(name: string, at: HubName): Promise<Gpt2Error> {
 const urlOf = ({ repository, revision = 'main' }: HubName, file: string): string =>
   huggingFace(`${repository}/resolve/${encodeURIComponent(revision)}/${file}`);
 
-const token = (): string => process.env.HF_TOKEN?.trim() ?? '';
-const authorization = (): Record<string, string> => (token() ? { authorization: `Bearer ${token()}` } : {});
+/** @throws Gpt2Error for a token that no header can hold: fetch's own error would print it */
+function authorization(): Record<string, string> {
+  const token = process.env.HF_TOKEN?.trim() ?? '';
+  if (!/^[\x21-\x7e]*$/.test(token)) {
+    throw new Gpt2Error(
+      'HF_TOKEN is no token: it has white space or other characters inside; set it to the token alone',
+    );
+  }
+  return token ? { authorization: `Bearer ${token}` } : {};
+}
 
 /** The error for an answer of the hub. Without a token it answers 401 for a missing repository too, so as not to reveal private ones. */
 function refusal({ repository, revision }: HubName, { status, code, message }: Refused): Gpt2Error {
@@ -175,7 +184,7 @@ function refusal({ repository, revision }: HubName, { status, code, message }: R
   }
   if (status === 401 || status === 404) {
     return new Gpt2Error(
-      token()
+      process.env.HF_TOKEN?.trim()
         ? `${repository} is no path here, and HF_TOKEN has access to no model ${page}: check the name and the token`
         : `${repository} is no path here, and there is no public model ${page}: check the name, or set HF_TOKEN if it is private`,
     );

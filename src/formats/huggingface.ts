@@ -12,7 +12,7 @@ import { checkConfig, type ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable, realCount } from '../model/parameters.ts';
 import { tokenizerFiles as filesOf } from '../tokenizer/gpt2-files.ts';
 import { exactTokenizerOf, gpt2, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
-import { hasVocabulary, parseTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
+import { hasVocabulary, largestFile, parseTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { fromStored, storedShape } from './layout.ts';
 import { openSafetensors, type SafetensorsFile } from './safetensors.ts';
 import { quote } from './safetensors-header.ts';
@@ -23,7 +23,6 @@ import { type WeightType, weightTypes } from './weight-types.ts';
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
 /** GPT-2's vocab.json has 1 MB, its tokenizer.json 3.5 MB. */
-const largestVocabularyBytes = 1 << 25;
 
 /** Fields that change how transformers computes, with its defaults. */
 const configSchema = z.object({
@@ -108,7 +107,7 @@ function readJson<R>(
  * that is not that of our tokenizer, the ids have an unknown meaning.
  */
 function readTokenizerOf(path: string, model: ModelConfig, refuse: Refuse): Tokenizer | undefined {
-  const most = largestVocabularyBytes;
+  const most = largestFile;
   const builtIn = tokenizerOf(model) ?? gpt2;
   if (existsSync(join(path, tokenizerFile))) {
     const found = readJson({ path, name: tokenizerFile, most }, refuse, parseTokenizer);

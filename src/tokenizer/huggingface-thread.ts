@@ -9,10 +9,12 @@ tokenizer.disableTruncation();
 tokenizer.disablePadding();
 
 port.on('message', async (text: string) => {
-  const answer = await tokenizer.encode(text, null, { addSpecialTokens: false }).then(
-    (encoding): EncoderAnswer => ({ ids: Uint32Array.from(encoding.getIds()) }),
-    (error: Error): EncoderAnswer => ({ error: error.message }),
-  );
+  let answer: EncoderAnswer;
+  try {
+    answer = { ids: Uint32Array.from((await tokenizer.encode(text, null, { addSpecialTokens: false })).getIds()) };
+  } catch (error) {
+    answer = { error: (error as Error).message };
+  }
   port.postMessage(answer);
   Atomics.add(answered, 0, 1);
   Atomics.notify(answered, 0);

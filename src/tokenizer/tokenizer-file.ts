@@ -10,7 +10,7 @@ import { type BuiltInTokenizer, builtInTokenizers, type Tokenizer } from './toke
 
 export const tokenizerFile = 'tokenizer.json';
 /** A vocabulary of 65,536 tokens and its merges take a few MB. */
-const largestFile = 64 << 20;
+export const largestFile = 64 << 20;
 /** Shards hold ids as uint16. */
 export const mostIds = 65536;
 

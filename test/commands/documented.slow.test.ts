@@ -182,11 +182,8 @@ function furnish(place: Workplace): void {
   for (const name of ['tiny_shakespeare', 'own-source']) {
     run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
   }
-  run('prepro', 'text', 'book.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
   run('prepro', 'text', 'ascii.txt', '--tokenizer', 'char', '--out', 'data/tinyshakespeare-char', '--workers', '1');
-  mkdirSync(place.path('my'));
-  cpSync(place.path('data/tinyshakespeare-char/tokenizer.json'), place.path('my/tokenizer.json'));
   mkdirSync(place.path('data/hellaswag'));
   writeQuestions(place.path('data/hellaswag/hellaswag_val.bin'), randomQuestions(4, { vocabulary: 200, longest: 8 }));
   const train = ['train', ...tinyModel, '--seq', '16', '--steps', '2', '--val-steps', '1'];

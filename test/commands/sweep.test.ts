@@ -37,6 +37,13 @@ it.each([
   expect(existsSync(place.path('sweep'))).toBe(false);
 });
 
+it('a swept schedule has its own end', async () => {
+  place.data();
+  const falls: TrainOptions = { schedule: 'cosine', finalLearningRateFraction: 0.1, model: 'd6' };
+  const error = await start(['schedule=linear,constant'], { data: place.path('data'), ...falls });
+  expect((error as Error).message).toBe('a run was started');
+});
+
 it.each<[string[], TrainOptions, string]>([
   [['data=data,dta'], {}, 'there is no data in dta'],
   [['model=d6,none'], {}, 'none does not exist'],

@@ -1,6 +1,6 @@
 // A tokenizer accompanies data, runs and exports: prepro, train, sample without the data, eval, export, train from the export.
 
-import { cpSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tinyModel, Workplace } from '../support/cli.ts';
@@ -98,6 +98,21 @@ describe('characters', () => {
       what: /data\/bytes has a vocabulary of 257 tokens \(bytes\), exported one of \d+/,
       where: ['data/bytes', 'exported'],
     });
+    // Shards of llm.c have GPT-2's tokens and no dataset.json.
+    rmSync(place.path('data/bytes/dataset.json'));
+    expectRefusal(place.run([...args, '--data', 'data/bytes', '--out', 'mixed']), {
+      code: 1,
+      what: /data\/bytes has GPT-2's tokens, exported another tokenizer \(char\)/,
+      where: ['data/bytes', 'exported'],
+    });
+  });
+
+  it("replace no file that is no data set's", () => {
+    mkdirSync(place.path('mine'));
+    writeFileSync(place.path('mine/tokenizer.json'), '{}');
+    const args = ['prepro', 'text', 'play.txt', '--tokenizer', 'char', '--out', 'mine', '--workers', '1'];
+    expectRefusal(place.run(args), { code: 1, what: 'belongs to no data set', where: ['mine/tokenizer.json'] });
+    expect(readFileSync(place.path('mine/tokenizer.json'), 'utf8')).toBe('{}');
   });
 
   it('are refused by GGUF, which cannot hold them', () => {

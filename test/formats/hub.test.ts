@@ -43,7 +43,7 @@ describe('a model by name', () => {
   it('is downloaded once, and needs no network again', async () => {
     await resolveWeights(repository, options);
     expect(notices).toEqual([`downloading ${repository}@${commit} to ${folderOf(commit)}`]);
-    const kept = ['config.json', 'merges.txt', 'model.safetensors', 'tokenizer.json', 'vocab.json'];
+    const kept = ['config.json', 'model.safetensors', 'tokenizer.json', 'vocab.json'];
     expect(readdirSync(folderOf(commit)).sort()).toEqual(kept);
     for (const name of kept) expect(readFileSync(join(folderOf(commit), name)).equals(files[name]!), name).toBe(true);
     expect(hub.downloads).toHaveLength(1);
@@ -154,6 +154,14 @@ describe('is refused in one sentence:', () => {
     expect(readdirSync(folderOf(commit)).filter((name) => name.startsWith(file))).toEqual([]);
     delete hub.hashes[file];
     await resolveWeights(repository, options);
+  });
+
+  it('a token that no header can hold, without printing it', async () => {
+    vi.stubEnv('HF_TOKEN', 'hf_secret\nsecond');
+    const message = await refusal(repository);
+    vi.stubEnv('HF_TOKEN', '');
+    expect(message).toMatch(/^HF_TOKEN is no token/);
+    expect(message).not.toContain('hf_secret');
   });
 
   it('another model, before its weights are downloaded', async () => {

@@ -210,7 +210,8 @@ describe('findShards', () => {
   it('names the command that makes a folder of ours', () => {
     const outs = [...datasetNames.map((name) => `data/${name}`), tinystories.out];
     const versions = Object.entries(finewebVersions).map(([name, { out }]) => [out, `-- fineweb --version ${name}`]);
-    const commands = [...outs.map((out) => [out, out.slice('data/'.length)]), ...versions];
+    const characters = ['data/tinyshakespeare-char', 'tinyshakespeare -- --tokenizer char'];
+    const commands = [...outs.map((out) => [out, out.slice('data/'.length)]), ...versions, characters];
     expect(preproOf).toEqual(Object.fromEntries(commands.map(([out, words]) => [out, `npm run prepro ${words}`])));
   });
 

@@ -15,7 +15,15 @@ import { characterTokenizerName } from '../../tokenizer/character-tokenizer.ts';
 import { gpt2 } from '../../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../../tokenizer/tokenizer-file.ts';
 import { chooseTokenizer, tokenizerOfCharacters } from '../choose-tokenizer.ts';
-import { cannotWrite, isWhole, type Prepared, type Standing, standingIn, standsInTheWay } from '../standing.ts';
+import {
+  cannotWrite,
+  isWhole,
+  type Prepared,
+  refuseForeignTokenizer,
+  type Standing,
+  standingIn,
+  standsInTheWay,
+} from '../standing.ts';
 import { assemble, type Division } from './assemble.ts';
 import { chunksOf } from './chunks.ts';
 import { type Encoding, type Format, type Input, longestSeparator } from './format.ts';
@@ -104,6 +112,7 @@ export async function prepareText(inputs: readonly Input[], options: TextOptions
       made: { ...made, input },
       shards,
     };
+    refuseForeignTokenizer(out, tokenizer.file, standing.replaced);
     putInPlace(out, work, { dataset, file: tokenizer.file }, standing);
     if (inputs.every(({ role }) => role === 'split')) tellShare(shards, division, notice);
     return { folder: out, present: false, dataset };
