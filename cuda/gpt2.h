@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 13
+#define GPT2_ABI_VERSION 15
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -75,6 +75,7 @@ typedef struct gpt2_event gpt2_event;               /* a point in the context's 
 typedef struct gpt2_graph gpt2_graph;               /* a recorded step */
 typedef struct gpt2_generator gpt2_generator;       /* MT19937, seeded as PyTorch's CPU generator */
 typedef struct gpt2_communicator gpt2_communicator; /* the connection between the ranks of a job */
+typedef struct gpt2_module gpt2_module;             /* kernels from outside this library, loaded on the device */
 
 /* ---------------------------------------------------------------- runtime */
 
@@ -159,6 +160,39 @@ GPT2_API int gpt2_capture_begin(gpt2_context *context);
 GPT2_API int gpt2_capture_end(gpt2_context *context, GPT2_HOST gpt2_graph **graph);
 GPT2_API int gpt2_graph_launch(gpt2_context *context, gpt2_graph *graph);
 GPT2_API int gpt2_graph_destroy(gpt2_context *context, gpt2_graph *graph);
+
+/* ---------------------------------------------------------------- kernels from outside this library
+ *
+ * TypeScript compiles a user's file of kernels (src/kernels), and these functions load and launch them. The CPU library emulates
+ * a GPU (cpu/emulator). */
+
+/* Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for it.
+ *   module = [1]
+ *   path [bytes]  UTF-8 */
+GPT2_API int gpt2_module_load(gpt2_context *context, GPT2_HOST gpt2_module **module, GPT2_HOST const void *path,
+                              int64_t bytes);
+
+/* Frees it; graphs with its kernels must be freed before. */
+GPT2_API int gpt2_module_free(gpt2_context *context, gpt2_module *module);
+
+/* The module's kernels, as a JSON array, an object each:
+ *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
+ *                name
+ *   "parameters"  of each the "offset" and the "bytes" in the arguments of a launch
+ *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
+ *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
+ * The text belongs to the module. */
+GPT2_API const char *gpt2_module_description(gpt2_module *module);
+
+/* Enqueues a kernel of a module: `kernel` is its place in the description.
+ *   arguments [bytes]  the kernel's parameters, each at its offset
+ *   shared_bytes       dynamic shared memory of a block
+ *   reach [parameters]  of each parameter that is a pointer, how many bytes from it on the kernel may access. The CPU library
+ *                       checks it if the file was compiled with checks; GPUs do not. */
+GPT2_API int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x,
+                                int32_t grid_y, int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z,
+                                int32_t shared_bytes, GPT2_HOST const void *arguments, int64_t bytes,
+                                GPT2_HOST const int64_t *reach, int64_t parameters);
 
 /* ---------------------------------------------------------------- random numbers (on the host) */
 
@@ -288,7 +322,9 @@ GPT2_API int gpt2_embedding_scratch(gpt2_context *context, GPT2_HOST int64_t *by
 GPT2_API int gpt2_layernorm_forward(gpt2_context *context, void *out, float *mean, float *rstd, const void *in,
                                     const void *weight, const void *bias, int32_t N, int32_t C);
 
-/* din = gradient through the layernorm + dresidual, the gradient of the residual stream, which bypasses the layernorm.
+/* With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
+ * residual stream, which bypasses the layernorm.
  *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
  *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
 GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, float *dbias, const void *dout,
@@ -318,7 +354,7 @@ GPT2_API int gpt2_matmul_residual_forward(gpt2_context *context, void *out, cons
 GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
                                         int32_t N, int32_t C, int32_t O);
 
-/* The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
+/* gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
 GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
                                              const void *pre, int32_t N, int32_t C, int32_t O);
@@ -344,7 +380,8 @@ GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes
 GPT2_API int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
                                     int32_t C, int32_t NH);
 
-/* dqkv = the gradient of qkv through attention.
+/* With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
+ * dk = ds^T * q.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
  *   workspace gpt2_attention_scratch(B,T,C,NH) */
 GPT2_API int gpt2_attention_backward(gpt2_context *context, void *dqkv, const void *dout, const void *out,
@@ -412,11 +449,10 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 
 /* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
 
-/* Does nothing if step[UPDATED] = 0. Otherwise, with g = gradient * step[CLIP]:
- * m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+/* With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
- * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
- * weight and master are the same memory.
+ * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
+ * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
  *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_STOP */
@@ -446,7 +482,7 @@ GPT2_API int gpt2_layernorm_matmul_forward(gpt2_context *context, void *out, con
                                            const void *norm_bias, const void *weight, const void *bias, int32_t N,
                                            int32_t C, int32_t O);
 
-/* The same followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
+/* gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
  *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
  *   workspace gpt2_layernorm_matmul_scratch(N,C,O) */
 GPT2_API int gpt2_layernorm_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in,

@@ -3,7 +3,7 @@
 import { Device } from '../src/native/device.ts';
 import { opCases } from '../src/op-cases/index.ts';
 import { runCase } from '../src/op-cases/run-case.ts';
-import { variantsOf } from '../test/support/variants.ts';
+import { variantsOf } from '../src/op-cases/variants.ts';
 
 using device = Device.open({ kind: 'cpu' });
 const { codePath, threads } = device.description;

@@ -9,11 +9,19 @@ export class Gpt2Error extends Error {
   readonly exitCode: number = 1;
   override readonly name: string = 'Gpt2Error';
 
-  /** Replaces line breaks by spaces and escapes control characters: a message may quote an unchecked file. */
+  /**
+   * Replaces line breaks by spaces and escapes control characters: a message may quote an unchecked file. A path that is named
+   * before Node's own text is not repeated in it ("ENOENT: no such file or directory, open 'PATH'").
+   */
   constructor(message: string, options?: ErrorOptions) {
-    super(oneLine(message), options);
+    super(oneLine(namedOnce(message)), options);
   }
 }
+
+const namedOnce = (text: string): string =>
+  text.replace(/, [a-z]+ '([^']+)'/g, (all, path: string, start: number) =>
+    text.slice(0, start).includes(path) ? '' : all,
+  );
 
 const longestMessage = 1500;
 
@@ -31,6 +39,20 @@ function oneLine(text: string): string {
 export class UsageError extends Gpt2Error {
   override readonly exitCode = 2;
   override readonly name = 'UsageError';
+}
+
+/**
+ * A file of kernels does not compile. The message is the compiler's: of each error the place, the line and a caret.
+ * @example if (error instanceof CompileError) console.error(error.message);
+ */
+export class CompileError extends Gpt2Error {
+  override readonly name = 'CompileError';
+
+  constructor(message: string) {
+    super(message);
+    // Several lines, unlike every other message: the caret is below its column.
+    this.message = message;
+  }
 }
 
 /** Ends the program with the exit code of another process, which has already printed its error. */

@@ -57,13 +57,13 @@ inline cudaError_t launched(const gpt2_context &context) {
   return refusal != cudaSuccess ? refusal : cudaGetLastError();
 }
 
-// A driver function of CUDA 12.0, NULL if the driver lacks it. It is looked up at run time, so the library links the
-// CUDA runtime alone.
+// A driver function, of CUDA 12.0 unless stated otherwise; NULL if the driver lacks it. It is looked up at run time, so the
+// library links the CUDA runtime alone.
 template <class Function>
-Function driver_function(const char *name) {
+Function driver_function(const char *name, unsigned version = 12000) {
   void *function = nullptr;
   cudaDriverEntryPointQueryResult result;
-  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &result);
+  const cudaError_t error = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &result);
   return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<Function>(function) : nullptr;
 }
 

@@ -179,7 +179,7 @@ struct ProductRing {
   }
 };
 
-// The number of clusters of a kernel that run at a time. If that cannot be found out, the op fails (`refusal`): work
+// The number of clusters of a kernel that run at a time. If the query fails, so does the op (`refusal`): work
 // planned for another number would give other bits, more slowly.
 template <class Kernel>
 int resident_clusters(const CudaContext &context, Kernel kernel, int shared_bytes) {

@@ -62,6 +62,7 @@ function contract(op: Op, constants: ReadonlyMap<string, number>): string {
   return `  ${declaration.name}: {
     name: '${declaration.name}',
     symbol: '${declaration.symbol}',
+    formula: ${JSON.stringify(formulaOf(declaration))},
     tensors: {
 ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
     },
@@ -71,6 +72,10 @@ ${tensors.map((tensor) => tensorContract(tensor, constants)).join('\n')}
     relations: [${relations.map(relation).join(', ')}],${workspace(op)}
   },`;
 }
+
+/** The first sentence of the comment, without the names that C's functions begin with. */
+const formulaOf = ({ comment }: NativeFunction): string =>
+  /^.*?(?=\.(?:\s|$))/s.exec(comment)![0].replaceAll(/\s+/g, ' ').replaceAll('gpt2_', '');
 
 const flagsOf = ({ declaration }: Op): Parameter[] => declaration.parameters.filter(({ isFlag }) => isFlag);
 
@@ -124,7 +129,7 @@ import { enqueue, scratch } from './enqueue.ts';
 
 export const contracts = {
 ${all.map((op) => contract(op, constants)).join('\n')}
-} satisfies Record<string, OpContract>;
+} as const satisfies Record<string, OpContract>;
 
 ${own.map(opFunction).join('\n\n')}
 

@@ -6,6 +6,7 @@ import { jsDoc } from './header.ts';
 
 function typeOf({ type }: OptionRow): string {
   if (type === 'text') return 'string';
+  if (type === 'texts') return 'readonly string[]';
   if (type === 'switch') return 'boolean';
   if (isNumeric(type)) return `number${type.or === undefined ? '' : ` | '${type.or}'`}${type.orTime ? ' | Time' : ''}`;
   if ('switch' in type) return `boolean | '${type.or}'`;

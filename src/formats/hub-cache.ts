@@ -1,19 +1,19 @@
 // The cache of models from the Hugging Face hub: gpt2.ts/models in the user's cache folder. A repository's folder has one folder
 // per commit, and for each revision that was used a file with its commit.
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { weightsFile } from '../checkpoint/manifest.ts';
 import { Gpt2Error, InterruptedError } from '../errors.ts';
+import { cacheFolder } from '../files/cache-folder.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { lockFile } from '../native/file-lock.ts';
 import type { FetchOptions, HubName } from './hub.ts';
 
 /** The head start of a process that shows its progress, such as rank 0. */
 const headStartMilliseconds = 300;
 
-const repositoryFolder = (repository: string): string =>
-  join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'gpt2.ts', 'models', repository);
+const repositoryFolder = (repository: string): string => join(cacheFolder('models'), repository);
 
 /** The folder of a repository's model at a commit. */
 export const modelFolder = (repository: string, commit: string): string => join(repositoryFolder(repository), commit);
@@ -48,7 +48,7 @@ export async function alone(
   const path = join(folder, '.lock');
   let file: number;
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     file = openSync(path, 'a');
   } catch (cause) {
     throw new Gpt2Error(

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 13;
+export const abiVersion = 15;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -133,6 +133,32 @@ export interface Bindings {
   graphLaunch(args: { context: Pointer | null; graph: Pointer | null }): number;
   graphDestroy(args: { context: Pointer | null; graph: Pointer | null }): number;
   /**
+   * Loads a cubin for this GPU; in the CPU library, a file of kernels that was compiled for it.
+   *   module = [1]
+   *   path [bytes]  UTF-8
+   */
+  moduleLoad(args: { context: Pointer | null; module: HostMemory; path: HostMemory; bytes: Int64 }): number;
+  /** Frees it; graphs with its kernels must be freed before. */
+  moduleFree(args: { context: Pointer | null; module: Pointer | null }): number;
+  /**
+   * The module's kernels, as a JSON array, an object each:
+   *   "signature"  demangled: "add(float*, float const*, int)", "void scale<float, 256>(float*)"; an extern "C" kernel has only a
+   *                name
+   *   "parameters"  of each the "offset" and the "bytes" in the arguments of a launch
+   *   "registers" of a thread, "localBytes" of a thread (spills and arrays), "sharedBytes" and "threads": the static shared memory
+   *                and the largest number of threads of a block; "sharedLimit": the most shared memory that a block can have
+   * The text belongs to the module.
+   */
+  moduleDescription(args: { module: Pointer | null }): string;
+  /**
+   * Enqueues a kernel of a module: `kernel` is its place in the description.
+   *   arguments [bytes]  the kernel's parameters, each at its offset
+   *   shared_bytes       dynamic shared memory of a block
+   *   reach [parameters]  of each parameter that is a pointer, how many bytes from it on the kernel may access. The CPU library
+   *                       checks it if the file was compiled with checks; GPUs do not.
+   */
+  moduleLaunch(args: { context: Pointer | null; module: Pointer | null; kernel: Int32; gridX: Int32; gridY: Int32; gridZ: Int32; blockX: Int32; blockY: Int32; blockZ: Int32; sharedBytes: Int32; arguments: HostMemory; bytes: Int64; reach: HostMemory; parameters: Int64 }): number;
+  /**
    * MT19937 (Matsumoto and Nishimura 1998) seeded with init_genrand(seed), as torch.manual_seed does on the CPU.
    * NULL if memory ran out.
    */
@@ -221,7 +247,9 @@ export interface Bindings {
    */
   layernormForward(args: { context: Pointer | null; out: Pointer | null; mean: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32 }): number;
   /**
-   * din = gradient through the layernorm + dresidual, the gradient of the residual stream, which bypasses the layernorm.
+   * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
+   * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
+   * residual stream, which bypasses the layernorm.
    *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
    *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
    */
@@ -248,7 +276,7 @@ export interface Bindings {
    */
   matmulBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
+   * gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
    *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
@@ -272,7 +300,8 @@ export interface Bindings {
    */
   attentionForward(args: { context: Pointer | null; out: Pointer | null; lse: Pointer | null; qkv: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32 }): number;
   /**
-   * dqkv = the gradient of qkv through attention.
+   * With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
+   * dk = ds^T * q.
    *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
    *   workspace gpt2_attention_scratch(B,T,C,NH)
    */
@@ -328,11 +357,10 @@ export interface Bindings {
   globalNorm(args: { context: Pointer | null; step: Pointer | null; matrices: Pointer | null; vectors: Pointer | null; matrixCount: Int64; vectorCount: Int64; maxNorm: Float }): number;
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
-   * Does nothing if step[UPDATED] = 0. Otherwise, with g = gradient * step[CLIP]:
-   * m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+   * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
    * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
-   * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
-   * weight and master are the same memory.
+   * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
+   * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
    *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
    *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
    *   first_scalar + 2 <= GPT2_STEP_STOP
@@ -351,7 +379,7 @@ export interface Bindings {
    */
   layernormMatmulForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; normWeight: Pointer | null; normBias: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
-   * The same followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
+   * gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
    *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
    *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
    */
@@ -436,6 +464,10 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   captureEnd: { symbol: 'gpt2_capture_end', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
   graphLaunch: { symbol: 'gpt2_graph_launch', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
   graphDestroy: { symbol: 'gpt2_graph_destroy', result: 'int', types: ['void *', 'void *'], names: ['context', 'graph'] },
+  moduleLoad: { symbol: 'gpt2_module_load', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t'], names: ['context', 'module', 'path', 'bytes'] },
+  moduleFree: { symbol: 'gpt2_module_free', result: 'int', types: ['void *', 'void *'], names: ['context', 'module'] },
+  moduleDescription: { symbol: 'gpt2_module_description', result: 'const char *', types: ['void *'], names: ['module'] },
+  moduleLaunch: { symbol: 'gpt2_module_launch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'void *', 'int64_t', 'void *', 'int64_t'], names: ['context', 'module', 'kernel', 'gridX', 'gridY', 'gridZ', 'blockX', 'blockY', 'blockZ', 'sharedBytes', 'arguments', 'bytes', 'reach', 'parameters'] },
   generatorCreate: { symbol: 'gpt2_generator_create', result: 'void *', types: ['uint32_t'], names: ['seed'] },
   generatorDestroy: { symbol: 'gpt2_generator_destroy', result: 'int', types: ['void *'], names: ['generator'] },
   generatorNormal: { symbol: 'gpt2_generator_normal', result: 'int', types: ['void *', 'void *', 'int64_t', 'float', 'float'], names: ['generator', 'normals', 'count', 'mean', 'standardDeviation'] },

@@ -193,3 +193,23 @@ export function allocateTensor(device: Device, name: string, type: ElementType, 
   const count = elementCount(shape);
   return new Tensor(device.allocate(count * bytesOf(type), name), name, type, shape);
 }
+
+/**
+ * A new tensor with the values of a typed array: Float32Array is fp32, Int32Array int32, Uint16Array the bits of bf16. `read()`
+ * brings them back.
+ * @param shape default: one dimension
+ * @throws ShapeError if the shape has another number of elements
+ * @example const a = tensorOf(device, Float32Array.of(1, 2, 3));
+ */
+export function tensorOf(device: Device, values: HostArray, shape: readonly number[] = [values.length]): Tensor {
+  const type = (Object.keys(hostArrays) as ElementType[]).find((each) => values instanceof hostArrays[each]);
+  if (type === undefined) {
+    throw new ShapeError(
+      `a tensor holds a Float32Array, Int32Array or Uint16Array, not ${(values as object)?.constructor?.name}`,
+    );
+  }
+  if (elementCount(shape) !== values.length) throw new ShapeError(`[${shape}] does not have ${values.length} elements`);
+  const tensor = allocateTensor(device, 'tensor', type, shape);
+  tensor.write(values);
+  return tensor;
+}

@@ -42,6 +42,8 @@ export interface DeviceDescription {
   readonly threads: number;
   readonly canCapture: boolean;
   readonly dtypes: readonly Dtype[];
+  /** Of a GPU: "9.0". */
+  readonly computeCapability?: string;
 }
 
 type ContextFunction = {
@@ -162,6 +164,11 @@ export class Device {
   /** A communicator of this device, as the library describes it. */
   describeCommunicator(communicator: Pointer): CommunicatorDescription {
     return JSON.parse(this.#bindings.communicatorDescription({ communicator })) as CommunicatorDescription;
+  }
+
+  /** The kernels of a module, as the library describes them: JSON. */
+  describeModule(module: Pointer): string {
+    return this.#bindings.moduleDescription({ module });
   }
 
   /** Closes `resource` with the device, newest first. A second call makes it the newest. */

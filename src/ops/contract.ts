@@ -29,6 +29,8 @@ export interface OpContract {
   readonly name: string;
   /** "gpt2_layernorm_forward" */
   readonly symbol: string;
+  /** What it computes, in a sentence. */
+  readonly formula: string;
   readonly tensors: Readonly<Record<string, TensorContract>>;
   /** Integers of at least 1; most are dimensions of tensors. */
   readonly sizes: readonly string[];

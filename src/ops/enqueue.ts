@@ -14,6 +14,7 @@ import {
   type TensorContract,
   typeOn,
 } from './contract.ts';
+import { replacementOf } from './replacements.ts';
 
 /** Arguments of an op: tensors (null if omitted), sizes that no tensor has, scalars and flags. */
 export type OpArguments = Readonly<Record<string, Tensor | number | boolean | null>>;
@@ -23,7 +24,10 @@ export type OpArguments = Readonly<Record<string, Tensor | number | boolean | nu
  * @throws ShapeError for a tensor of another device, type or shape, or two that overlap; NativeError if the library fails
  */
 export function enqueue(device: Device, op: OpContract, args: OpArguments): void {
-  device.call(op.name as keyof Bindings & 'adamw', nativeArguments(device, op, args) as never);
+  const native = nativeArguments(device, op, args);
+  const replacement = replacementOf(device, op.name);
+  if (replacement) replacement(args, native);
+  else device.call(op.name as keyof Bindings & 'adamw', native as never);
 }
 
 /** The arguments of the native function. @throws ShapeError as `enqueue` */

@@ -10,6 +10,7 @@ export const contracts = {
   embeddingForward: {
     name: 'embeddingForward',
     symbol: 'gpt2_embedding_forward',
+    formula: "out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
@@ -24,6 +25,7 @@ export const contracts = {
   embeddingBackward: {
     name: 'embeddingBackward',
     symbol: 'gpt2_embedding_backward',
+    formula: "dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens; dwpe[t,:] (=|+=) sum over b of dout[b,t,:]",
     tensors: {
       dwte: { access: '+=', type: 'gradient', shape: ['>=V', 'C'], by: 'tokens' },
       dwpe: { access: 'accumulate', type: 'gradient', shape: ['>=T', 'C'] },
@@ -39,6 +41,7 @@ export const contracts = {
   layernormForward: {
     name: 'layernormForward',
     symbol: 'gpt2_layernorm_forward',
+    formula: "out = (in - mean) * rstd * weight + bias over the last dimension, rstd = 1/sqrt(variance + 1e-5), population variance",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'C'] },
       mean: { access: '=', type: 'fp32', shape: ['N'] },
@@ -55,6 +58,7 @@ export const contracts = {
   layernormBackward: {
     name: 'layernormBackward',
     symbol: 'gpt2_layernorm_backward',
+    formula: "With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dresidual'] },
       dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
@@ -75,6 +79,7 @@ export const contracts = {
   matmulForward: {
     name: 'matmulForward',
     symbol: 'gpt2_matmul_forward',
+    formula: "out = in * weight^T + bias",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -90,6 +95,7 @@ export const contracts = {
   matmulGeluForward: {
     name: 'matmulGeluForward',
     symbol: 'gpt2_matmul_gelu_forward',
+    formula: "The matmul followed by GELU; also stores the GELU's input, which backward needs: pre = in * weight^T + bias, out = gelu(pre)",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       pre: { access: '=', type: 'element', shape: ['N', 'O'] },
@@ -106,6 +112,7 @@ export const contracts = {
   matmulResidualForward: {
     name: 'matmulResidualForward',
     symbol: 'gpt2_matmul_residual_forward',
+    formula: "The matmul added to the residual stream: out = residual + in * weight^T + bias",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -122,6 +129,7 @@ export const contracts = {
   matmulBackwardInput: {
     name: 'matmulBackwardInput',
     symbol: 'gpt2_matmul_backward_input',
+    formula: "din = dout * weight",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
@@ -136,6 +144,7 @@ export const contracts = {
   matmulGeluBackwardInput: {
     name: 'matmulGeluBackwardInput',
     symbol: 'gpt2_matmul_gelu_backward_input',
+    formula: "matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre)",
     tensors: {
       din: { access: '=', type: 'element', shape: ['N', 'C'] },
       dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
@@ -151,6 +160,7 @@ export const contracts = {
   matmulBackwardWeight: {
     name: 'matmulBackwardWeight',
     symbol: 'gpt2_matmul_backward_weight',
+    formula: "dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout",
     tensors: {
       dweight: { access: 'accumulate', type: 'gradient', shape: ['O', 'C'] },
       dbias: { access: 'accumulate', type: 'fp32', shape: ['O'], isOptional: true },
@@ -166,6 +176,7 @@ export const contracts = {
   attentionForward: {
     name: 'attentionForward',
     symbol: 'gpt2_attention_forward',
+    formula: "Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       lse: { access: '=', type: 'fp32', shape: ['B', 'NH', 'T'] },
@@ -180,6 +191,7 @@ export const contracts = {
   attentionBackward: {
     name: 'attentionBackward',
     symbol: 'gpt2_attention_backward',
+    formula: "With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k; dk = ds^T * q",
     tensors: {
       dqkv: { access: '=', type: 'element', shape: ['B', 'T', '3C'] },
       dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
@@ -196,6 +208,7 @@ export const contracts = {
   geluForward: {
     name: 'geluForward',
     symbol: 'gpt2_gelu_forward',
+    formula: "out = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
     tensors: {
       out: { access: '=', type: 'element', shape: ['count'] },
       in: { access: 'read', type: 'element', shape: ['count'] },
@@ -208,6 +221,7 @@ export const contracts = {
   geluBackward: {
     name: 'geluBackward',
     symbol: 'gpt2_gelu_backward',
+    formula: "din = dout * gelu'(in)",
     tensors: {
       din: { access: '=', type: 'element', shape: ['count'], mayBe: ['dout'] },
       dout: { access: 'read', type: 'element', shape: ['count'] },
@@ -221,6 +235,7 @@ export const contracts = {
   residualForward: {
     name: 'residualForward',
     symbol: 'gpt2_residual_forward',
+    formula: "out = a + b",
     tensors: {
       out: { access: '=', type: 'element', shape: ['count'], mayBe: ['a', 'b'] },
       a: { access: 'read', type: 'element', shape: ['count'] },
@@ -234,6 +249,7 @@ export const contracts = {
   crossEntropy: {
     name: 'crossEntropy',
     symbol: 'gpt2_cross_entropy',
+    formula: "losses[i] = -log softmax(logits[i,:V])[targets[i]]; dlogits[i,:V] = (softmax - onehot) * dloss, dlogits[i,V:] = 0",
     tensors: {
       losses: { access: '=', type: 'fp32', shape: ['N'] },
       dlogits: { access: '=', type: 'element', shape: ['N', 'Vp'], isOptional: true, mayBe: ['logits'] },
@@ -248,6 +264,7 @@ export const contracts = {
   classifier: {
     name: 'classifier',
     symbol: 'gpt2_classifier',
+    formula: "The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]] over the first V outputs, din and dweight the gradients of dloss * sum of losses",
     tensors: {
       losses: { access: '=', type: 'fp32', shape: ['N'] },
       din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
@@ -266,6 +283,7 @@ export const contracts = {
   lossSum: {
     name: 'lossSum',
     symbol: 'gpt2_loss_sum',
+    formula: "step[GPT2_STEP_LOSS] (=|+=) scale * sum of losses, summed in double",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       losses: { access: 'read', type: 'fp32', shape: ['N'] },
@@ -278,6 +296,7 @@ export const contracts = {
   globalNorm: {
     name: 'globalNorm',
     symbol: 'gpt2_global_norm',
+    formula: "step[GPT2_STEP_NORM] = sqrt of the sum of squares over `matrices` and `vectors`, in blocks of fixed size: on CUDA each thread's part (up to 6,000 squares) in fp32, the rest in double; step[GPT2_STEP_CLIP] = max_norm / norm if norm > max_norm and max_norm > 0, else 1; step[GPT2_STEP_UPDATED] = 1 if LOSS <= LOSS_LIMIT and NORM <= NORM_LIMIT and (AFTER_UPDATE = 0 or UPDATED was not 0), else 0",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'read', type: 'gradient', shape: ['matrixCount'] },
@@ -292,6 +311,7 @@ export const contracts = {
   adamw: {
     name: 'adamw',
     symbol: 'gpt2_adamw',
+    formula: "With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2; master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master",
     tensors: {
       weight: { access: 'updated', type: 'element', shape: ['count'], mayBe: ['master'] },
       master: { access: 'updated', type: 'fp32', shape: ['count'] },
@@ -308,6 +328,7 @@ export const contracts = {
   embeddingAtForward: {
     name: 'embeddingAtForward',
     symbol: 'gpt2_embedding_at_forward',
+    formula: "out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b]",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       tokens: { access: 'read', type: 'int32', shape: ['B', 'S+1'] },
@@ -323,6 +344,7 @@ export const contracts = {
   layernormMatmulForward: {
     name: 'layernormMatmulForward',
     symbol: 'gpt2_layernorm_matmul_forward',
+    formula: "The layernorm and the matmul after it as one op, for few rows: with h = layernorm(in) * norm_weight + norm_bias (eps 1e-5), out = h * weight^T + bias",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
@@ -340,6 +362,7 @@ export const contracts = {
   layernormMatmulGeluForward: {
     name: 'layernormMatmulGeluForward',
     symbol: 'gpt2_layernorm_matmul_gelu_forward',
+    formula: "layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre)",
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       pre: { access: '=', type: 'element', shape: ['N', 'O'] },
@@ -358,6 +381,7 @@ export const contracts = {
   attentionCachedForward: {
     name: 'attentionCachedForward',
     symbol: 'gpt2_attention_cached_forward',
+    formula: "Writes the T new keys and values of each sequence to rows positions[b] to positions[b]+T-1 of the cache, then attention of the T new queries over all positions up to and including the query's",
     tensors: {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       keys: { access: 'updated', type: 'element', shape: ['B', 'NH', 'S', 'C/NH'] },
@@ -374,6 +398,7 @@ export const contracts = {
   sample: {
     name: 'sample',
     symbol: 'gpt2_sample',
+    formula: "Chooses the next token of each sequence by temperature, top-k and top-p: tokens[b,positions[b]+1] = the choice, positions[b] += 1; nothing where positions[b] is outside [0, S)",
     tensors: {
       tokens: { access: 'updated', type: 'int32', shape: ['B', 'S+1'] },
       positions: { access: 'updated', type: 'int32', shape: ['B'] },
@@ -389,6 +414,7 @@ export const contracts = {
   allReduce: {
     name: 'allReduce',
     symbol: 'gpt2_all_reduce',
+    formula: "data = the sum of every rank's data",
     tensors: {
       data: { access: 'updated', type: 'dtype', shape: ['count'] },
     },
@@ -400,6 +426,7 @@ export const contracts = {
   reduceScatter: {
     name: 'reduceScatter',
     symbol: 'gpt2_reduce_scatter',
+    formula: "out = rows whose sum is this rank's part of the sum of every rank's `in`: one row from each rank, in the order of ranks, or, where P is 1, the sum itself",
     tensors: {
       out: { access: '=', type: 'dtype', shape: ['P', 'stride'] },
       in: { access: 'read', type: 'dtype', shape: ['R', 'count'] },
@@ -412,6 +439,7 @@ export const contracts = {
   allGather: {
     name: 'allGather',
     symbol: 'gpt2_all_gather',
+    formula: "out[r] = rank r's `in`",
     tensors: {
       out: { access: '=', type: 'dtype', shape: ['R', 'count'], mayBe: ['in'] },
       in: { access: 'read', type: 'dtype', shape: ['count'] },
@@ -424,6 +452,7 @@ export const contracts = {
   globalNormOfRanks: {
     name: 'globalNormOfRanks',
     symbol: 'gpt2_global_norm_of_ranks',
+    formula: "global_norm of matrices that are sharded over ranks: each rank passes its own part of the matrices, as the `parts` rows that reduce_scatter left, and all vectors, which are the same everywhere",
     tensors: {
       step: { access: 'updated', type: 'fp32', shape: ['64'] },
       matrices: { access: 'updated', type: 'gradient', shape: ['parts', 'matrixCount'] },
@@ -435,7 +464,7 @@ export const contracts = {
     relations: [{ text: 'parts == 1 || matrixCount % 32 == 0', holds: ({ parts, matrixCount }: { parts: number; matrixCount: number }) => parts === 1 || matrixCount % 32 === 0 }],
     workspace: ({ matrixCount, vectorCount }: { matrixCount: number; vectorCount: number }) => ({ name: 'globalNormScratch', sizes: { matrixCount, vectorCount } }),
   },
-} satisfies Record<string, OpContract>;
+} as const satisfies Record<string, OpContract>;
 
 /**
  * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
@@ -466,7 +495,9 @@ export function layernormForward(device: Device, args: { out: Tensor; mean: Tens
 }
 
 /**
- * din = gradient through the layernorm + dresidual, the gradient of the residual stream, which bypasses the layernorm.
+ * With g = dout * weight and normalized = (in - mean) * rstd: din = rstd * (g - mean(g) - normalized * mean(g * normalized)) +
+ * dresidual; dweight (=|+=) column sums of dout * normalized; dbias (=|+=) column sums of dout. dresidual is the gradient of the
+ * residual stream, which bypasses the layernorm.
  *   din = [N,C] may be dresidual, dweight (accumulate) [C], dbias (accumulate) [C], dout [N,C], dresidual [N,C] or NULL,
  *   in [N,C], weight [C], mean [N], rstd [N]; workspace gpt2_layernorm_scratch(N,C)
  */
@@ -507,7 +538,7 @@ export function matmulBackwardInput(device: Device, args: { din: Tensor; dout: T
 }
 
 /**
- * The same through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
+ * gpt2_matmul_backward_input through the GELU before the matmul: din = (dout * weight) * gelu'(pre).
  *   din = [N,C], dout [N,O], weight [O,C], pre [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
  */
 export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; pre: Tensor }): void {
@@ -535,7 +566,8 @@ export function attentionForward(device: Device, args: { out: Tensor; lse: Tenso
 }
 
 /**
- * dqkv = the gradient of qkv through attention.
+ * With p = exp(q*k^T/sqrt(HS) - lse): dv = p^T * dout; ds = p * (dout*v^T - row sums of dout * out) / sqrt(HS); dq = ds * k;
+ * dk = ds^T * q.
  *   dqkv = [B,T,3C], dout [B,T,C], out [B,T,C], qkv [B,T,3C], lse [B,NH,T]; C % NH == 0;
  *   workspace gpt2_attention_scratch(B,T,C,NH)
  */
@@ -611,11 +643,10 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
 }
 
 /**
- * Does nothing if step[UPDATED] = 0. Otherwise, with g = gradient * step[CLIP]:
- * m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
+ * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
- * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. In fp32 and tf32
- * weight and master are the same memory.
+ * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
+ * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
  *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_STOP
@@ -643,7 +674,7 @@ export function layernormMatmulForward(device: Device, args: { out: Tensor; in: 
 }
 
 /**
- * The same followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
+ * gpt2_layernorm_matmul_forward followed by GELU: pre = h * weight^T + bias, out = gelu(pre).
  *   out = [N,O], pre = [N,O], in [N,C], norm_weight [C], norm_bias [C], weight [O,C], bias [O] or NULL;
  *   workspace gpt2_layernorm_matmul_scratch(N,C,O)
  */

@@ -46,7 +46,12 @@ const trainer = new Trainer(model, { batch: 4, sequence: 64, accumulation: 1, op
 
 const place = new Workplace();
 beforeAll(() => {
-  const examples = values.map((value) => `{ // ${value.name}\n${exampleOf(value)}\n}\n`);
+  const examples = values.map((value) => {
+    const example = exampleOf(value);
+    // `gpu` is a device of kind cuda: test/gpu runs what it is for.
+    const begin = /\bgpu\b/.test(example) ? 'void (async (gpu: Device) => {' : '{';
+    return `${begin} // ${value.name}\n${example}\n}${begin === '{' ? '' : ')'};\n`;
+  });
   const imports = `import { ${values.map(({ name }) => name).join(', ')} } from 'gpt2.ts';\n`;
   writeFileSync(place.path('examples.ts'), `${imports}${preamble}${examples.join('')}process.exitCode = 0;\n`);
   writeFileSync(place.path('package.json'), '{ "type": "module" }');

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { asTyped, packageRoot } from '../../src/package-root.ts';
+import { asTyped, continueWith, packageRoot, shellWord } from '../../src/package-root.ts';
 import { Workplace } from '../support/cli.ts';
 
 it.each([
@@ -28,6 +28,15 @@ it.each([
   expect(asTyped(text, { compiled: true, installed: true })).toBe(installed);
   expect(asTyped(text, { compiled: true, installed: false })).toBe(/build:/.test(text) ? text : installed);
   expect(asTyped(text, { compiled: false, installed: false })).toBe(text);
+});
+
+it('a path in a command is one word of the shell', () => {
+  for (const path of ['runs/lr=1e-3,seed=1', "it's my run", '$HOME/x;y', '*']) {
+    const { stdout } = spawnSync('sh', ['-c', `printf '%s' ${shellWord(path)}`], { encoding: 'utf8' });
+    expect(stdout).toBe(path);
+  }
+  expect(continueWith('runs/first')).toBe('continue with --out runs/first --resume');
+  expect(continueWith('my runs')).toBe("continue with --out 'my runs' --resume");
 });
 
 it.each([['train'], ['gpt2', '--', '--help'], ['build'], ['test'], ['lint']])(

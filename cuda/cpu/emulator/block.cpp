@@ -1,0 +1,296 @@
+#include "block.h"
+
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+namespace gpt2::emulator {
+
+using gpt2_emulator::Sizes;
+
+namespace {
+
+constexpr size_t shared_bytes = 232448;      // of a block on an H100
+constexpr size_t static_shared_bytes = 48 << 10;  // of it for declared arrays
+// Between arrays, so that an access past the end of one is in none.
+constexpr size_t gap = 64;
+// After so many operations a thread that may wait for another in a loop lets it run.
+constexpr int most_spins = 1000, most_accesses = 100000;
+
+// The one that runs on this OS thread.
+thread_local Block *own_block;
+
+}  // namespace
+
+Block &running() { return *own_block; }
+
+std::string name_of(const Sizes &position, const Sizes &sizes) {
+  if (sizes.y == 1 && sizes.z == 1) return std::to_string(position.x);
+  return "(" + std::to_string(position.x) + ", " + std::to_string(position.y) + ", " + std::to_string(position.z) + ")";
+}
+
+Block::Block() : fibers_(&Block::fiber_main), shared_(nullptr, &std::free) {
+  shared_.reset(static_cast<char *>(std::aligned_alloc(1024, (shared_bytes + 1023) / 1024 * 1024)));
+  if (!shared_) throw std::bad_alloc();
+}
+
+void Block::prepare(unsigned index) {
+  const Sizes threads = launch_->threads, blocks = launch_->blocks;
+  const unsigned count = threads.x * threads.y * threads.z;
+  const Sizes block = {index % blocks.x, index / blocks.x % blocks.y, index / blocks.x / blocks.y};
+  threads_.assign(count, Thread());
+  warps_.resize((count + 31) / 32);
+  for (unsigned i = 0; i < count; i++) {
+    threads_[i].position = {{i % threads.x, i / threads.x % threads.y, i / threads.x / threads.y}, block, threads, blocks};
+  }
+  declarations_.clear();
+  shared_used_ = launch_->dynamic_shared + gap;
+  arrived_ = ended_ = predicates_ = 0;
+  if (!launch_->memory) return;
+  launch_->memory->set_stacks(fibers_.begin(), fibers_.end());
+  launch_->memory->begin_block(index, count, shared_.get(), shared_bytes);
+  if (launch_->dynamic_shared > 0) {
+    launch_->memory->declare_shared(shared_.get(), launch_->dynamic_shared, "dynamic shared memory");
+  }
+}
+
+bool Block::run(const Launch &launch, unsigned index) {
+  launch_ = &launch;
+  prepare(index);
+  own_block = this;
+  const bool is_right = run_threads();
+  own_block = nullptr;
+  return is_right;
+}
+
+bool Block::run_threads() {
+  has_failed_ = false;
+  for (bool goes_on = true; goes_on && !has_failed_;) {
+    goes_on = false;
+    for (Thread &thread : threads_) {
+      if (thread.state != State::fresh && thread.state != State::ready) continue;
+      goes_on = true;
+      resume(thread);
+      if (has_failed_) break;
+    }
+  }
+  if (!has_failed_) {
+    const bool is_stuck = ended_ < threads_.size();
+    if (is_stuck) explain_stuck();
+    has_failed_ = has_unwritten() || is_stuck;
+  }
+  if (has_failed_) fibers_.forget();
+  return !has_failed_;
+}
+
+void Block::resume(Thread &thread) {
+  current_ = &thread;
+  *launch_->module->here() = &thread.position;
+  if (thread.state == State::fresh) thread.fiber = fibers_.take();
+  thread.state = State::ready;
+  thread.spins = 0;
+  fibers_.resume(thread.fiber);
+}
+
+void Block::fiber_main() {
+  for (;;) {
+    Block &block = running();
+    Thread &thread = *block.current_;
+    block.launch_->kernel->call(block.launch_->kernel->function, block.launch_->arguments);
+    block.ended_++;
+    thread.state = State::ended;
+    // Lanes that wait for a whole warp wait for those that are left.
+    const unsigned first = block.number_of(thread) / 32 * 32;
+    for (unsigned i = first; i < first + 32 && i < block.threads_.size(); i++) {
+      if (block.threads_[i].state == State::in_warp) block.complete_warp(first, block.threads_[i].mask);
+    }
+    block.fibers_.finish(thread.fiber);
+  }
+}
+
+void Block::wait(State state) {
+  current_->state = state;
+  fibers_.wait(current_->fiber);
+}
+
+void Block::let_others_run() {
+  current_->spins = 0;
+  wait(State::ready);
+}
+
+void Block::fail(const std::string &text, const void *caller, const void *other) { leave({text, caller, other, "", 0}); }
+
+void Block::fail_at(const std::string &text, const char *file, unsigned line) {
+  leave({text, nullptr, nullptr, file, line});
+}
+
+void Block::leave(Failure why) {
+  failure = std::move(why);
+  failure.text = name_of(*current_) + " " + failure.text;
+  // What was read instead of a value may be the cause of all but a race.
+  if (!failure.other) has_unwritten();
+  fail_as_it_is();
+}
+
+void Block::fail_as_it_is() {
+  has_failed_ = true;
+  fibers_.abandon();
+}
+
+std::string Block::name_of(const Thread &thread) const {
+  const auto &[position, block, threads, blocks] = thread.position;
+  return "thread " + emulator::name_of(position, threads) + " of block " + emulator::name_of(block, blocks);
+}
+
+// True, and the failure, if a thread has read uninitialized shared memory.
+bool Block::has_unwritten() {
+  if (!launch_->memory || launch_->memory->unwritten().text.empty()) return false;
+  const auto &[text, caller, thread] = launch_->memory->unwritten();
+  failure = {name_of(threads_[thread]) + " " + text, caller, nullptr, "", 0};
+  return true;
+}
+
+// No thread can go on.
+void Block::explain_stuck() {
+  const Thread *waits = nullptr, *other = nullptr;
+  for (const Thread &thread : threads_) {
+    if (thread.state == State::at_barrier || thread.state == State::in_warp) {
+      if (!waits) waits = &thread;
+    }
+  }
+  for (const Thread &thread : threads_) {
+    if (!other && (thread.state != waits->state || thread.caller != waits->caller)) other = &thread;
+  }
+  std::string text = name_of(*waits);
+  if (waits->state == State::at_barrier) {
+    text += " waits at a barrier that " + (other ? name_of(*other) : "another thread") + " does not reach";
+  } else {
+    text += " waits for lanes of its warp that are in its mask and do not come, as " + (other ? name_of(*other) : "another lane");
+  }
+  if (other && other->state == State::ended) text += ", because it has ended";
+  if (other && other->state != State::ended) text += ", because it waits elsewhere";
+  failure = {text, waits->caller, other && other->state != State::ended ? other->caller : nullptr, "", 0};
+}
+
+void *Block::shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {
+  for (const Declaration &each : declarations_) {
+    if (each.key == declaration) return each.memory;
+  }
+  const size_t first = (shared_used_ + alignment - 1) / alignment * alignment;
+  const size_t declared = first + bytes - launch_->dynamic_shared;
+  if (declared > static_shared_bytes + gap * (declarations_.size() + 1) || first + bytes > shared_bytes) {
+    fail("declares shared memory, " + std::string(names) + ", beyond the 48 KiB of declared arrays in a block", caller);
+  }
+  shared_used_ = first + bytes + gap;
+  declarations_.push_back({declaration, shared_.get() + first});
+  if (launch_->memory) launch_->memory->declare_shared(shared_.get() + first, bytes, names);
+  return declarations_.back().memory;
+}
+
+void *Block::dynamic_shared() { return shared_.get(); }
+
+unsigned Block::barrier(int predicate, const void *caller) {
+  Thread &thread = *current_;
+  thread.caller = caller;
+  thread.predicate = predicate;
+  if (++arrived_ < threads_.size()) {
+    wait(State::at_barrier);
+    return predicates_;
+  }
+  if (launch_->memory) {
+    if (has_unwritten()) fail_as_it_is();
+    for (const Thread &each : threads_) {
+      if (each.caller == caller || launch_->is_same_line(each.caller, caller)) continue;
+      fail("waits at another barrier than " + name_of(each), caller, each.caller);
+    }
+  }
+  predicates_ = 0;
+  for (Thread &each : threads_) {
+    predicates_ += each.predicate != 0;
+    if (&each != &thread) each.state = State::ready;
+  }
+  arrived_ = 0;
+  if (launch_->memory) launch_->memory->barrier();
+  return predicates_;
+}
+
+// Lets the lanes go on that named this mask, if all of them are there or have ended.
+void Block::complete_warp(unsigned first, unsigned mask) {
+  unsigned there = 0, wanted = 0;
+  for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); lane++) {
+    const Thread &each = threads_[first + lane];
+    if (!(mask >> lane & 1) || each.state == State::ended) continue;
+    wanted |= 1u << lane;
+    if (each.state == State::in_warp && each.mask == mask) there |= 1u << lane;
+  }
+  if (wanted == 0 || there != wanted) return;
+  for (unsigned lane = 0; lane < 32; lane++) {
+    if (!(there >> lane & 1)) continue;
+    warps_[first / 32].results[lane] = threads_[first + lane].value;
+    threads_[first + lane].state = State::ready;
+  }
+  if (launch_->memory && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) {
+    launch_->memory->order_warp(first, there);
+  }
+}
+
+const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, const void *caller) {
+  Thread &thread = *current_;
+  const unsigned number = number_of(thread), first = number / 32 * 32;
+  if (!(mask >> number % 32 & 1)) fail("is not in the mask that it names for its warp", caller);
+  thread.caller = caller;
+  thread.mask = mask;
+  thread.value = value;
+  thread.predicate = orders_memory;
+  thread.state = State::in_warp;
+  complete_warp(first, mask);
+  if (thread.state == State::in_warp) wait(State::in_warp);
+  return warps_[first / 32].results;
+}
+
+void Block::access(const void *memory, size_t bytes, bool is_write, const void *caller) {
+  const void *other = nullptr;
+  const std::string wrong = launch_->memory->access(reinterpret_cast<uintptr_t>(memory), bytes, number_of(*current_), is_write,
+                                                    false, caller, other);
+  if (!wrong.empty()) fail(wrong, caller, other);
+  if (++current_->spins > most_accesses) let_others_run();
+}
+
+void Block::atomic(const void *memory, size_t bytes, const void *caller) {
+  if (launch_->memory) {
+    const unsigned number = number_of(*current_);
+    const void *other = nullptr;
+    const std::string wrong =
+        launch_->memory->access(reinterpret_cast<uintptr_t>(memory), bytes, number, true, true, caller, other);
+    if (!wrong.empty()) fail(wrong, caller, other);
+    launch_->memory->atomic(number);
+  }
+  if ((current_->spins += most_accesses / most_spins) > most_accesses) let_others_run();
+}
+
+void Block::fence() {
+  if (launch_->memory) launch_->memory->fence(number_of(*current_));
+}
+
+const gpt2_emulator::Host host = {
+    [](const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {
+      return running().shared(declaration, bytes, alignment, names, caller);
+    },
+    [] { return running().dynamic_shared(); },
+    [](int predicate, const void *caller) { return running().barrier(predicate, caller); },
+    [](unsigned mask, uint64_t value, bool orders_memory, const void *caller) {
+      return running().exchange(mask, value, orders_memory, caller);
+    },
+    [](const void *memory, size_t bytes, const void *caller) { running().atomic(memory, bytes, caller); },
+    [] { running().fence(); },
+    [](const void *memory, size_t bytes, bool is_write, const void *caller) {
+      // Nothing runs while a module is loaded.
+      if (own_block) own_block->access(memory, bytes, is_write, caller);
+    },
+    [](const char *text, const char *file, unsigned line, const void *caller) {
+      if (file) running().fail_at(text, file, line);
+      running().fail(text, caller);
+    },
+};
+
+}  // namespace gpt2::emulator

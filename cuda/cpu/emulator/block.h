@@ -1,0 +1,119 @@
+// A block of a kernel on one thread of the CPU: its threads are fibers, which run one after the other and change places where they
+// wait for each other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../../emulator/interface.h"
+#include "fibers.h"
+#include "memory.h"
+
+namespace gpt2::emulator {
+
+// A launch of a kernel, the same for all of its blocks.
+struct Launch {
+  const gpt2_emulator::Module *module = nullptr;
+  const gpt2_emulator::Kernel *kernel = nullptr;
+  const char *arguments = nullptr;
+  gpt2_emulator::Sizes blocks{}, threads{};
+  size_t dynamic_shared = 0;
+  // NULL: without checks.
+  Memory *memory = nullptr;
+  // Whether two calls are of one line of the source.
+  std::function<bool(const void *, const void *)> is_same_line;
+};
+
+// What is wrong, and where: an address in the module, or a file and a line. `other` is where the thread was that it races with, or
+// that it waits for.
+struct Failure {
+  std::string text;
+  const void *caller = nullptr, *other = nullptr;
+  std::string file;
+  unsigned line = 0;
+};
+
+enum class State : uint8_t { fresh, ready, at_barrier, in_warp, ended };
+
+struct Thread {
+  gpt2_emulator::Position position{};
+  State state = State::fresh;
+  Fiber *fiber = nullptr;
+  // Where it waits, and what it brought.
+  const void *caller = nullptr;
+  unsigned mask = 0;
+  uint64_t value = 0;
+  int predicate = 0;
+  // Operations since it last let the others run.
+  int spins = 0;
+};
+
+// Of one OS thread: fibers and shared memory are kept from block to block.
+class Block {
+ public:
+  Block();
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+
+  // Runs the block with that number. False: it failed, and `failure` says why.
+  bool run(const Launch &launch, unsigned index);
+
+  Failure failure;
+
+  // Called by kernels, through the table in block.cpp.
+  void *shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
+  void *dynamic_shared();
+  unsigned barrier(int predicate, const void *caller);
+  const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, const void *caller);
+  void atomic(const void *memory, size_t bytes, const void *caller);
+  void fence();
+  void access(const void *memory, size_t bytes, bool is_write, const void *caller);
+  [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr);
+  [[noreturn]] void fail_at(const std::string &text, const char *file, unsigned line);
+
+ private:
+  struct Declaration {
+    const void *key;
+    char *memory;
+  };
+  struct Warp {
+    uint64_t results[32];
+  };
+
+  void prepare(unsigned index);
+  bool run_threads();
+  [[noreturn]] void leave(Failure why);
+  [[noreturn]] void fail_as_it_is();
+  void resume(Thread &thread);
+  void wait(State state);
+  void let_others_run();
+  void explain_stuck();
+  bool has_unwritten();
+  void complete_warp(unsigned first, unsigned mask);
+  unsigned number_of(const Thread &thread) const { return static_cast<unsigned>(&thread - threads_.data()); }
+  std::string name_of(const Thread &thread) const;
+  static void fiber_main();
+
+  const Launch *launch_ = nullptr;
+  std::vector<Thread> threads_;
+  std::vector<Warp> warps_;
+  std::vector<Declaration> declarations_;
+  Fibers fibers_;
+  std::unique_ptr<char, void (*)(void *)> shared_;
+  size_t shared_used_ = 0;
+  Thread *current_ = nullptr;
+  unsigned arrived_ = 0, ended_ = 0, predicates_ = 0;
+  bool has_failed_ = false;
+};
+
+extern const gpt2_emulator::Host host;
+
+// The block that the calling OS thread runs.
+Block &running();
+
+std::string name_of(const gpt2_emulator::Sizes &position, const gpt2_emulator::Sizes &sizes);
+
+}  // namespace gpt2::emulator

@@ -1,0 +1,104 @@
+// longjmp leaves one stack for another here, which fortified libraries refuse.
+#undef _FORTIFY_SOURCE
+
+#include "fibers.h"
+
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+#include <new>
+
+namespace gpt2::emulator {
+
+namespace {
+
+constexpr size_t most_fibers = 1024;
+constexpr size_t stack_bytes = 512 << 10;  // what a thread's local memory may be on a GPU
+constexpr size_t guard_bytes = 64 << 10;   // below it; a multiple of any page size
+
+}  // namespace
+
+struct Fiber {
+  explicit Fiber(char *stack) : stack(stack) {}
+  char *const stack;
+  bool has_started = false;
+  jmp_buf place;
+};
+
+struct Fibers::State {
+  explicit State(void (*main)()) : main(main) {}
+  void (*const main)();
+  // All stacks side by side. The system gives pages to those that are used.
+  char *memory = static_cast<char *>(mmap(nullptr, most_fibers * stack_bytes, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  std::vector<std::unique_ptr<Fiber>> all;
+  std::vector<Fiber *> free;
+  jmp_buf outside;
+
+  ~State() {
+    if (memory != MAP_FAILED) munmap(memory, most_fibers * stack_bytes);
+  }
+};
+
+Fibers::Fibers(void (*main)()) : state_(new State(main)) {
+  if (state_->memory == MAP_FAILED) throw std::bad_alloc();
+}
+
+Fibers::~Fibers() = default;
+
+Fiber *Fibers::take() {
+  if (state_->free.empty()) {
+    char *stack = state_->memory + state_->all.size() * stack_bytes;
+    mprotect(stack, guard_bytes, PROT_NONE);
+    state_->all.emplace_back(new Fiber(stack));
+    state_->free.push_back(state_->all.back().get());
+  }
+  Fiber *fiber = state_->free.back();
+  state_->free.pop_back();
+  return fiber;
+}
+
+void Fibers::resume(Fiber *fiber) {
+  if (_setjmp(state_->outside) != 0) return;
+  if (fiber->has_started) _longjmp(fiber->place, 1);
+  fiber->has_started = true;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber->stack;
+  context.uc_stack.ss_size = stack_bytes;
+  context.uc_link = nullptr;
+  makecontext(&context, state_->main, 0);
+  setcontext(&context);
+}
+
+void Fibers::wait(Fiber *fiber) {
+  if (_setjmp(fiber->place) == 0) _longjmp(state_->outside, 1);
+}
+
+void Fibers::finish(Fiber *fiber) {
+  state_->free.push_back(fiber);
+  wait(fiber);
+}
+
+void Fibers::abandon() { _longjmp(state_->outside, 1); }
+
+void Fibers::forget() {
+#ifdef __SANITIZE_ADDRESS__
+  ASAN_UNPOISON_MEMORY_REGION(state_->memory, state_->all.size() * stack_bytes);
+#endif
+  state_->free.clear();
+  for (const auto &fiber : state_->all) {
+    fiber->has_started = false;
+    state_->free.push_back(fiber.get());
+  }
+}
+
+const char *Fibers::begin() const { return state_->memory; }
+const char *Fibers::end() const { return state_->memory + most_fibers * stack_bytes; }
+
+}  // namespace gpt2::emulator

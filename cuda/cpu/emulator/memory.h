@@ -1,0 +1,118 @@
+// Checks every access of a kernel: bounds of its tensors and shared arrays, shared memory that nobody has written, and races. Blocks
+// run one after the other then, so nothing here is locked.
+//
+// A race is found by order, not by chance: two accesses of two threads to the same bytes, one of them a write, not both atomic, with
+// nothing between them that orders them. What orders: __syncthreads in a block; __syncwarp between its lanes; and, between any two
+// threads, a __threadfence and an atomic operation of the first (or of its block), then an atomic operation of the second (or of its
+// block), as where the last block to finish adds the sums of all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "../../emulator/interface.h"
+
+namespace gpt2::emulator {
+
+struct Access {
+  uint32_t block = 0;  // + 1; 0: none
+  uint32_t epoch = 0;  // barriers of the block before it
+  uint32_t clock = 0;  // of its lane in the warp
+  uint32_t time = 0;   // releases before it, by all threads
+  const void *caller = nullptr;
+  uint16_t thread = 0;
+  uint8_t bytes = 0;  // which of the cell's, as bits
+  bool is_atomic = false, is_write = false;
+};
+
+// The last write, and two reads that nothing orders.
+struct Cell {
+  Access write, read, other_read;
+};
+
+struct Region {
+  uintptr_t begin, end;
+  int parameter;
+  // Bytes of a cell: at most an element's, so that threads may write neighbouring elements.
+  unsigned cell_bytes;
+  // Pages of it exist when they are touched.
+  Cell *cells;
+};
+
+// A parameter's pointer, and how far it reaches.
+struct Reach {
+  uintptr_t begin;
+  int64_t bytes;
+  int parameter, element_bytes;
+};
+
+// A read of shared memory that no thread had written. It is a race if another thread writes it before the next barrier.
+struct Unwritten {
+  std::string text;
+  const void *caller = nullptr;
+  unsigned thread = 0;
+};
+
+class Memory {
+ public:
+  Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const void *module_base);
+  ~Memory();
+  Memory(const Memory &) = delete;
+  Memory &operator=(const Memory &) = delete;
+
+  // Memory that a thread may use without checks: the stacks.
+  void set_stacks(const void *begin, const void *end);
+  void begin_block(unsigned block, unsigned threads, const char *shared, size_t bytes);
+  void declare_shared(const void *memory, size_t bytes, const std::string &names);
+
+  void barrier() { epoch_++; }
+  void order_warp(unsigned first, unsigned mask);
+  void fence(unsigned thread);
+  void atomic(unsigned thread);
+  const Unwritten &unwritten() const { return unwritten_; }
+  // What is wrong with an access; empty: nothing. `other` is the caller of the access that it races with, or NULL.
+  std::string access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller,
+                     const void *&other);
+
+ private:
+  struct Shared {
+    uintptr_t begin, end;
+    std::string names;
+  };
+  struct Clock {
+    uint32_t released = 0, acquired = 0;
+    bool is_fenced = false;
+  };
+
+  bool is_ordered(const Access &before, const Access &now) const;
+  std::string race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, Access now, const std::string &place,
+                   const void *&other);
+  std::string in_shared(uintptr_t address, size_t bytes, const Access &now, const void *&other);
+  std::string outside(uintptr_t address, size_t bytes, bool is_write) const;
+  std::string element(const Region &region, uintptr_t address) const;
+  static std::string element(const Shared &shared, uintptr_t address, size_t bytes);
+  const std::string &parameter_name(int parameter) const { return names_[static_cast<size_t>(parameter)]; }
+
+  const gpt2_emulator::Kernel &kernel_;
+  const void *module_base_;
+  Unwritten unwritten_;
+  std::vector<std::string> names_;
+  std::vector<Region> regions_;
+  size_t last_region_ = 0;
+  uintptr_t stacks_begin_ = 0, stacks_end_ = 0;
+  // Of the running block.
+  unsigned block_ = 0;
+  uint32_t epoch_ = 0;
+  uintptr_t shared_begin_ = 0, shared_end_ = 0;
+  std::vector<Shared> shared_;
+  std::vector<Cell> shared_cells_;
+  std::vector<uint8_t> written_;
+  std::vector<uint32_t> clocks_;  // [threads, 32]: what a lane knows of the lanes of its warp
+  std::vector<Clock> threads_;
+  // Of all blocks.
+  std::vector<Clock> blocks_;
+  uint32_t time_ = 0;
+};
+
+}  // namespace gpt2::emulator

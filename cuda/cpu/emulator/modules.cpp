@@ -1,0 +1,216 @@
+// Kernels from outside this library on the CPU: shared libraries that src/kernels/emulated.ts compiled, run by the emulator.
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+
+#include "../../runtime/checks.h"
+#include "../context.h"
+#include "block.h"
+
+using gpt2::Check;
+using gpt2::cpu;
+using gpt2::fail;
+namespace emulator = gpt2::emulator;
+
+struct gpt2_module {
+  void *handle = nullptr;
+  const gpt2_emulator::Module *table = nullptr;
+  const void *base = nullptr;
+  std::string path, description;
+  // Of pairs of calls, because the debug information is slow to read.
+  std::map<std::pair<const void *, const void *>, bool> same_lines;
+
+  ~gpt2_module() {
+    if (handle) dlclose(handle);
+  }
+};
+
+namespace {
+
+// The most that a block on an H100 can have.
+constexpr int shared_limit = 232448, most_threads = 1024;
+
+std::string demangled(const char *name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? text.get() : name;
+}
+
+std::string describe(const gpt2_emulator::Kernel &kernel) {
+  std::string types, parameters;
+  for (int i = 0; i < kernel.parameter_count; i++) {
+    const gpt2_emulator::Parameter &parameter = kernel.parameters[i];
+    types += (i > 0 ? ", " : "") + demangled(parameter.mangled_type);
+    parameters += std::string(i > 0 ? "," : "") + "{\"offset\":" + std::to_string(parameter.offset) +
+                  ",\"bytes\":" + std::to_string(parameter.bytes) + "}";
+  }
+  return std::string("{\"signature\":\"") + kernel.name + "(" + types + ")\",\"parameters\":[" + parameters +
+         "],\"registers\":0,\"localBytes\":0,\"sharedBytes\":0,\"threads\":" + std::to_string(most_threads) +
+         ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
+}
+
+// "file:line" of the call before an address, from the module's debug information; empty if that cannot be read.
+std::string line_of(const gpt2_module &module, const void *caller) {
+  const auto offset = reinterpret_cast<uintptr_t>(caller) - reinterpret_cast<uintptr_t>(module.base) - 1;
+  char command[64];
+  std::snprintf(command, sizeof command, "' 0x%llx 2>/dev/null", static_cast<unsigned long long>(offset));
+  const std::unique_ptr<FILE, int (*)(FILE *)> pipe(popen(("addr2line -e '" + module.path + command).c_str(), "r"), &pclose);
+  char text[1024];
+  if (!pipe || !std::fgets(text, sizeof text, pipe.get())) return "";
+  const std::string line(text);
+  // "kernel.cu:12 (discriminator 2)"
+  std::string place = line.substr(0, line.find_first_of(" \n", line.rfind(':')));
+  if (place.compare(0, 2, "./") == 0) place.erase(0, 2);
+  return place.find('?') == std::string::npos ? place : "";
+}
+
+// The line itself, to be shown below a message.
+std::string quoted(const std::string &place) {
+  const size_t colon = place.rfind(':');
+  if (colon == std::string::npos) return "";
+  std::ifstream file(place.substr(0, colon));
+  std::string text;
+  for (int line = std::atoi(place.c_str() + colon + 1); line > 0; line--) {
+    if (!std::getline(file, text)) return "";
+  }
+  return "\n  " + place + ": " + text.substr(std::min(text.size(), text.find_first_not_of(" \t")));
+}
+
+std::string message(const gpt2_module &module, const gpt2_emulator::Kernel &kernel, const emulator::Failure &failure) {
+  const std::string place =
+      failure.file.empty() ? line_of(module, failure.caller) : failure.file + ":" + std::to_string(failure.line);
+  std::string text = std::string(kernel.name) + ": " + failure.text;
+  std::string lines = quoted(place);
+  if (!place.empty()) text += " at " + place;
+  if (!failure.other) return text + lines;
+  const std::string other = line_of(module, failure.other);
+  return text + " (the other is at " + other + ")" + lines + (other == place ? "" : quoted(other));
+}
+
+// The pointers among the arguments, and how far each may reach.
+std::vector<emulator::Reach> reaches_of(const gpt2_emulator::Kernel &kernel, const char *arguments, const int64_t *reach) {
+  std::vector<emulator::Reach> reaches;
+  for (int i = 0; i < kernel.parameter_count; i++) {
+    const gpt2_emulator::Parameter &parameter = kernel.parameters[i];
+    uintptr_t begin = 0;
+    if (parameter.element_bytes == 0 || reach[i] <= 0) continue;
+    std::memcpy(&begin, arguments + parameter.offset, sizeof begin);
+    reaches.push_back({begin, reach[i], i, parameter.element_bytes});
+  }
+  return reaches;
+}
+
+emulator::Block &own_block() {
+  // Kept for the next launch, with its stacks.
+  static thread_local emulator::Block block;
+  return block;
+}
+
+}  // namespace
+
+int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *path, int64_t bytes) try {
+  Check check(context, __func__);
+  check.sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}});
+  if (check.failed()) return check.status();
+  auto made = std::make_unique<gpt2_module>();
+  made->path.assign(static_cast<const char *>(path), static_cast<size_t>(bytes));
+  made->handle = dlopen(made->path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  using Table = const gpt2_emulator::Module *(*)(const gpt2_emulator::Host *);
+  const auto table = made->handle ? reinterpret_cast<Table>(dlsym(made->handle, "gpt2_emulated_module")) : nullptr;
+  if (!table) {
+    const char *why = made->handle ? "it lacks the table of kernels" : dlerror();
+    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
+                made->path + " is not a file of kernels compiled for a CPU: " + why + "; compile them for it");
+  }
+  made->table = table(&emulator::host);
+  if (made->table->version != gpt2_emulator::interface_version) {
+    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
+                made->path + " was compiled for another version of this library; compile it again");
+  }
+  Dl_info info{};
+  dladdr(reinterpret_cast<void *>(table), &info);
+  made->base = info.dli_fbase;
+  for (int i = 0; i < made->table->kernel_count; i++) {
+    made->description += (i > 0 ? "," : "[") + describe(made->table->kernels[i]);
+  }
+  made->description += made->table->kernel_count > 0 ? "]" : "[]";
+  *module = made.release();
+  return GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}
+
+int gpt2_module_free(gpt2_context *context, gpt2_module *module) {
+  Check check(context, __func__);
+  if (check.handles({{"module", module}}).failed()) return check.status();
+  delete module;
+  return GPT2_OK;
+}
+
+const char *gpt2_module_description(gpt2_module *module) { return module->description.c_str(); }
+
+int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x, int32_t grid_y,
+                       int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
+                       const void *arguments, int64_t bytes, const int64_t *reach, int64_t parameters) try {
+  Check check(context, __func__);
+  check.handles({{"module", module}, {"arguments", arguments}, {"reach", reach}})
+      .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
+      .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
+      .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0");
+  if (check.failed()) return check.status();
+  const int64_t threads = int64_t{block_x} * block_y * block_z, blocks = int64_t{grid_x} * grid_y * grid_z;
+  check.that(kernel >= 0 && kernel < module->table->kernel_count, "a kernel of the module, got " + std::to_string(kernel))
+      .that(threads <= most_threads, "at most 1024 threads in a block, got " + std::to_string(threads))
+      .that(shared_bytes <= shared_limit, "at most 232448 bytes of shared memory, got " + std::to_string(shared_bytes))
+      .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks));
+  if (check.failed()) return check.status();
+  const gpt2_emulator::Kernel &wanted = module->table->kernels[kernel];
+  check.that(parameters == wanted.parameter_count, "a reach for each parameter");
+  if (check.failed()) return check.status();
+
+  emulator::Launch launch;
+  launch.module = module->table;
+  launch.kernel = &wanted;
+  launch.arguments = static_cast<const char *>(arguments);
+  launch.blocks = {static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y), static_cast<unsigned>(grid_z)};
+  launch.threads = {static_cast<unsigned>(block_x), static_cast<unsigned>(block_y), static_cast<unsigned>(block_z)};
+  launch.dynamic_shared = static_cast<size_t>(shared_bytes);
+  emulator::Failure failure;
+  bool has_failed = false;
+  if (module->table->has_checks) {
+    emulator::Memory memory(wanted, reaches_of(wanted, launch.arguments, reach), module->base);
+    launch.memory = &memory;
+    launch.is_same_line = [&](const void *a, const void *b) {
+      const auto [known, is_new] = module->same_lines.try_emplace({a, b}, false);
+      if (is_new) known->second = line_of(*module, a) == line_of(*module, b);
+      return known->second;
+    };
+    emulator::Block &block = own_block();
+    for (int64_t index = 0; index < blocks && !has_failed; index++) {
+      has_failed = !block.run(launch, static_cast<unsigned>(index));
+    }
+    if (has_failed) failure = block.failure;
+  } else {
+    std::mutex mutex;
+    std::atomic<bool> stops{false};
+    cpu(*context).pool->each_free(blocks, [&](int64_t index, int) {
+      if (stops.load(std::memory_order_relaxed)) return;
+      emulator::Block &block = own_block();
+      if (block.run(launch, static_cast<unsigned>(index))) return;
+      const std::lock_guard<std::mutex> lock(mutex);
+      stops = true;
+      if (!has_failed) failure = block.failure;
+      has_failed = true;
+    });
+  }
+  return has_failed ? fail(context, GPT2_DEVICE_ERROR, __func__, message(*module, wanted, failure)) : GPT2_OK;
+} catch (...) {
+  return gpt2::thrown(context, __func__);
+}

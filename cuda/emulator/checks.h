@@ -1,0 +1,110 @@
+// What the compiler's checks call (-fsanitize=thread,bounds,alignment,integer-divide-by-zero): no sanitizer's library is linked, but
+// these. Included at the end of a file of kernels that is compiled with checks.
+#pragma once
+
+// A module's own variables are initialized before it knows the host.
+#define GPT2_TELL(memory, bytes, is_write) \
+  if (gpt2_emulator::host) gpt2_emulator::host->access(memory, bytes, is_write, GPT2_CALLER)
+#define GPT2_HOOK extern "C" __attribute__((GPT2_NO_CHECKS, visibility("hidden"), used))
+
+#define GPT2_ACCESS(bytes)                                                                                        \
+  GPT2_HOOK void __tsan_read##bytes(void *memory) { GPT2_TELL(memory, bytes, false); } \
+  GPT2_HOOK void __tsan_write##bytes(void *memory) { GPT2_TELL(memory, bytes, true); }
+#define GPT2_UNALIGNED(bytes)                                                   \
+  GPT2_HOOK void __tsan_unaligned_read##bytes(void *memory) {                   \
+    GPT2_TELL(memory, bytes, false);             \
+  }                                                                             \
+  GPT2_HOOK void __tsan_unaligned_write##bytes(void *memory) {                  \
+    GPT2_TELL(memory, bytes, true);              \
+  }
+#define GPT2_READ_WRITE(bytes)                                                  \
+  GPT2_HOOK void __tsan_read_write##bytes(void *memory) {                       \
+    GPT2_TELL(memory, bytes, false);             \
+    GPT2_TELL(memory, bytes, true);              \
+  }                                                                             \
+  GPT2_HOOK void __tsan_unaligned_read_write##bytes(void *memory) {             \
+    GPT2_TELL(memory, bytes, false);             \
+    GPT2_TELL(memory, bytes, true);              \
+  }
+GPT2_ACCESS(1)
+GPT2_ACCESS(2)
+GPT2_ACCESS(4)
+GPT2_ACCESS(8)
+GPT2_ACCESS(16)
+GPT2_UNALIGNED(2)
+GPT2_UNALIGNED(4)
+GPT2_UNALIGNED(8)
+GPT2_UNALIGNED(16)
+GPT2_READ_WRITE(1)
+GPT2_READ_WRITE(2)
+GPT2_READ_WRITE(4)
+GPT2_READ_WRITE(8)
+GPT2_READ_WRITE(16)
+GPT2_HOOK void __tsan_read_range(void *memory, size_t bytes) {
+  GPT2_TELL(memory, bytes, false);
+}
+GPT2_HOOK void __tsan_write_range(void *memory, size_t bytes) {
+  GPT2_TELL(memory, bytes, true);
+}
+GPT2_HOOK void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+  GPT2_TELL(from, bytes, false);
+  GPT2_TELL(to, bytes, true);
+  return __builtin_memmove(to, from, bytes);
+}
+GPT2_HOOK void *__tsan_memset(void *to, int value, size_t bytes) {
+  GPT2_TELL(to, bytes, true);
+  return __builtin_memset(to, value, bytes);
+}
+// Of the guard of a static variable.
+GPT2_HOOK unsigned char __tsan_atomic8_load(const unsigned char *memory, int) {
+  return __atomic_load_n(memory, __ATOMIC_ACQUIRE);
+}
+GPT2_HOOK void __tsan_func_entry(void *) {}
+GPT2_HOOK void __tsan_func_exit() {}
+GPT2_HOOK void __tsan_init() {}
+GPT2_HOOK void __tsan_vptr_read(void **) {}
+GPT2_HOOK void __tsan_vptr_update(void **, void *) {}
+
+namespace gpt2_emulator {
+
+struct Place {
+  const char *file;
+  uint32_t line, column;
+};
+struct Type {
+  uint16_t kind, info;
+  char name[1];
+};
+struct OutOfBounds {
+  Place place;
+  const Type *array, *index;
+};
+struct Mismatch {
+  Place place;
+  const Type *type;
+  unsigned char log_alignment, kind;
+};
+
+inline void fail_at(const Place &place, const char *text) { fail(text, place.file, place.line, nullptr); }
+
+}  // namespace gpt2_emulator
+
+GPT2_HOOK void __ubsan_handle_out_of_bounds(gpt2_emulator::OutOfBounds *data, uintptr_t index) {
+  char text[200];
+  // The index is a value of its type, signed or not, in up to 64 bits.
+  const unsigned width = 1u << (data->index->info >> 1);
+  const bool is_signed = data->index->info & 1;
+  const long long value = is_signed && width < 64 ? (long long)(index << (64 - width)) >> (64 - width) : (long long)(index);
+  snprintf(text, sizeof text, "uses index %lld of an array of type %s", value, data->array->name);
+  gpt2_emulator::fail_at(data->place, text);
+}
+GPT2_HOOK void __ubsan_handle_type_mismatch_v1(gpt2_emulator::Mismatch *data, uintptr_t address) {
+  char text[200];
+  const unsigned long alignment = 1ul << data->log_alignment;
+  if (address % alignment == 0) return;
+  snprintf(text, sizeof text, "accesses %s at an address that is not a multiple of %lu", data->type->name, alignment);
+  gpt2_emulator::fail_at(data->place, text);
+}
+GPT2_HOOK void __ubsan_handle_divrem_overflow(gpt2_emulator::OutOfBounds *data, uintptr_t, uintptr_t) {
+  gpt2_emulator::fail_at(data->place, "divides an integer by 0");
+}

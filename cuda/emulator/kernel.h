@@ -1,0 +1,280 @@
+// CUDA's language on a CPU, included before every file of kernels that is compiled for one. src/kernels/emulated.ts rewrites what
+// macros cannot: __global__ and __shared__.
+#pragma once
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include <assert.h>
+
+#include "interface.h"
+
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
+// Volta: code for later GPUs uses instructions that are not emulated, and has a fallback for Volta.
+#define __CUDA_ARCH__ 700
+#define __CUDACC__ 1
+
+// The compiler's checks stay out of functions that are called, not inlined.
+#ifdef __clang__
+// Calls in two branches stay two.
+#define GPT2_NO_CHECKS convergent, no_sanitize("undefined"), disable_sanitizer_instrumentation
+#else
+#define GPT2_NO_CHECKS no_sanitize("thread", "undefined")
+#endif
+#define GPT2_UNCHECKED __attribute__((GPT2_NO_CHECKS, noinline))
+#define GPT2_CALLER __builtin_return_address(0)
+
+namespace gpt2_emulator {
+
+inline const Host *host;
+inline thread_local const Position *here;
+
+// Of the running thread: constant, because a thread keeps its position.
+GPT2_UNCHECKED __attribute__((const)) inline Sizes thread_position() { return here->thread; }
+GPT2_UNCHECKED __attribute__((const)) inline Sizes block_position() { return here->block; }
+GPT2_UNCHECKED __attribute__((const)) inline Sizes block_sizes() { return here->threads; }
+GPT2_UNCHECKED __attribute__((const)) inline Sizes grid_sizes() { return here->blocks; }
+
+GPT2_UNCHECKED inline void fail(const char *text, const char *file, unsigned line, const void *caller) {
+  host->fail(text, file, line, caller);
+}
+
+// ---------------------------------------------------------------- the table of kernels
+
+template <class T>
+constexpr int element_bytes() {
+  using Element = std::remove_pointer_t<T>;
+  if constexpr (!std::is_pointer_v<T> || std::is_void_v<Element>) {
+    return std::is_pointer_v<T> ? 1 : 0;
+  } else {
+    return sizeof(Element);
+  }
+}
+
+// Where the arguments of a kernel lie, as the driver of a GPU packs them.
+template <class... P>
+struct Layout {
+  // One more, because there are no empty arrays.
+  int offsets[sizeof...(P) + 1] = {};
+
+  constexpr Layout() {
+    const int alignments[] = {int(alignof(P))..., 1}, bytes[] = {int(sizeof(P))..., 0};
+    for (int i = 0, end = 0; i < int(sizeof...(P)); i++) {
+      offsets[i] = (end + alignments[i] - 1) / alignments[i] * alignments[i];
+      end = offsets[i] + bytes[i];
+    }
+  }
+};
+
+template <class... P>
+struct Caller {
+  static constexpr Layout<P...> layout{};
+
+  template <size_t... I>
+  GPT2_UNCHECKED static void pass(void (*function)(P...), const char *arguments, std::index_sequence<I...>) {
+    function(*reinterpret_cast<const std::remove_cv_t<P> *>(arguments + layout.offsets[I])...);
+  }
+
+  GPT2_UNCHECKED static void call(void (*function)(), const char *arguments) {
+    pass(reinterpret_cast<void (*)(P...)>(function), arguments, std::index_sequence_for<P...>());
+  }
+};
+
+template <class... P>
+GPT2_UNCHECKED Kernel kernel(const char *name, const char *parameter_names, void (*function)(P...)) {
+  static Parameter parameters[] = {{typeid(P).name(), 0, int(sizeof(P)), element_bytes<P>()}..., {}};
+  for (size_t i = 0; i < sizeof...(P); i++) parameters[i].offset = Caller<P...>::layout.offsets[i];
+  return {name, parameter_names, parameters, int(sizeof...(P)), reinterpret_cast<void (*)()>(function), &Caller<P...>::call};
+}
+
+// ---------------------------------------------------------------- shared memory
+
+template <class Declaration>
+GPT2_UNCHECKED Declaration &shared(const char *names) {
+  static const char key = 0;
+  return *static_cast<Declaration *>(host->shared(&key, sizeof(Declaration), alignof(Declaration), names, GPT2_CALLER));
+}
+
+template <class T>
+GPT2_UNCHECKED T *dynamic_shared() {
+  return static_cast<T *>(host->dynamic_shared());
+}
+
+// The bits of a value of up to 8 bytes.
+template <class T>
+uint64_t bits_of(T value) {
+  static_assert(sizeof(T) <= 8, "a value of a warp has at most 8 bytes");
+  uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  return bits;
+}
+
+template <class T>
+T from_bits(uint64_t bits) {
+  T value;
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+inline unsigned linear_thread() {
+  const Sizes thread = thread_position(), threads = block_sizes();
+  return (thread.z * threads.y + thread.y) * threads.x + thread.x;
+}
+
+inline unsigned lane() { return linear_thread() % 32; }
+
+}  // namespace gpt2_emulator
+
+// ---------------------------------------------------------------- types and built-in variables
+
+// `at` is what a type of one, two, three or four elements is aligned to.
+#define GPT2_VECTORS(T, name, two, four)                                                    \
+  struct name##1 {                                                                          \
+    T x;                                                                                    \
+  };                                                                                        \
+  struct alignas(two) name##2 {                                                             \
+    T x, y;                                                                                 \
+  };                                                                                        \
+  struct name##3 {                                                                          \
+    T x, y, z;                                                                              \
+  };                                                                                        \
+  struct alignas(four) name##4 {                                                            \
+    T x, y, z, w;                                                                           \
+  };                                                                                        \
+  inline name##1 make_##name##1(T x) { return {x}; }                                        \
+  inline name##2 make_##name##2(T x, T y) { return {x, y}; }                                \
+  inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                        \
+  inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+
+GPT2_VECTORS(signed char, char, 2, 4)
+GPT2_VECTORS(unsigned char, uchar, 2, 4)
+GPT2_VECTORS(short, short, 4, 8)
+GPT2_VECTORS(unsigned short, ushort, 4, 8)
+GPT2_VECTORS(int, int, 8, 16)
+GPT2_VECTORS(unsigned, uint, 8, 16)
+GPT2_VECTORS(long long, longlong, 16, 16)
+GPT2_VECTORS(unsigned long long, ulonglong, 16, 16)
+GPT2_VECTORS(float, float, 8, 16)
+GPT2_VECTORS(double, double, 16, 16)
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  constexpr dim3(gpt2_emulator::Sizes sizes) : x(sizes.x), y(sizes.y), z(sizes.z) {}
+};
+
+#define threadIdx (::gpt2_emulator::thread_position())
+#define blockIdx (::gpt2_emulator::block_position())
+#define blockDim (::gpt2_emulator::block_sizes())
+#define gridDim (::gpt2_emulator::grid_sizes())
+constexpr int warpSize = 32;
+
+// ---------------------------------------------------------------- barriers and warps
+
+GPT2_UNCHECKED inline void __syncthreads() { gpt2_emulator::host->barrier(0, GPT2_CALLER); }
+GPT2_UNCHECKED inline int __syncthreads_count(int predicate) { return gpt2_emulator::host->barrier(predicate, GPT2_CALLER); }
+GPT2_UNCHECKED inline int __syncthreads_or(int predicate) {
+  return gpt2_emulator::host->barrier(predicate, GPT2_CALLER) > 0;
+}
+GPT2_UNCHECKED inline int __syncthreads_and(int predicate) {
+  return gpt2_emulator::host->barrier(!predicate, GPT2_CALLER) == 0;
+}
+GPT2_UNCHECKED inline void __syncwarp(unsigned mask = 0xffffffffu) {
+  gpt2_emulator::host->exchange(mask, 0, true, GPT2_CALLER);
+}
+GPT2_UNCHECKED inline void __threadfence_block() { gpt2_emulator::host->fence(); }
+inline void __threadfence() { __threadfence_block(); }
+inline void __threadfence_system() { __threadfence_block(); }
+// Any lanes may be the active ones at a moment; here it is always the own lane alone.
+inline unsigned __activemask() { return 1u << gpt2_emulator::lane(); }
+
+// The value of another lane, or the own one outside its part of `width` lanes.
+#define GPT2_SHUFFLE(name, parameter, condition, source)                                                            \
+  template <class T>                                                                                                \
+  GPT2_UNCHECKED T name(unsigned mask, T value, parameter, int width = 32) {                                        \
+    using namespace gpt2_emulator;                                                                                  \
+    const uint64_t *values = host->exchange(mask, bits_of(value), false, GPT2_CALLER);                              \
+    const int own = lane(), first = own / width * width, wanted = source;                                           \
+    if (!(condition)) return value;                                                                                 \
+    if (!(mask >> wanted & 1)) fail("reads the value of a lane that its mask lacks", nullptr, 0, GPT2_CALLER); \
+    return from_bits<T>(values[wanted]);                                                                            \
+  }
+GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, first + (lane_in_part & (width - 1)))
+GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, wanted >= first, own - int(delta))
+GPT2_SHUFFLE(__shfl_down_sync, unsigned delta, wanted < first + width, own + int(delta))
+GPT2_SHUFFLE(__shfl_xor_sync, int lanes, wanted < first + width, own ^ lanes)
+
+namespace gpt2_emulator {
+
+// Calls visit(value) for each lane of the mask, in their order.
+template <class T, class Visit>
+GPT2_UNCHECKED void each_lane(unsigned mask, T value, const void *caller, const Visit &visit) {
+  const uint64_t *values = host->exchange(mask, bits_of(value), false, caller);
+  const Sizes threads = block_sizes();
+  const unsigned count = threads.x * threads.y * threads.z, first = linear_thread() / 32 * 32;
+  for (unsigned i = 0; i < 32 && first + i < count; i++) {
+    if (mask >> i & 1) visit(i, from_bits<T>(values[i]));
+  }
+}
+
+template <class T, class Join>
+T joined(unsigned mask, T value, const void *caller, const Join &join) {
+  bool is_first = true;
+  T result = value;
+  each_lane(mask, value, caller, [&](unsigned, T other) {
+    result = is_first ? other : join(result, other);
+    is_first = false;
+  });
+  return result;
+}
+
+}  // namespace gpt2_emulator
+
+GPT2_UNCHECKED inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  unsigned result = 0;
+  gpt2_emulator::each_lane(mask, predicate, GPT2_CALLER, [&](unsigned lane, int is) { result |= unsigned(is != 0) << lane; });
+  return result;
+}
+GPT2_UNCHECKED inline int __any_sync(unsigned mask, int predicate) {
+  return gpt2_emulator::joined(mask, int(predicate != 0), GPT2_CALLER, [](int a, int b) { return a | b; });
+}
+GPT2_UNCHECKED inline int __all_sync(unsigned mask, int predicate) {
+  return gpt2_emulator::joined(mask, int(predicate != 0), GPT2_CALLER, [](int a, int b) { return a & b; });
+}
+template <class T>
+GPT2_UNCHECKED unsigned __match_any_sync(unsigned mask, T value) {
+  unsigned result = 0;
+  gpt2_emulator::each_lane(mask, value, GPT2_CALLER, [&](unsigned lane, T other) { result |= unsigned(other == value) << lane; });
+  return result;
+}
+#define GPT2_REDUCE(name, T, expression)                                                                 \
+  GPT2_UNCHECKED inline T name(unsigned mask, T value) {                                                 \
+    return gpt2_emulator::joined(mask, value, GPT2_CALLER, [](T a, T b) -> T { return expression; });    \
+  }
+GPT2_REDUCE(__reduce_add_sync, unsigned, a + b)
+GPT2_REDUCE(__reduce_add_sync, int, a + b)
+GPT2_REDUCE(__reduce_min_sync, unsigned, a < b ? a : b)
+GPT2_REDUCE(__reduce_min_sync, int, a < b ? a : b)
+GPT2_REDUCE(__reduce_max_sync, unsigned, a < b ? b : a)
+GPT2_REDUCE(__reduce_max_sync, int, a < b ? b : a)
+GPT2_REDUCE(__reduce_and_sync, unsigned, a &b)
+GPT2_REDUCE(__reduce_or_sync, unsigned, a | b)
+GPT2_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
+
+#include "functions.h"

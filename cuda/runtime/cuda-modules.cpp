@@ -1,0 +1,178 @@
+// Kernels from outside this library on CUDA: cubins, loaded and launched through the driver.
+#include <cuda.h>
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checks.h"
+#include "cuda-context.h"
+
+using gpt2::Check;
+using gpt2::cuda;
+using gpt2::CudaContext;
+using gpt2::fail;
+
+struct gpt2_module {
+  CUmodule handle = nullptr;
+  std::vector<CUfunction> kernels;
+  std::vector<std::string> names;
+  std::string description;
+};
+
+namespace {
+
+// The driver's functions that are used here.
+struct Driver {
+  decltype(&cuGetErrorName) error_name = gpt2::driver_function<decltype(error_name)>("cuGetErrorName");
+  decltype(&cuGetErrorString) error_string = gpt2::driver_function<decltype(error_string)>("cuGetErrorString");
+  decltype(&cuModuleLoad) load = gpt2::driver_function<decltype(load)>("cuModuleLoad");
+  decltype(&cuModuleUnload) unload = gpt2::driver_function<decltype(unload)>("cuModuleUnload");
+  decltype(&cuModuleGetFunctionCount) count = gpt2::driver_function<decltype(count)>("cuModuleGetFunctionCount", 12040);
+  decltype(&cuModuleEnumerateFunctions) enumerate =
+      gpt2::driver_function<decltype(enumerate)>("cuModuleEnumerateFunctions", 12040);
+  decltype(&cuModuleGetFunction) function = gpt2::driver_function<decltype(function)>("cuModuleGetFunction");
+  decltype(&cuFuncGetName) name = gpt2::driver_function<decltype(name)>("cuFuncGetName", 12030);
+  decltype(&cuFuncGetParamInfo) parameter = gpt2::driver_function<decltype(parameter)>("cuFuncGetParamInfo", 12040);
+  decltype(&cuFuncGetAttribute) attribute = gpt2::driver_function<decltype(attribute)>("cuFuncGetAttribute");
+  decltype(&cuFuncSetAttribute) set_attribute = gpt2::driver_function<decltype(set_attribute)>("cuFuncSetAttribute");
+  decltype(&cuLaunchKernel) launch = gpt2::driver_function<decltype(launch)>("cuLaunchKernel");
+
+  bool is_complete() const {
+    return error_name && error_string && load && unload && count && enumerate && function && name && parameter && attribute &&
+           set_attribute && launch;
+  }
+};
+
+const Driver &driver() {
+  static const Driver own;
+  return own;
+}
+
+int failed(gpt2_context *context, const char *function, const std::string &what, CUresult result) {
+  const char *name = "an unknown error", *text = "";
+  driver().error_name(result, &name);
+  driver().error_string(result, &text);
+  return fail(context, GPT2_DEVICE_ERROR, function, what + ": " + name + ": " + text);
+}
+
+std::string demangled(const char *name) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
+  return status == 0 ? text.get() : name;
+}
+
+// Adds a kernel and its description, as JSON, to the module. Demangled names need no escapes.
+CUresult add(gpt2_module &module, CUfunction listed, int shared_limit) {
+  const char *name = nullptr;
+  if (const CUresult result = driver().name(&name, listed)) return result;
+  // A function that was only listed is not loaded yet, and has no attributes.
+  CUfunction kernel = nullptr;
+  if (const CUresult result = driver().function(&kernel, module.handle, name)) return result;
+  std::string text = "{\"signature\":\"" + demangled(name) + "\",\"parameters\":[";
+  size_t offset = 0, bytes = 0;
+  for (size_t index = 0; driver().parameter(kernel, index, &offset, &bytes) == CUDA_SUCCESS; index++) {
+    text += std::string(index > 0 ? "," : "") + "{\"offset\":" + std::to_string(offset) +
+            ",\"bytes\":" + std::to_string(bytes) + "}";
+  }
+  const std::pair<const char *, CUfunction_attribute> attributes[] = {
+      {"registers", CU_FUNC_ATTRIBUTE_NUM_REGS},
+      {"localBytes", CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES},
+      {"sharedBytes", CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES},
+      {"threads", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK},
+  };
+  text += "]";
+  for (const auto &[key, attribute] : attributes) {
+    int value = 0;
+    if (const CUresult result = driver().attribute(&value, attribute, kernel)) return result;
+    text += std::string(",\"") + key + "\":" + std::to_string(value);
+  }
+  text += ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
+  module.description += (module.kernels.empty() ? "" : ",") + text;
+  module.kernels.push_back(kernel);
+  module.names.push_back(demangled(name));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+int gpt2_module_load(gpt2_context *context, gpt2_module **module, const void *path, int64_t bytes) {
+  Check check(context, __func__);
+  check.sizes({{"bytes", bytes}}).handles({{"a place for the module", module}, {"path", path}});
+  if (check.failed()) return check.status();
+  CudaContext &own = cuda(*context);
+  if (!driver().is_complete()) {
+    return fail(context, GPT2_UNSUPPORTED, __func__, "the driver lacks functions of CUDA 12.4; update it");
+  }
+  const std::string file(static_cast<const char *>(path), static_cast<size_t>(bytes));
+  auto made = std::make_unique<gpt2_module>();
+  CUresult result = driver().load(&made->handle, file.c_str());
+  if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE) {
+    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
+                file + " has no kernels for this GPU; compile them for it");
+  }
+  if (result != CUDA_SUCCESS) return failed(context, __func__, "cannot load " + file, result);
+  unsigned count = 0;
+  result = driver().count(&count, made->handle);
+  std::vector<CUfunction> listed(count);
+  if (result == CUDA_SUCCESS && count > 0) result = driver().enumerate(listed.data(), count, made->handle);
+  made->description = "[";
+  for (unsigned index = 0; result == CUDA_SUCCESS && index < count; index++) {
+    result = add(*made, listed[index], own.shared_limit);
+  }
+  if (result != CUDA_SUCCESS) {
+    driver().unload(made->handle);
+    return failed(context, __func__, "cannot read the kernels of " + file, result);
+  }
+  made->description += "]";
+  *module = made.release();
+  return GPT2_OK;
+}
+
+int gpt2_module_free(gpt2_context *context, gpt2_module *module) {
+  Check check(context, __func__);
+  if (check.handles({{"module", module}}).failed()) return check.status();
+  cuda(*context);
+  const std::unique_ptr<gpt2_module> owned(module);
+  const CUresult result = driver().unload(module->handle);
+  return result == CUDA_SUCCESS ? GPT2_OK : failed(context, __func__, "cannot free the module", result);
+}
+
+const char *gpt2_module_description(gpt2_module *module) { return module->description.c_str(); }
+
+int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kernel, int32_t grid_x, int32_t grid_y,
+                       int32_t grid_z, int32_t block_x, int32_t block_y, int32_t block_z, int32_t shared_bytes,
+                       const void *arguments, int64_t bytes, const int64_t *, int64_t) {
+  Check check(context, __func__);
+  check.handles({{"module", module}, {"arguments", arguments}})
+      .sizes({{"grid_x", grid_x}, {"grid_y", grid_y}, {"grid_z", grid_z}})
+      .sizes({{"block_x", block_x}, {"block_y", block_y}, {"block_z", block_z}})
+      .that(bytes >= 0 && shared_bytes >= 0, "bytes and shared_bytes of at least 0");
+  if (check.failed()) return check.status();
+  if (kernel < 0 || kernel >= static_cast<int64_t>(module->kernels.size())) {
+    return fail(context, GPT2_INVALID_ARGUMENT, __func__,
+                "expected a kernel below " + std::to_string(module->kernels.size()) + ", got " + std::to_string(kernel));
+  }
+  CudaContext &own = cuda(*context);
+  const CUfunction function = module->kernels[static_cast<size_t>(kernel)];
+  const auto refused = [&](CUresult result) { return failed(context, __func__, module->names[kernel], result); };
+  // A block gets more than 48 KB only on request.
+  if (shared_bytes > 48 * 1024) {
+    const CUresult result = driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes);
+    if (result != CUDA_SUCCESS) return refused(result);
+  }
+  // The driver copies the arguments before it returns.
+  auto size = static_cast<size_t>(bytes);
+  void *buffer[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void *>(arguments), CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                    CU_LAUNCH_PARAM_END};
+  const CUresult result =
+      driver().launch(function, static_cast<unsigned>(grid_x), static_cast<unsigned>(grid_y),
+                      static_cast<unsigned>(grid_z), static_cast<unsigned>(block_x), static_cast<unsigned>(block_y),
+                      static_cast<unsigned>(block_z), static_cast<unsigned>(shared_bytes), own.stream, nullptr, buffer);
+  if (result != CUDA_SUCCESS) return refused(result);
+  own.follows_event = false;
+  return GPT2_OK;
+}

@@ -1,0 +1,21 @@
+// Makes folders, with their parents, on any file system.
+import { existsSync, mkdirSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+/**
+ * Makes a folder and the parents that it lacks. Node's own recursive mkdir never returns where a folder that exists takes no new
+ * ones and answers ENOENT, as /proc does.
+ * @returns the outermost folder that was made; undefined: it was there
+ * @throws the file system's error
+ */
+export function makeFolder(path: string): string | undefined {
+  let outermost: string | undefined;
+  if (!existsSync(path) && !existsSync(dirname(path))) outermost = makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return outermost;
+    throw error;
+  }
+  return outermost ?? path;
+}

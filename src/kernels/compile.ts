@@ -1,0 +1,95 @@
+// Kernels of a user from their source: compiled for the GPU at hand, cached, and loaded.
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { checkGiven } from '../checks/given.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
+import type { Device } from '../native/device.ts';
+import { packageRoot } from '../package-root.ts';
+import { type Compiler, findCompiler, type Source } from './compiler.ts';
+import { cachedCubin } from './cubin-cache.ts';
+import { emulated, emulatedCompiler } from './emulated.ts';
+import { includedFiles } from './includes.ts';
+import { type Kernels, loadKernels } from './kernels.ts';
+
+/** CUDA source: of a file, or as a text. */
+export interface KernelSource {
+  /** Path of a .cu file. */
+  readonly file?: string;
+  /** The source itself, instead of a file. */
+  readonly source?: string;
+  /** Kernels with template arguments to make: ["scale<float, 256>"]. */
+  readonly instantiate?: readonly string[];
+  /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float if they are not given. */
+  readonly defines?: Readonly<Record<string, string | number>>;
+  /** Folders in which #include looks, after the source's own; this package's cuda/ comes last. */
+  readonly includes?: readonly string[];
+  /**
+   * On a CPU: check every access for bounds, for uninitialized shared memory, and for races. Default true; false runs many
+   * times faster. GPUs ignore it.
+   */
+  readonly checks?: boolean;
+}
+
+/**
+ * Compiles a file of CUDA kernels for a device and loads them. For a GPU the compiler is NVRTC where it is found (GPT2_NVRTC_LIB,
+ * the toolkit, Python's nvidia packages), else nvcc. On a CPU it is a C++ compiler (CXX, c++, g++, clang++), and the kernels run in an
+ * emulator that checks what they do. What was compiled before comes from a cache in XDG_CACHE_HOME.
+ * @throws CompileError with the compiler's messages; Gpt2Error if the file cannot be read, or there is no compiler
+ * @example
+ * const { fill } = await compileKernels<'fill'>(gpu, {
+ *   source: '__global__ void fill(float *out, float value) { out[threadIdx.x] = value; }',
+ * });
+ * const out = tensorOf(gpu, new Float32Array(32));
+ * fill.launch({ grid: 1, block: 32 }, out, 0.5);
+ * console.log(out.read());
+ */
+export async function compileKernels<Name extends string = string>(
+  device: Device,
+  given: KernelSource,
+): Promise<Kernels<Name>> {
+  return loadKernels<Name>(device, compiledFile(given, device.description.computeCapability ?? 'cpu'));
+}
+
+/**
+ * The path of a compiled file of kernels, in the cache; compiled if it is not there. It needs no GPU.
+ * @param target compute capability of the GPU, "9.0", or "cpu"
+ * @throws as `compileKernels`
+ */
+export function compiledFile(given: KernelSource, target: string): string {
+  const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
+  checkGiven(given, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
+  const { file, source: text, instantiate = [], checks = true } = given;
+  const defines = { ELEMENT: 'float', GRADIENT: 'float', ...given.defines };
+  const isEmulated = target === 'cpu';
+  if ((file === undefined) === (text === undefined)) throw new UsageError('kernels need either file or source');
+  if (!isEmulated && !/^\d+\.\d$/.test(target)) {
+    throw new UsageError(`the compute capability takes the form 9.0, not ${JSON.stringify(target)}`);
+  }
+  const folder = file === undefined ? process.cwd() : dirname(resolve(file));
+  const includes = [folder, ...(given.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
+  const source: Source = {
+    ...{ text: text ?? readSource(file!), name: file ?? 'source.cu' },
+    ...{ includes, defines, instantiate, target },
+  };
+  const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
+  return cachedCubin(keyOf(source, folder, compiler.name), () => compiler.compile(source));
+}
+
+/** @throws Gpt2Error if the file cannot be read */
+export function readSource(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new Gpt2Error(`the kernels ${file} cannot be read: ${(cause as Error).message}; name a .cu file`, { cause });
+  }
+}
+
+/** A hash of everything that the compiled file depends on. The line numbers of profilers and messages hold the name. */
+function keyOf(source: Source, folder: string, compiler: string): string {
+  const { prelude, folders } = source.target === 'cpu' ? emulated : { prelude: '', folders: [] };
+  const files = [...includedFiles(prelude + source.text, folder, [...source.includes, ...folders])];
+  return createHash('sha256')
+    .update(JSON.stringify([source, files, compiler]))
+    .digest('hex');
+}

@@ -1,0 +1,109 @@
+// Compiles CUDA source to a cubin: by NVRTC where it is found, else by nvcc.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { CompileError, Gpt2Error } from '../errors.ts';
+import { findNvrtc, toolkits } from '../native/nvrtc.ts';
+
+export interface Source {
+  readonly text: string;
+  /** As error messages name it. */
+  readonly name: string;
+  /** Folders in which #include looks. */
+  readonly includes: readonly string[];
+  readonly defines: Readonly<Record<string, string | number>>;
+  /** Kernels with template arguments to make: "scale<float, 256>". */
+  readonly instantiate: readonly string[];
+  /** "9.0" */
+  readonly target: string;
+}
+
+export interface Compiler {
+  /** "NVRTC 13.0" */
+  readonly name: string;
+  /** @throws CompileError with the compiler's messages */
+  compile(source: Source): Buffer;
+}
+
+/** @throws Gpt2Error if there is none, saying how to get one */
+export function findCompiler(): Compiler {
+  const nvrtc = findNvrtc();
+  if (nvrtc) {
+    const { version, headers } = nvrtc;
+    return {
+      name: `NVRTC ${version}`,
+      compile: (source) => {
+        // Functions that a header declares for the host, too, are no errors then.
+        const options = [...optionsOf(source), '-default-device', ...(headers ? [`-I${headers}`] : [])];
+        const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate);
+        if (typeof result !== 'string') return result;
+        throw refused(result, source, `NVRTC ${version}`);
+      },
+    };
+  }
+  for (const program of [...toolkits().map((root) => join(root, 'bin/nvcc')), 'nvcc']) {
+    const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+    const version = /release (\d+\.\d+)/.exec(stdout ?? '')?.[1];
+    if (status === 0 && version)
+      return { name: `nvcc ${version}`, compile: (source) => byNvcc(program, version, source) };
+  }
+  throw new Gpt2Error(
+    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
+  );
+}
+
+/** sm_90a has instructions that sm_90 lacks; a cubin is for one GPU anyway. */
+const architectureOf = (target: string): string => {
+  const number = Number(target.replace('.', ''));
+  return `sm_${number}${number >= 90 ? 'a' : ''}`;
+};
+
+const optionsOf = ({ target, includes, defines }: Source): string[] => [
+  `-arch=${architectureOf(target)}`,
+  '-std=c++17',
+  '-lineinfo',
+  ...includes.map((folder) => `-I${folder}`),
+  ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
+];
+
+function byNvcc(program: string, version: string, source: Source): Buffer {
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-kernel-'));
+  try {
+    const [file, out] = [join(folder, basename(source.name)), join(folder, 'out.cubin')];
+    const kernels = source.instantiate.map((kernel, index) => `\n__device__ auto *gpt2_use_${index} = &${kernel};`);
+    const line = `#line 1 ${JSON.stringify(source.name)}\n`;
+    writeFileSync(file, `${line}${withoutLinkage(source.text)}${kernels.join('')}\n`);
+    const { status, stderr, error } = spawnSync(program, ['-cubin', ...optionsOf(source), '-o', out, file], {
+      encoding: 'utf8',
+      maxBuffer: 64 << 20,
+    });
+    if (error) throw new Gpt2Error(`nvcc ${version} cannot be run: ${error.message}`, { cause: error });
+    if (status === 0) return readFileSync(out);
+    throw refused(stderr, source, `nvcc ${version}`);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/**
+ * A kernel without C linkage carries the types of its parameters in its name. The line keeps its length up to the kernel, so that
+ * carets stay right.
+ */
+const withoutLinkage = (text: string): string =>
+  text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
+
+/** The compiler's messages, each with its file and line in the usual form. */
+function refused(log: string, { target, name }: Source, compiler: string): Gpt2Error {
+  if (/(invalid value for|Unsupported gpu architecture|gpu-architecture)/i.test(log)) {
+    return new Gpt2Error(
+      `${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`,
+    );
+  }
+  const text = log
+    .replaceAll(/^(.+)\((\d+)\): /gm, '$1:$2: ')
+    .replaceAll(/^(\d+ errors? detected in the compilation of|Remark: ).*$/gm, '')
+    .replaceAll(/\n{3,}/g, '\n\n')
+    .trim();
+  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : text);
+}

@@ -1,0 +1,231 @@
+// Compiles CUDA source for the CPU library: with the C++ compiler of this machine, to a shared library that cuda/cpu/emulator loads.
+// cuda/emulator/kernel.h says what CUDA's words mean there; what a macro cannot say is rewritten here, after the preprocessor.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CompileError, Gpt2Error } from '../errors.ts';
+import { packageRoot } from '../package-root.ts';
+import type { Compiler, Source } from './compiler.ts';
+import { split } from './signature.ts';
+
+/** What comes before a source, and where its includes are. */
+export const emulated = {
+  prelude: '#include "kernel.h"\n',
+  folders: ['cuda/emulator/include', 'cuda/emulator'].map((folder) => join(packageRoot, folder)),
+};
+
+/** @throws Gpt2Error if there is no C++ compiler, saying how to get one */
+export function emulatedCompiler(checks: boolean): Compiler {
+  const named = process.env.CXX ? [process.env.CXX] : ['g++', 'clang++', 'c++'];
+  for (const program of named) {
+    const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
+    if (status !== 0) continue;
+    const name = `${stdout.split('\n')[0]}${checks ? ' with checks' : ''}`;
+    return { name, compile: (source) => compile(program, source, checks) };
+  }
+  throw new Gpt2Error(
+    `there is no C++ compiler, which kernels need on a CPU (looked for ${named.join(', ')}): install g++ or clang++, or name one in CXX`,
+  );
+}
+
+function compile(program: string, source: Source, checks: boolean): Buffer {
+  const { text, name, includes, defines } = source;
+  const before = emulated.prelude + (checks ? '#include "checks.h"\n' : '');
+  const preprocessed = run(program, source, `${before}# 1 ${JSON.stringify(name)}\n${text}\n`, [
+    ...['-E', '-x', 'c++', '-std=c++17', '-fPIC', ...includes.map((folder) => `-I${folder}`)],
+    ...emulated.folders.flatMap((folder) => ['-isystem', folder]),
+    ...Object.entries(defines).map(([macro, value]) => `-D${macro}=${value}`),
+    '-',
+  ]);
+  const sanitizers = '-fsanitize=thread,bounds,alignment,integer-divide-by-zero';
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-kernel-'));
+  try {
+    const out = join(folder, 'kernels.so');
+    run(program, source, emulatedSource(preprocessed, source, checks), [
+      ...['-x', 'c++-cpp-output', '-std=c++17', '-fPIC', '-fvisibility=hidden', '-g1', '-gdwarf-4', '-w'],
+      // Lines are named as the source is, whatever this folder.
+      `-fdebug-prefix-map=${process.cwd()}=.`,
+      // Inlined copies keep the line of the source. Contraction to fused multiply-add is what nvcc does.
+      ...(checks ? ['-O1', sanitizers, '-fsanitize-recover=bounds,alignment,integer-divide-by-zero'] : ['-O2']),
+      ...['-ffp-contract=fast', '-fno-strict-aliasing', '-fno-math-errno'],
+      ...['-c', '-o', `${out}.o`, '-'],
+    ]);
+    // The sanitizer's library is left out: cuda/emulator/checks.h has what it would.
+    run(program, source, '', ['-shared', '-o', out, `${out}.o`]);
+    return readFileSync(out);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function run(program: string, { name, text }: Source, input: string, options: readonly string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(program, options, {
+    input,
+    encoding: 'utf8',
+    maxBuffer: 256 << 20,
+    env: { ...process.env, LC_ALL: 'C' },
+  });
+  if (error) throw new Gpt2Error(`${program} cannot be run: ${error.message}`, { cause: error });
+  if (status === 0) return stdout;
+  throw new CompileError(withLines(stderr.trim(), name, text) || `${name}: ${program} failed without a message`);
+}
+
+/** The compiler's messages, with the lines of a source that is no file, which the compiler cannot show. */
+function withLines(log: string, name: string, source: string): string {
+  if (existsSync(name)) return log;
+  const lines = source.split('\n');
+  return log
+    .split('\n')
+    .map((message) => {
+      const [, file, line, column] = /^(.*?):(\d+):(\d+): (?:fatal )?error: /.exec(message) ?? [];
+      if (file !== name) return message;
+      return `${message}\n${lines[Number(line) - 1] ?? ''}\n${' '.repeat(Number(column) - 1)}^`;
+    })
+    .join('\n');
+}
+
+interface FoundKernel {
+  readonly name: string;
+  /** Names of its parameters, separated by commas. */
+  readonly parameters: string;
+  readonly isTemplate: boolean;
+}
+
+/**
+ * Preprocessed CUDA as C++: shared arrays are the block's, and a table of the kernels comes at the end.
+ * @throws CompileError for inline PTX
+ */
+export function emulatedSource(preprocessed: string, { instantiate }: Source, checks: boolean): string {
+  refuseAssembly(preprocessed);
+  const { text, kernels } = withoutCuda(preprocessed);
+  const made = instantiate.map((name) => {
+    const template = kernels.find((kernel) => kernel.name === name.split('<')[0]!.trim());
+    return { name, parameters: template?.parameters ?? '' };
+  });
+  const rows = [...kernels.filter(({ isTemplate }) => !isTemplate), ...made].map(
+    ({ name, parameters }) =>
+      `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, &::${name}),`,
+  );
+  return `${text}
+extern "C" __attribute__((visibility("default")))
+const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host *host) {
+  ::gpt2_emulator::host = host;
+  static const ::gpt2_emulator::Kernel kernels[] = {${rows.join('\n')} {}};
+  static const ::gpt2_emulator::Module module = {::gpt2_emulator::interface_version, ${checks}, ${rows.length}, kernels,
+                                                 [] { return &::gpt2_emulator::here; }};
+  return &module;
+}
+`;
+}
+
+/** Assembly of a user's file; the system's headers name symbols by it. */
+function refuseAssembly(preprocessed: string): void {
+  let [file, line, isSystem] = ['', 0, false];
+  for (const text of preprocessed.split('\n')) {
+    const marker = /^# (\d+) "(.*?)"(.*)$/.exec(text);
+    if (marker) {
+      [file, line, isSystem] = [marker[2]!, Number(marker[1]), / 3\b/.test(marker[3]!)];
+      continue;
+    }
+    if (!isSystem && /\b(asm|__asm__|__asm)\b/.test(text)) {
+      throw new CompileError(
+        `${file}:${line}: error: inline PTX does not run on a CPU: run this kernel on a GPU, or write it without\n  ${text.trim()}`,
+      );
+    }
+    line++;
+  }
+}
+
+const words = [
+  String.raw`"(?:\\.|[^"\\\n])*"`,
+  String.raw`(?<![\w])'(?:\\.|[^'\\\n])+'`,
+  String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
+  '[{}]',
+  String.raw`(?<global>\b__global__\b)`,
+  String.raw`(?<shared>(?:\b(?:extern|static|volatile)\s+)*\b__shared__\b[^;]*;)`,
+];
+
+function withoutCuda(preprocessed: string): { text: string; kernels: readonly FoundKernel[] } {
+  const kernels = new Map<string, FoundKernel>();
+  // The names of the namespaces that are open, and undefined for every other brace.
+  const open: (string | undefined)[] = [];
+  let shared = 0;
+  const text = preprocessed.replaceAll(new RegExp(words.join('|'), 'g'), (word, ...rest) => {
+    const groups = rest.at(-1) as Readonly<Record<string, string | undefined>>;
+    const at = rest.at(-3) as number;
+    if (word === '{') open.push(undefined);
+    else if (groups.space !== undefined) open.push(groups.name ?? '');
+    else if (word === '}') open.pop();
+    else if (groups.global !== undefined) {
+      const found = kernelAt(preprocessed, at, open.filter(Boolean).join('::'));
+      if (found) kernels.set(found.name, found);
+      return '';
+    } else if (groups.shared !== undefined) {
+      const lines = '\n'.repeat(word.split('\n').length - 1);
+      return (
+        sharedDeclaration(
+          word,
+          shared++,
+          open.every((each) => each !== undefined),
+        ) + lines
+      );
+    }
+    return word;
+  });
+  return { text, kernels: [...kernels.values()] };
+}
+
+/** The kernel that __global__ at a place declares; undefined for an explicit instantiation. */
+function kernelAt(text: string, at: number, namespace: string): FoundKernel | undefined {
+  const before = text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at) + 1)), at);
+  const rest = withoutMarkers(text.slice(at + '__global__'.length, at + 20_000)).replaceAll(
+    /__attribute__\s*\(\(.*?\)\)/g,
+    '',
+  );
+  const [, name, after] = /^[^()]*?(\w+)\s*\(([\s\S]*)/.exec(rest) ?? [];
+  if (name === undefined || /\btemplate\s+(?!<)/.test(before)) return undefined;
+  const parameters = pieces(after!.slice(0, lengthInBrackets(after!))).map(nameIn);
+  const full = namespace === '' ? name : `${namespace}::${name}`;
+  return { name: full, parameters: parameters.join(','), isTemplate: /\btemplate\s*</.test(before) };
+}
+
+/** "static __shared__ float tile[32][33], sum;" as references to a place in the block's memory. */
+function sharedDeclaration(statement: string, index: number, isOutside: boolean): string {
+  const [, before, declared] = /^([\s\S]*?)__shared__([\s\S]*);$/.exec(withoutMarkers(statement))!;
+  const volatile = /\bvolatile\b/.test(before!) ? 'volatile ' : '';
+  if (/\bextern\b/.test(before!)) {
+    const type = declared!.replaceAll(/__attribute__\s*\(\(.*?\)\)|\balignas\s*\([^)]*\)/g, '');
+    const [, element, name] = /^([\s\S]*?)(\w+)\s*\[\s*\]\s*$/.exec(type) ?? [];
+    if (name === undefined) return statement;
+    const perThread = isOutside ? 'static thread_local ' : '';
+    return `${perThread}${volatile}${element} *const ${name} = ::gpt2_emulator::dynamic_shared<${volatile}${element}>();`;
+  }
+  const names = pieces(declared!).map(nameIn);
+  const [type, place] = [`gpt2_shared_${index}`, `gpt2_place_${index}`];
+  return [
+    `struct ${type} { ${volatile}${declared!.replaceAll(/\s+/g, ' ')}; };`,
+    `auto &${place} = ::gpt2_emulator::shared<${type}>(${JSON.stringify(names.join(', '))});`,
+    ...names.map((name) => `auto &${name} = ${place}.${name};`),
+  ].join(' ');
+}
+
+/** Without the lines in which the preprocessor says that a word comes from a header: those of __align__, for example. */
+const withoutMarkers = (text: string): string => text.replaceAll(/^# \d+ .*$/gm, '');
+
+/** The name that "const float *values" or "tile[32]" declares. */
+const nameIn = (declared: string): string =>
+  /(\w*)\s*$/.exec(declared.replace(/=[\s\S]*$/, '').replaceAll(/\[[^\]]*\]/g, ''))![1]!;
+
+/** The parts of a list between commas. */
+const pieces = (list: string): string[] => split(list, ',').filter((part) => part.trim() !== '');
+
+/** How much of a text lies before the bracket that closes it. */
+function lengthInBrackets(text: string): number {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === '(') depth++;
+    if (text[i] === ')' && depth-- === 0) return i;
+  }
+  return text.length;
+}

@@ -1,0 +1,160 @@
+// NVRTC, NVIDIA's compiler as a library: CUDA source to a cubin, without a GPU or a toolkit.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { LibraryHandle } from 'koffi';
+import { Gpt2Error } from '../errors.ts';
+import { loadShared } from './koffi.ts';
+
+export interface Nvrtc {
+  /** "13.0" */
+  readonly version: string;
+  /** The folder of CUDA's headers that came with it; undefined: it came alone. */
+  readonly headers: string | undefined;
+  /** @returns the cubin, or the compiler's messages */
+  compile(source: string, name: string, options: readonly string[], kernels: readonly string[]): Buffer | string;
+}
+
+/** Folders of CUDA toolkits. */
+export const toolkits = (): string[] =>
+  [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter((path): path is string => Boolean(path));
+
+const libraryName = /^libnvrtc\.so(\.\d+)*$/;
+
+function* candidates(): Generator<string> {
+  const inFolder = (folder: string) =>
+    (existsSync(folder) ? readdirSync(folder) : [])
+      .filter((name) => libraryName.test(name))
+      .map((name) => join(folder, name));
+  for (const root of toolkits()) for (const library of ['lib64', 'lib']) yield* inFolder(join(root, library));
+  // The loader's own search.
+  for (const name of ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']) yield name;
+  const python = spawnSync('python3', ['-c', 'import nvidia; print("\\n".join(nvidia.__path__))'], {
+    encoding: 'utf8',
+  });
+  for (const root of python.status === 0 ? python.stdout.trim().split('\n') : []) {
+    for (const part of existsSync(root) ? readdirSync(root) : []) yield* inFolder(join(root, part, 'lib'));
+  }
+}
+
+let found: Nvrtc | null | undefined;
+
+/**
+ * The NVRTC that GPT2_NVRTC_LIB names, else of the toolkit, the system or Python's packages; undefined if there is none.
+ * @throws Gpt2Error if the one that is named cannot be loaded
+ */
+export function findNvrtc(): Nvrtc | undefined {
+  const named = process.env.GPT2_NVRTC_LIB;
+  if (named) {
+    try {
+      return open(named);
+    } catch (cause) {
+      throw new Gpt2Error(
+        `${named} is not a usable NVRTC: ${(cause as Error).message}; correct or unset GPT2_NVRTC_LIB`,
+        {
+          cause,
+        },
+      );
+    }
+  }
+  if (found !== undefined) return found ?? undefined;
+  for (const path of candidates()) {
+    try {
+      found = open(path);
+      return found;
+    } catch {
+      // The next one.
+    }
+  }
+  found = null;
+  return undefined;
+}
+
+/**
+ * Headers of C++'s library that kernels written for nvcc include, and NVRTC lacks: what device code uses of them that is not built
+ * in.
+ */
+const integerTypes = ['8:char', '16:short', '32:int', '64:long long']
+  .map((each) => each.split(':'))
+  .map(([bits, type]) => `typedef signed ${type} int${bits}_t; typedef unsigned ${type} uint${bits}_t;`)
+  .join(' ');
+const standardHeaders: Readonly<Record<string, string>> = {
+  stdint: `${integerTypes} typedef uint64_t uintptr_t; typedef int64_t intptr_t;`,
+  stddef: 'typedef unsigned long size_t; typedef long ptrdiff_t;',
+  float: '#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n',
+  limits: '#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n',
+  math: '#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n',
+  ...{ stdio: '', stdlib: '', string: '', assert: '' },
+};
+const headerTexts = Object.entries(standardHeaders).flatMap(([name, text]) => {
+  const once = `#pragma once\n${text}\n`;
+  return [
+    { name: `${name}.h`, text: once },
+    { name: `c${name}`, text: `#pragma once\n#include <${name}.h>\n` },
+  ];
+});
+
+const opened = new Map<string, Nvrtc>();
+
+function open(path: string): Nvrtc {
+  const known = opened.get(path);
+  if (known) return known;
+  // Part of the compiler, which it would look for in the loader's search path only.
+  const folder = existsSync(path) ? dirname(realpathSync(path)) : undefined;
+  const builtins = folder && readdirSync(folder).find((name) => /^libnvrtc-builtins\.so\.\d+\.\d+$/.test(name));
+  if (builtins) loadShared(join(folder, builtins));
+  const made = bind(loadShared(path), path, folder);
+  opened.set(path, made);
+  return made;
+}
+
+function bind(library: LibraryHandle, path: string, folder: string | undefined): Nvrtc {
+  const version = library.func('nvrtcVersion', 'int', ['void *', 'void *']);
+  const create = library.func('nvrtcCreateProgram', 'int', ['void *', 'str', 'str', 'int', 'str *', 'str *']);
+  const addName = library.func('nvrtcAddNameExpression', 'int', ['uint64_t', 'str']);
+  const compile = library.func('nvrtcCompileProgram', 'int', ['uint64_t', 'int', 'str *']);
+  const destroy = library.func('nvrtcDestroyProgram', 'int', ['void *']);
+  const errorText = library.func('nvrtcGetErrorString', 'str', ['int']);
+  const reader = (what: string) => {
+    const size = library.func(`nvrtcGet${what}Size`, 'int', ['uint64_t', 'void *']);
+    const get = library.func(`nvrtcGet${what}`, 'int', ['uint64_t', 'void *']);
+    return (program: bigint): Buffer => {
+      const bytes = new BigUint64Array(1);
+      check(size(program, bytes) as number, what);
+      const content = Buffer.alloc(Number(bytes[0]));
+      check(get(program, content) as number, what);
+      return content;
+    };
+  };
+  const [readLog, readCubin] = [reader('ProgramLog'), reader('CUBIN')];
+  const check = (status: number, what: string): void => {
+    if (status !== 0) throw new Gpt2Error(`NVRTC ${path} failed: ${what}: ${errorText(status)}`);
+  };
+  const [major, minor] = [new Int32Array(1), new Int32Array(1)];
+  check(version(major, minor) as number, 'nvrtcVersion');
+  const headers = [
+    ...(folder ? [join(folder, '../include'), join(folder, '../../../include')] : []),
+    ...toolkitHeaders(),
+  ].find((folder) => existsSync(join(folder, 'cuda_bf16.h')));
+  return {
+    version: `${major[0]}.${minor[0]}`,
+    headers,
+    compile(source, name, options, kernels) {
+      const out = new BigUint64Array(1);
+      const [texts, names] = [headerTexts.map(({ text }) => text), headerTexts.map(({ name }) => name)];
+      check(create(out, source, name, headerTexts.length, texts, names) as number, 'nvrtcCreateProgram');
+      const program = out[0]!;
+      try {
+        for (const kernel of kernels) check(addName(program, kernel) as number, 'nvrtcAddNameExpression');
+        const status = compile(program, options.length, [...options]) as number;
+        if (status === 0) return readCubin(program);
+        const log = readLog(program).toString().replace(/\0$/, '');
+        return log.trim() || String(errorText(status));
+      } finally {
+        destroy(out);
+      }
+    },
+  };
+}
+
+const toolkitHeaders = (): string[] => toolkits().map((root) => join(root, 'include'));

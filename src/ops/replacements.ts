@@ -1,0 +1,22 @@
+// Ops that something else computes on a device: kernels of a user instead of the library's, or several plain ops instead of one
+// that fuses them. `enqueue` asks here.
+import type { Device } from '../native/device.ts';
+import type { NativeArguments } from './contract.ts';
+import type { OpArguments } from './enqueue.ts';
+
+/** @param native sizes, and the tensors as addresses */
+export type Replacement = (args: OpArguments, native: NativeArguments) => void;
+
+const replacements = new WeakMap<Device, Map<string, Replacement>>();
+
+/** @param name of the op's contract: "layernormForward" */
+export const replacementOf = (device: Device, name: string): Replacement | undefined =>
+  replacements.get(device)?.get(name);
+
+/** Makes `replacement` compute an op on a device from now on; undefined: the library again. */
+export function replaceOp(device: Device, name: string, replacement: Replacement | undefined): void {
+  const own = replacements.get(device) ?? new Map<string, Replacement>();
+  replacements.set(device, own);
+  if (replacement) own.set(name, replacement);
+  else own.delete(name);
+}

@@ -1,0 +1,180 @@
+// From CUDA source to a cubin, without a GPU: what the compiler says, what the cache keeps, how processes share it.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { compiledFile, type KernelSource } from '../../src/kernels/compile.ts';
+import { cachedCubin } from '../../src/kernels/cubin-cache.ts';
+import { loadKernels } from '../../src/kernels/kernels.ts';
+import { type Tensor, tensorOf } from '../../src/native/buffer.ts';
+import { Device } from '../../src/native/device.ts';
+import { findNvrtc } from '../../src/native/nvrtc.ts';
+import { command, Workplace } from '../support/cli.ts';
+
+const hasNvcc = ['nvcc', '/usr/local/cuda/bin/nvcc'].some((path) => spawnSync(path, ['--version']).status === 0);
+const hasCompiler = hasNvcc || findNvrtc() !== undefined;
+
+let place: Workplace;
+let cache: string;
+beforeEach(() => {
+  place = new Workplace();
+  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
+  cache = place.path('cache', 'gpt2.ts', 'kernels');
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  place[Symbol.dispose]();
+});
+
+/** Writes a file and returns its path. */
+function file(name: string, text: string): string {
+  writeFileSync(place.path(name), text);
+  return place.path(name);
+}
+
+const add = `__global__ void add(float *out, const float *a, const float *b, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) out[i] = a[i] + b[i];
+}
+`;
+const compiled = (source: KernelSource) => compiledFile(source, '9.0');
+const symbols = (path: string) => readFileSync(path, 'latin1').match(/_Z\w+/g);
+
+describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
+  it('becomes a cubin, whose kernels carry their types', () => {
+    const path = compiled({
+      file: file(
+        'add.cu',
+        `#include <cuda_bf16.h>\n#include <cstdint>\n#include <cmath>\n#include <cuda_pipeline.h>\n${add}\n__device__ float most = INFINITY;`,
+      ),
+    });
+    expect(readFileSync(path).subarray(0, 4).toString('latin1')).toBe('\x7fELF');
+    expect(symbols(path)).toContain('_Z3addPfPKfS1_i');
+    expect(symbols(compiled({ source: `extern "C" ${add}` }))).toContain('_Z3addPfPKfS1_i');
+  });
+
+  it('is compiled once, and again when anything changes that it depends on', () => {
+    const path = file('add.cu', `#include "size.h"\n${add.replace('i < n', 'i < n * SIZE * TWICE')}`);
+    mkdirSync(place.path('more'));
+    writeFileSync(place.path('size.h'), '#include "more.h"\n#define SIZE MORE');
+    const more = file('more/more.h', '#define MORE 1');
+    const source = { file: path, includes: [place.path('more')], defines: { TWICE: 2 } };
+    const first = compiled(source);
+    // Whatever is in the cache is taken.
+    writeFileSync(first, 'changed');
+    expect(compiled(source)).toBe(first);
+    expect(readFileSync(first, 'utf8')).toBe('changed');
+    const seen = new Set([first]);
+    const isNew = (path: string) => !seen.has(path) && Boolean(seen.add(path));
+    expect(isNew(compiled({ ...source, defines: { TWICE: 3 } }))).toBe(true);
+    writeFileSync(more, '#define MORE 2');
+    expect(isNew(compiled(source))).toBe(true);
+    expect(isNew(compiledFile(source, '8.0'))).toBe(true);
+    expect(readdirSync(cache)).toHaveLength(4);
+  });
+
+  it('instantiates templates', () => {
+    const source = 'template <class T, int K> __global__ void scale(T *x) { x[threadIdx.x] *= K; }';
+    const path = compiled({ source, instantiate: ['scale<float, 256>', 'scale<int, 2>'] });
+    expect(symbols(path)).toEqual(expect.arrayContaining(['_Z5scaleIfLi256EEvPT_', '_Z5scaleIiLi2EEvPT_']));
+  });
+
+  it('shows where an error is', () => {
+    const path = file('bad.cu', '__global__ void bad(float *out) {\n  out[0] = missing;\n}\n');
+    expect(() => compiled({ file: path })).toThrow(
+      `${path}:2: error: identifier "missing" is undefined\n    out[0] = missing;\n             ^`,
+    );
+    const { code, stderr } = place.run(['kernel', 'build', path, '--gpu', '9.0']);
+    expect(stderr).toBe(`${path}:2: error: identifier "missing" is undefined\n    out[0] = missing;\n             ^\n`);
+    expect(code).toBe(1);
+    expect(existsSync(cache) ? readdirSync(cache) : []).toEqual([]);
+  });
+
+  it('names a GPU that the compiler does not know', () => {
+    expect(() => compiledFile({ source: add }, '1.0')).toThrow(
+      /^(nvcc|NVRTC) \S+ cannot compile for compute capability 1\.0: /,
+    );
+  });
+
+  it('can be compiled by several processes at once', async () => {
+    const path = file('add.cu', add);
+    const start = () =>
+      spawn(process.execPath, [...command, 'kernel', 'build', path, '--gpu', '9.0', '--out', 'x'], {
+        cwd: place.folder,
+      });
+    const codes = await Promise.all([start(), start(), start()].map(async (child) => (await once(child, 'close'))[0]));
+    expect(codes).toEqual([0, 0, 0]);
+    expect(readdirSync(cache)).toHaveLength(1);
+    expect(statSync(place.path('x')).size).toBe(statSync(join(cache, readdirSync(cache)[0]!)).size);
+  });
+});
+
+it('kernel build makes a file for a CPU, and says first that a source is missing', async () => {
+  const path = file('add.cu', add);
+  expect(place.run(['kernel', 'build', path, '--cpu'])).toMatchObject({ code: 0, stdout: 'wrote add.so\n' });
+  using device = Device.open({ kind: 'cpu' });
+  const [out, a] = [0, 1].map((value) => tensorOf(device, new Float32Array(3).fill(value))) as [Tensor, Tensor];
+  loadKernels<'add'>(device, place.path('add.so')).add.launch({ grid: 1, block: 32 }, out, a, a, 3);
+  expect(out.read()).toEqual(Float32Array.of(2, 2, 2));
+  expect(() => loadKernels(device, path)).toThrow(/is not a file of kernels compiled for a CPU: /);
+  expect(place.run(['kernel', 'build', 'none.cu']).stderr).toMatch(/^the kernels none\.cu cannot be read: /);
+});
+
+it('without a compiler it says how to get one', () => {
+  for (const name of ['PATH', 'CUDA_HOME', 'CUDA_PATH', 'GPT2_NVRTC_LIB'])
+    vi.stubEnv(name, name === 'PATH' ? '' : undefined);
+  if (existsSync('/usr/local/cuda')) return;
+  expect(() => compiled({ source: add })).toThrow(
+    /^there is no compiler for CUDA: install one \(pip install nvidia-cuda-nvrtc/,
+  );
+});
+
+it('a named NVRTC that is none is refused', () => {
+  vi.stubEnv('GPT2_NVRTC_LIB', file('libnvrtc.so', 'text'));
+  expect(() => compiled({ source: add })).toThrow(
+    /libnvrtc\.so is not a usable NVRTC: .*; correct or unset GPT2_NVRTC_LIB$/,
+  );
+});
+
+it.each<[KernelSource, string]>([
+  [{}, 'kernels need either file or source'],
+  [{ file: 'a.cu', source: '' }, 'source takes a text, not ""'],
+  [{ fil: 'a.cu' } as never, 'there is no option "fil"; did you mean "file"?'],
+  [{ file: 'none.cu' }, 'the kernels none.cu cannot be read: ENOENT: no such file or directory; name a .cu file'],
+])('%j is refused', (source, message) => {
+  expect(() => compiled(source)).toThrow(message);
+});
+
+describe('the cache', () => {
+  it('removes what was used least recently, and what killed processes left', () => {
+    const paths = ['old', 'newer', 'used'].map((name, index) => {
+      const path = cachedCubin(name, () => Buffer.from(name));
+      truncateSync(path, 100 << 20);
+      utimesSync(path, index, index);
+      return path;
+    });
+    writeFileSync(join(cache, 'killed.1.2.tmp'), '');
+    utimesSync(join(cache, 'killed.1.2.tmp'), 1, 1);
+    writeFileSync(join(cache, 'running.1.2.tmp'), '');
+    expect(cachedCubin('old', () => Buffer.from('made again'))).toBe(paths[0]);
+    cachedCubin('last', () => Buffer.from('last'));
+    expect(readdirSync(cache).sort()).toEqual(['last.cubin', 'old.cubin', 'running.1.2.tmp', 'used.cubin']);
+  });
+
+  it('that cannot be written is named', () => {
+    vi.stubEnv('XDG_CACHE_HOME', file('taken', ''));
+    expect(() => cachedCubin('key', () => Buffer.of(1))).toThrow(
+      /^cannot write the compiled kernels to .*taken\/gpt2\.ts\/kernels: .*; name another cache in XDG_CACHE_HOME$/,
+    );
+  });
+});

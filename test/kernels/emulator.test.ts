@@ -1,0 +1,468 @@
+// Kernels on the CPU library: planted errors are all found, at their line; correct kernels run without a report.
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { compileKernels } from '../../src/kernels/compile.ts';
+import type { LaunchShape } from '../../src/kernels/kernels.ts';
+import { tensorOf } from '../../src/native/buffer.ts';
+import { Device } from '../../src/native/device.ts';
+import { Workplace } from '../support/cli.ts';
+
+let place: Workplace;
+let device: Device;
+beforeAll(() => {
+  place = new Workplace();
+  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
+  device = Device.open({ kind: 'cpu', threads: 2 });
+});
+afterAll(() => {
+  device.close();
+  vi.unstubAllEnvs();
+  place[Symbol.dispose]();
+});
+
+const n = 256;
+const values = Float32Array.from({ length: n }, (_, i) => i);
+
+/** Runs k(out, in, n); out and in have n elements. */
+async function run(source: string, shape: LaunchShape, checks = true) {
+  const { k } = await compileKernels<'k'>(device, { source, checks });
+  const out = tensorOf(device, new Float32Array(n));
+  k.launch(shape, out, tensorOf(device, values), n);
+  return out.read();
+}
+
+const kernel = (body: string, before = '') =>
+  `${before}\n__global__ void k(float *out, const float *in, int n) {\n  const int i = blockIdx.x * blockDim.x + threadIdx.x;\n${body}\n}\n`;
+const whole: LaunchShape = { grid: 4, block: 64 };
+const one: LaunchShape = { grid: 1, block: 64 };
+
+/** Each with its kind, and the line that is wrong marked in the source. */
+const planted: readonly [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp][] = [
+  [
+    'bounds of a tensor',
+    'reads one past the end',
+    kernel('  out[i] = in[i + 1];  // WRONG'),
+    whole,
+    /^k: thread 63 of block 3 reads in\[256\], but in has 256 elements/,
+  ],
+  [
+    'bounds of a tensor',
+    'writes without a guard',
+    kernel('  out[i] = 1;  // WRONG'),
+    { grid: 5, block: 64 },
+    /^k: thread 0 of block 4 writes out\[256\], but out has 256 elements/,
+  ],
+  [
+    'bounds of a tensor',
+    'reads before the start',
+    kernel('  out[i] = i > 0 ? in[i - 2] : 0;  // WRONG'),
+    whole,
+    /thread 1 of block 0 reads in\[-1\]/,
+  ],
+  [
+    'bounds of a tensor',
+    'a vector across the end',
+    kernel(
+      '  const float4 *v = reinterpret_cast<const float4 *>(in);\n  const float4 x = v[i];  // WRONG\n  out[i] = x.x + x.w;',
+    ),
+    { grid: 2, block: 64 },
+    /thread 0 of block 1 reads in\[256\]/,
+  ],
+  [
+    'bounds of a tensor',
+    'an atomic beyond the end',
+    kernel('  atomicAdd(&out[n], in[i]);  // WRONG'),
+    one,
+    /writes out\[256\], but out has 256 elements/,
+  ],
+  [
+    'bounds of a shared array',
+    'a constant index too large',
+    kernel(
+      '  __shared__ float tile[64];\n  tile[threadIdx.x + 1] = 1;  // WRONG\n  __syncthreads();\n  out[i] = tile[threadIdx.x];',
+    ),
+    one,
+    /thread 63 of block 0 uses index 64 of an array of type 'float ?\[64\]'/,
+  ],
+  [
+    'bounds of a shared array',
+    'the second index too large',
+    kernel(
+      '  __shared__ float tile[8][8];\n  tile[threadIdx.x / 8][threadIdx.x % 9] = 1;  // WRONG\n  __syncthreads();\n  out[i] = tile[0][0];',
+    ),
+    one,
+    /thread 8 of block 0 uses index 8 of an array of type 'float ?\[8\]'/,
+  ],
+  [
+    'bounds of a shared array',
+    'through a pointer',
+    kernel(
+      '  __shared__ float tile[64];\n  float *p = tile + 64;\n  p[threadIdx.x] = 1;  // WRONG\n  __syncthreads();\n  out[i] = tile[threadIdx.x];',
+    ),
+    one,
+    /writes element 64 of tile \(shared memory\), which has 256 bytes/,
+  ],
+  [
+    'bounds of a shared array',
+    'dynamic memory that the launch did not ask for',
+    kernel('  extern __shared__ float tile[];\n  tile[threadIdx.x] = in[i];  // WRONG\n  out[i] = tile[threadIdx.x];'),
+    { ...one, shared: 128 },
+    /thread 32 of block 0 writes element 32 of dynamic shared memory/,
+  ],
+  [
+    'a race in shared memory',
+    'a neighbour is read without a barrier',
+    kernel(
+      '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  out[i] = tile[(threadIdx.x + 63) % 64];  // WRONG',
+    ),
+    one,
+    /races: it (writes|reads) element \d+ of tile \(shared memory\), which thread \d+ (read|wrote) with no barrier between/,
+  ],
+  [
+    'a race in shared memory',
+    'a tree without barriers',
+    kernel(
+      '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncthreads();\n  for (int half = 32; half > 0; half /= 2)\n    if (threadIdx.x < half) tile[threadIdx.x] += tile[threadIdx.x + half];  // WRONG\n  if (threadIdx.x == 0) out[0] = tile[0];',
+    ),
+    one,
+    /races: it (reads|writes) element \d+ of tile/,
+  ],
+  [
+    'a race in shared memory',
+    'the next round writes what the last still reads',
+    kernel(
+      '  __shared__ float tile[64];\n  float sum = 0;\n  for (int round = 0; round < 2; round++) {\n    tile[threadIdx.x] = in[i] + round;  // WRONG\n    __syncthreads();\n    sum += tile[63 - threadIdx.x];\n  }\n  out[i] = sum;',
+    ),
+    one,
+    /races: it (writes|reads) element \d+ of tile \(shared memory\), which thread \d+ (read|wrote) with no barrier between/,
+  ],
+  [
+    'a race in shared memory',
+    'two threads write one element',
+    kernel('  __shared__ float last;\n  last = in[i];  // WRONG\n  __syncthreads();\n  out[i] = last;'),
+    one,
+    /thread 1 of block 0 races: it writes element 0 of last \(shared memory\), which thread 0 wrote/,
+  ],
+  [
+    'a race in shared memory',
+    'between warps, with __syncwarp only',
+    kernel(
+      '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncwarp();\n  out[i] = tile[threadIdx.x ^ 32];  // WRONG',
+    ),
+    one,
+    /races: it (writes|reads) element \d+ of tile/,
+  ],
+  [
+    'a race in global memory',
+    'a sum without an atomic',
+    kernel('  out[0] += in[i];  // WRONG'),
+    whole,
+    /thread 1 of block 0 races: it (reads|writes) out\[0\], which thread 0 wrote/,
+  ],
+  [
+    'a race in global memory',
+    'blocks write one element',
+    kernel('  if (threadIdx.x == 0) out[0] = blockIdx.x;  // WRONG'),
+    whole,
+    /thread 0 of block 1 races: it writes out\[0\], which thread 0 of block 0 wrote with nothing that orders blocks/,
+  ],
+  [
+    'a race in global memory',
+    'a barrier does not order blocks',
+    kernel('  out[i] = in[i];\n  __syncthreads();\n  if (i >= 64) out[i - 64] = out[i];  // WRONG'),
+    whole,
+    /of block 1 races: it writes out\[\d+\], which thread \d+ of block 0 wrote/,
+  ],
+  [
+    'a race in global memory',
+    'the last block adds, without a fence',
+    kernel(
+      '  __shared__ bool is_last;\n  if (threadIdx.x == 0) {\n    out[1 + blockIdx.x] = in[i];\n    is_last = atomicAdd(&arrived, 1u) == gridDim.x - 1;\n  }\n  __syncthreads();\n  if (is_last && threadIdx.x < gridDim.x) out[10 + threadIdx.x] = out[1 + threadIdx.x];  // WRONG',
+      '__device__ unsigned arrived;',
+    ),
+    whole,
+    /of block 3 races: it reads out\[1\], which thread 0 of block 0 wrote/,
+  ],
+  [
+    'a barrier that is not reached',
+    'in a branch',
+    kernel('  if (threadIdx.x < 32) __syncthreads();  // WRONG\n  out[i] = in[i];'),
+    one,
+    /thread 0 of block 0 waits at a barrier that thread 32 of block 0 does not reach, because it has ended/,
+  ],
+  [
+    'a barrier that is not reached',
+    'after an early return',
+    kernel('  if (i >= 40) return;\n  __syncthreads();  // WRONG\n  out[i] = in[i];'),
+    one,
+    /thread 0 of block 0 waits at a barrier that thread 40 of block 0 does not reach/,
+  ],
+  [
+    'a barrier that is not reached',
+    'another barrier in the other branch',
+    kernel(
+      '  if (threadIdx.x < 32) {\n    __syncthreads();\n    out[i] = 1;\n  } else {\n    __syncthreads();  // WRONG\n    out[i] = 2;\n  }',
+    ),
+    one,
+    /waits at another barrier/,
+  ],
+  [
+    'a barrier that is not reached',
+    'a shuffle of a whole warp in a branch',
+    kernel(
+      '  float x = in[i];\n  if (threadIdx.x < 16) x += __shfl_down_sync(0xffffffffu, x, 8);  // WRONG\n  __syncthreads();\n  out[i] = x;',
+    ),
+    one,
+    /thread 0 of block 0 waits for lanes of its warp that are in its mask and do not come, as thread 16/,
+  ],
+  [
+    'uninitialized shared memory',
+    'a shared sum that does not start at 0',
+    kernel('  __shared__ float sum;\n  atomicAdd(&sum, in[i]);  // WRONG\n  __syncthreads();\n  out[i] = sum;'),
+    one,
+    /thread 0 of block 0 reads element 0 of sum \(shared memory\), which no thread has written/,
+  ],
+  [
+    'uninitialized shared memory',
+    'a tile that is half filled',
+    kernel(
+      '  __shared__ float tile[64];\n  if (threadIdx.x < 32) tile[threadIdx.x] = in[i];\n  __syncthreads();\n  out[i] = tile[63 - threadIdx.x];  // WRONG',
+    ),
+    one,
+    /thread 0 of block 0 reads element 63 of tile \(shared memory\), which no thread has written/,
+  ],
+  [
+    'an address that is not aligned',
+    'a float4 from any element',
+    kernel(
+      '  const float4 x = *reinterpret_cast<const float4 *>(in + threadIdx.x);  // WRONG\n  out[i] = x.x + x.y + x.z + x.w;',
+    ),
+    one,
+    /thread 1 of block 0 accesses '.*float4' at an address that is not a multiple of 16/,
+  ],
+  [
+    'a lane that does not take part',
+    'reads a lane outside the mask',
+    kernel('  if (threadIdx.x < 16) out[i] = __shfl_sync(0xffffu, in[i], 20);  // WRONG'),
+    one,
+    /thread \d+ of block 0 reads the value of a lane that its mask lacks/,
+  ],
+  [
+    'a lane that does not take part',
+    'is not in its own mask',
+    kernel('  out[i] = __shfl_sync(0xffffu, in[i], 0);  // WRONG'),
+    one,
+    /thread 16 of block 0 is not in the mask that it names for its warp/,
+  ],
+  [
+    'arithmetic and assertions',
+    'a division by zero',
+    kernel('  out[i] = n / int(threadIdx.x);  // WRONG'),
+    one,
+    /thread 0 of block 0 divides an integer by 0/,
+  ],
+  [
+    'arithmetic and assertions',
+    'an assertion',
+    kernel('  assert(i < 63);  // WRONG\n  out[i] = in[i];', '#include <cassert>'),
+    one,
+    /thread 63 of block 0 fails the assertion i < 63/,
+  ],
+];
+
+describe('finds planted errors', () => {
+  it('has at least 20 of at least 8 kinds', () => {
+    expect(planted.length).toBeGreaterThanOrEqual(20);
+    expect(new Set(planted.map(([kind]) => kind)).size).toBeGreaterThanOrEqual(8);
+  });
+
+  it.each(planted)('%s: %s', async (_, __, source, shape, message) => {
+    const line = source.split('\n').findIndex((text) => text.includes('// WRONG')) + 1;
+    const error = await run(source, shape).then(
+      () => 'nothing',
+      ({ message }: Error) => message.replace('gpt2_module_launch: ', ''),
+    );
+    expect(error).toMatch(message);
+    expect(error).toContain(`source.cu:${line}`);
+  });
+});
+
+const sum = (values: ArrayLike<number>) => Array.from(values).reduce((a, b) => a + b, 0);
+
+/** Each with the start of what it writes to out. */
+const right: readonly [name: string, source: string, shape: LaunchShape, expected: readonly number[]][] = [
+  ['one thread per element', kernel('  if (i < n) out[i] = in[i] + 1;'), { grid: 5, block: 64 }, [1, 2, 3]],
+  [
+    'a tree in shared memory',
+    kernel(
+      '  __shared__ float tile[64];\n  tile[threadIdx.x] = in[i];\n  __syncthreads();\n  for (int half = 32; half > 0; half /= 2) {\n    if (threadIdx.x < half) tile[threadIdx.x] += tile[threadIdx.x + half];\n    __syncthreads();\n  }\n  if (threadIdx.x == 0) out[blockIdx.x] = tile[0];',
+    ),
+    whole,
+    [sum(values.slice(0, 64)), sum(values.slice(64, 128))],
+  ],
+  [
+    'a tree that ends in one warp, ordered by __syncwarp',
+    kernel(
+      '  __shared__ float tile[32];\n  const int lane = threadIdx.x;\n  tile[lane] = in[i];\n  __syncwarp();\n  for (int half = 16; half > 0; half /= 2) {\n    if (lane < half) tile[lane] += tile[lane + half];\n    __syncwarp();\n  }\n  out[i] = tile[0];',
+    ),
+    { grid: 1, block: 32 },
+    [496, 496],
+  ],
+  [
+    'shuffles and a partial warp',
+    kernel(
+      '  float x = in[i];\n  for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);\n  out[i] = threadIdx.x < 32 ? x : __shfl_up_sync(0xff00000000u >> 32, in[i], 1);',
+    ),
+    { grid: 1, block: 40 },
+    [496, 496],
+  ],
+  [
+    'ballots, votes, matches',
+    kernel(
+      '  const unsigned even = __ballot_sync(0xffffffffu, i % 2 == 0);\n  out[i] = __popc(even) + 100 * __any_sync(0xffffffffu, i == 3) + 1000 * __all_sync(0xffffffffu, i < 64) +\n           10000 * __popc(__match_any_sync(0xffffffffu, i / 8));',
+    ),
+    one,
+    [81_116, 81_116],
+  ],
+  [
+    'atomics, counted by many blocks',
+    kernel('  atomicAdd(&out[i % 4], 1.0f);\n  atomicMax(reinterpret_cast<int *>(&out[4]), i);'),
+    whole,
+    [64, 64, 64, 64],
+  ],
+  [
+    'the last block adds, after a fence',
+    kernel(
+      '  __shared__ bool is_last;\n  if (threadIdx.x == 0) {\n    out[1 + blockIdx.x] = in[i];\n    __threadfence();\n    is_last = atomicAdd(&arrived, 1u) % gridDim.x == gridDim.x - 1;\n  }\n  __syncthreads();\n  if (is_last && threadIdx.x == 0) out[0] = out[1] + out[2] + out[3] + out[4];',
+      '__device__ unsigned arrived;',
+    ),
+    whole,
+    [0 + 64 + 128 + 192],
+  ],
+  [
+    'a lock that threads wait for',
+    kernel(
+      '  while (atomicCAS(&lock, 0, 1) != 0) {}\n  out[0] += 1;\n  __threadfence();\n  atomicExch(&lock, 0);',
+      '__device__ int lock;',
+    ),
+    whole,
+    [256],
+  ],
+  [
+    'neighbouring 16-bit elements of different threads',
+    kernel(
+      '  __nv_bfloat16 *narrow = reinterpret_cast<__nv_bfloat16 *>(out + 128);\n  narrow[i] = in[i];\n  __half *half_of = reinterpret_cast<__half *>(out + 64);\n  half_of[i] = __float2half(in[i]);\n  __syncthreads();\n  out[i] = float(narrow[63 - i]) + __half2float(half_of[i]);',
+      '#include <cuda_bf16.h>\n#include <cuda_fp16.h>',
+    ),
+    one,
+    [63, 63],
+  ],
+  [
+    'templates, namespaces, tables, and a shared array of a template size',
+    `namespace inner {
+__constant__ float table[2] = {10, 20};
+template <int SIZE>
+__device__ float turned(float value) {
+  __shared__ float tile[SIZE], other;
+  tile[threadIdx.x] = value;
+  if (threadIdx.x == 0) other = table[1];
+  __syncthreads();
+  return tile[SIZE - 1 - threadIdx.x] + other;
+}
+}  // namespace inner
+__global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner::turned<64>(in[threadIdx.x]); }`,
+    one,
+    [83, 82],
+  ],
+  [
+    'dynamic shared memory, vectors, asynchronous copies',
+    kernel(
+      '  extern __shared__ float4 tile[];\n  if (threadIdx.x < 16) __pipeline_memcpy_async(&tile[threadIdx.x], in + 4 * threadIdx.x, 16);\n  __pipeline_commit();\n  __pipeline_wait_prior(0);\n  __syncthreads();\n  out[i] = reinterpret_cast<float *>(tile)[63 - threadIdx.x];',
+      '#include <cuda_pipeline.h>',
+    ),
+    { ...one, shared: 256 },
+    [63, 62],
+  ],
+  [
+    'aligned shared arrays, and bounds of a launch',
+    `__global__ void __launch_bounds__(64) k(float *out, const float *in, int n) {
+  __shared__ __align__(16) float tile[64], other[64];
+  extern __shared__ __align__(16) float dynamic[];
+  tile[threadIdx.x] = other[threadIdx.x] = dynamic[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[63 - threadIdx.x] + other[63 - threadIdx.x] + dynamic[63 - threadIdx.x];
+}`,
+    { ...one, shared: 256 },
+    [189, 186],
+  ],
+  [
+    'cooperative groups',
+    kernel(
+      '  const auto tile = cg::tiled_partition<8>(cg::this_thread_block());\n  out[i] = cg::reduce(tile, in[i], cg::plus<float>());\n  cg::this_thread_block().sync();',
+      '#include <cooperative_groups.h>\n#include <cooperative_groups/reduce.h>\nnamespace cg = cooperative_groups;',
+    ),
+    one,
+    [28, 28],
+  ],
+  [
+    'a barrier that counts, in three dimensions',
+    kernel(
+      '  const int at = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;\n  out[at] = __syncthreads_count(at < 10) + __syncthreads_or(at == 5) + __syncthreads_and(at >= 0);',
+    ),
+    { grid: 1, block: [4, 4, 4] },
+    [12, 12],
+  ],
+];
+
+describe('runs correct kernels', () => {
+  it.each(right)('%s', async (_, source, shape, expected) => {
+    const checked = await run(source, shape);
+    expect(Array.from(checked.slice(0, expected.length))).toEqual(expected);
+    expect(await run(source, shape, false)).toEqual(checked);
+  });
+
+  it('converts all 16-bit floats and back', async () => {
+    const test = (type: string, from: string) =>
+      `for (int bits = 0; bits < 65536; bits++) {
+        ${type} x;
+        x.bits = bits;
+        const float value = x;
+        if (value == value && ${from}(value).bits != bits) out[0] += 1;
+      }
+      // Half way to the next one, and a little more.
+      out[1] += ${from}(1 + EPSILON / 2).bits - ${from}(1).bits + 10 * (${from}(1 + EPSILON / 2 + 1e-6f).bits - ${from}(1).bits);`;
+    const source = kernel(
+      `#define EPSILON 0.0078125f\n${test('__nv_bfloat16', '__float2bfloat16')}
+      #undef EPSILON\n#define EPSILON 0.0009765625f\n${test('__half', '__float2half')}`,
+      '#include <cuda_bf16.h>\n#include <cuda_fp16.h>',
+    );
+    expect(Array.from((await run(source, { grid: 1, block: 1 }, false)).slice(0, 2))).toEqual([0, 20]);
+  });
+
+  it('ends a launch that is stuck without checks, too', async () => {
+    const source = kernel('  if (threadIdx.x < 32) __syncthreads();\n  out[i] = in[i];');
+    await expect(run(source, one, false)).rejects.toThrow(/k: thread 0 of block 0 waits at a barrier/);
+    expect(await run(kernel('  out[i] = in[i];'), whole, false)).toEqual(values);
+  });
+});
+
+describe('refuses', () => {
+  it.each([
+    ['a syntax error', 'const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
+    ['inline PTX', 'asm volatile("mma.sync");', /^source\.cu:4: error: inline PTX does not run on a CPU/],
+    ['more shared memory than a block has', '__shared__ float tile[64][256];\n tile[0][0] = 1;', /beyond the 48 KiB/],
+  ])('%s', async (_, body, message) => {
+    await expect(run(kernel(body), one)).rejects.toThrow(message);
+  });
+
+  it('tensor cores', async () => {
+    await expect(run(kernel('', '#include <mma.h>'), one)).rejects.toThrow(/tensor cores .* are not emulated/);
+  });
+
+  it('a machine without a compiler', async () => {
+    vi.stubEnv('CXX', place.path('none'));
+    await expect(run(kernel('// changed'), one)).rejects.toThrow(
+      /^there is no C\+\+ compiler, which kernels need on a CPU/,
+    );
+    vi.stubEnv('CXX', undefined);
+  });
+});
