@@ -44,12 +44,12 @@ export { readTokenizer } from './tokenizer/tokenizer-file.ts';
 // training
 
 export type { TrainOptions } from './options/table.ts';
-export { planRun, type TrainingPlan } from './train/plan/plan.ts';
+export { planRun, train } from './train/for-programs.ts';
+export type { TrainingPlan } from './train/plan/plan.ts';
 export type { TrainHooks, TrainResult } from './train/run/hooks.ts';
 export { learningRateAt, type Schedule } from './train/run/schedule.ts';
 export type { StepResult, UpdateLimits } from './train/step/staging.ts';
 export { type BegunStep, Trainer, type TrainerOptions } from './train/step/trainer.ts';
-export { train } from './train/train.ts';
 export { trainEvents } from './train/train-events.ts';
 
 // optimizers
@@ -86,6 +86,30 @@ export {
 } from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 
+// kernels of your own
+
+export {
+  type CardLaunch,
+  defineKernel,
+  type KernelCard,
+  type LoadedCard,
+  loadCards,
+  type OpArgumentsOf,
+  type OpName,
+} from './kernels/card.ts';
+export { compileKernels, type KernelSource } from './kernels/compile.ts';
+export {
+  type Dimensions,
+  Kernel,
+  type KernelAttributes,
+  type Kernels,
+  type LaunchShape,
+  loadKernels,
+} from './kernels/kernels.ts';
+export type { KernelArgument, KernelParameter } from './kernels/signature.ts';
+export { type CardOptions, useCards } from './kernels/use-cards.ts';
+export { tensorOf } from './native/buffer.ts';
+
 // runs and comparison
 
 export { type Baseline, type Comparison, compareSeries } from './compare/compare.ts';
@@ -95,5 +119,5 @@ export type { RunEvent } from './runs/schema.ts';
 
 // errors
 
-export { Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './errors.ts';
+export { CompileError, Gpt2Error, InterruptedError, NativeError, ShapeError, UsageError } from './errors.ts';
 export { StoppedError } from './train/run/hooks.ts';

@@ -1,6 +1,8 @@
 // Exports for commands and scripts, in addition to the public API (index.ts): options, ranks, reports, settings of data sets.
 export type { BenchReport } from './bench/bench.ts';
 export { benchTraining } from './bench/bench-training.ts';
+export { readClocks } from './bench/clocks.ts';
+export { leastMs } from './bench/peaks.ts';
 export { refuseOtherTokenizer } from './checkpoint/weights.ts';
 export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
@@ -19,6 +21,16 @@ export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './eva
 export { exportFormats } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';
 export { weightTypes } from './formats/weight-types.ts';
+export { cardHashes, loadFolders } from './kernels/card-hash.ts';
+export { compiledFile, readSource } from './kernels/compile.ts';
+export { benchJobs } from './lab/bench-kernels.ts';
+export { findCards } from './lab/find-cards.ts';
+export { KernelProcess } from './lab/kernel-process.ts';
+export { naiveKernels, newKernel } from './lab/new-kernel.ts';
+export { labOps } from './lab/ops.ts';
+export { sanitize } from './lab/sanitize.ts';
+export { jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
+export { watchKernels } from './lab/watch.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
@@ -40,7 +52,7 @@ export {
   optionTable,
   recordedNames,
 } from './options/table.ts';
-export { asTyped, isCompiled, programVersion } from './package-root.ts';
+export { asTyped, isCompiled, programVersion, shellWord } from './package-root.ts';
 export { agree } from './ranks/agree.ts';
 export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
@@ -65,11 +77,14 @@ export { type RunSummary, summarizeRun } from './report/run-summary.ts';
 export { shorten } from './report/svg.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
-export { findRuns, newestModel, newestRun } from './runs/find.ts';
+export { findRuns, newestRun } from './runs/find.ts';
+export { modelOrNewest } from './runs/model.ts';
 export { timeName } from './runs/paths.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';
 export { signalOf } from './signals.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';
+export { planRun as planAsTyped } from './train/plan/plan.ts';
 export type { RunDescription } from './train/run/hooks.ts';
 export { checkRuns, wantedRanks } from './train/run/settle.ts';
+export { train as trainAsTyped } from './train/train.ts';

@@ -46,7 +46,7 @@ export async function benchTraining(
   try {
     const report = await bench({
       device: { kind, index, dtype: options.dtype, threads: options.threads },
-      ...{ config, batch, sequence, accumulation },
+      ...{ config, batch, sequence, accumulation, kernels: options.kernels },
       ...settings,
       joules: kind === 'cuda' ? openEnergyCounter(toolsName(index)) : undefined,
       onMeasuring: () => settings.onMeasuring?.(kind === 'cuda' ? toolsName(index) : undefined),

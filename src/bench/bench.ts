@@ -1,5 +1,7 @@
 // Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
 import type { Batch } from '../batches/loader.ts';
+import { loadFolders } from '../kernels/card-hash.ts';
+import { useCards } from '../kernels/use-cards.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { flopsPerToken } from '../model/flops.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -21,6 +23,8 @@ export interface BenchOptions {
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
+  /** Folders of kernels in the place of ops. */
+  readonly kernels?: readonly string[];
   /** Number of measured steps, after `warmup` seconds of steps. */
   readonly steps: number;
   readonly warmup: number;
@@ -48,6 +52,7 @@ async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
+  await useCards(device, await loadFolders(options.kernels));
   const optimizer = new AdamW({ weightDecay: 0.1 });
   checkMemory(device, config, { B: batch, T: sequence, rows: batch * accumulation, optimizer, hasRecompute: false });
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });

@@ -1,6 +1,7 @@
 // Times the ops of a training step one by one: the calls of a real step are recorded, then repeated by name, on the step's own
 // tensors, layer after layer.
 import type { Batch } from '../batches/loader.ts';
+import { parseSignature } from '../kernels/signature.ts';
 import type { ParameterArena } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Model } from '../model/model.ts';
@@ -25,8 +26,9 @@ export interface OpTime {
   readonly bytes: number;
 }
 
-interface Call {
-  readonly op: OpContract;
+/** A call of an op; or of a kernel in its place, whose work is not known. */
+export interface Call<Op = OpContract | undefined> {
+  readonly op: Op;
   readonly args: NativeArguments;
 }
 
@@ -55,37 +57,52 @@ export async function timeCalls(
     const ms = await timeOnDevice(device, () => enqueueAgain(device, calls[next++ % calls.length]!), least);
     const mean = (of: (call: Call) => number) => calls.reduce((sum, call) => sum + of(call), 0) / calls.length;
     times.push({
-      name,
-      calls: calls.length,
-      ms,
-      flops: mean(({ op, args }) => flopsOf.get(op.name)?.(args as Record<string, number>) ?? 0),
-      bytes: mean(({ op, args }) => bytesMoved(device, op, args)),
+      ...{ name, calls: calls.length, ms },
+      flops: mean((call) => workOf(device, call).flops),
+      bytes: mean((call) => workOf(device, call).bytes),
     });
   }
   return times;
 }
 
-const enqueueAgain = (device: Device, { op, args }: Call): void => device.call(op.name as 'adamw', args as never);
+/** Operations of a call's products, and bytes that it moves. */
+export const workOf = (device: Device, { op, args }: Call): { flops: number; bytes: number } => ({
+  flops: (op && flopsOf.get(op.name)?.(args as Record<string, number>)) ?? 0,
+  bytes: op ? bytesMoved(device, op, args) : 0,
+});
+
+/** Calls the library's op, or the kernel. */
+export const enqueueAgain = (device: Device, { op, args }: Call): void =>
+  device.call((op?.name ?? 'moduleLaunch') as 'adamw', args as never);
 
 /** The ops that `enqueue` enqueues, by name, in the order of their first call. */
 async function recordCalls(
   device: Device,
-  nameOf: (call: Call) => string,
+  nameOf: (call: Call<OpContract>) => string,
   enqueue: () => Promise<unknown>,
 ): Promise<Map<string, Call[]>> {
   const recorded = new Map<string, Call[]>();
   await device.observed((function_, args) => {
     const op: OpContract | undefined = contracts[function_ as keyof typeof contracts];
-    if (!op) return;
+    if (!op && function_ !== 'moduleLaunch') return;
     const call = { op, args: args as NativeArguments };
-    const name = nameOf(call);
+    const name = op ? nameOf({ op, args: call.args }) : kernelOf(device, call.args);
     recorded.set(name, [...(recorded.get(name) ?? []), call]);
   }, enqueue);
   return recorded;
 }
 
+/** "my_norm (own)": a kernel of --kernel. */
+function kernelOf(device: Device, { module, kernel }: NativeArguments): string {
+  const described = JSON.parse(device.describeModule(module as Pointer)) as readonly { signature: string }[];
+  return `${parseSignature(described[kernel as number]!.signature).name} (own)`;
+}
+
 /** "layernorm backward"; a matmul by its weight and what is fused: "qkv forward", "layernorm + fc forward + gelu". */
-function namer(config: ModelConfig, arenas: readonly Pick<ParameterArena, 'get'>[]): (call: Call) => string {
+function namer(
+  config: ModelConfig,
+  arenas: readonly Pick<ParameterArena, 'get'>[],
+): (call: Call<OpContract>) => string {
   const weights = new Map<Pointer, string>();
   for (const { name } of parameterTable(config)) {
     const short = name.split('.').at(-1)!.replace(/w$/, '');

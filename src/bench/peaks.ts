@@ -4,6 +4,12 @@ import type { Device } from '../native/device.ts';
 import { matmulForward, matmulScratch } from '../ops/ops.generated.ts';
 import { timeOnDevice } from './timing.ts';
 
+export type Peaks = Awaited<ReturnType<typeof measurePeaks>>;
+
+/** The least milliseconds of work: the longer of its operations at the rate of the matmul and its bytes at that of the copy. */
+export const leastMs = (peaks: Peaks, { flops, bytes }: { readonly flops: number; readonly bytes: number }): number =>
+  Math.max(flops / peaks.matmulFlopsPerSecond, bytes / peaks.copyBytesPerSecond) * 1000;
+
 export async function measurePeaks(device: Device) {
   const isGpu = device.description.library === 'cuda';
   const least = isGpu ? 20 : 5;

@@ -9,6 +9,22 @@ export function quantile(values: readonly number[], q: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
+/** Milliseconds that `run` takes on the device when `flush` has replaced the contents of its caches: the median of 20 runs. */
+export async function timeCold(device: Device, run: () => void, flush: () => void): Promise<number> {
+  const [from, to] = [device.createEvent(), device.createEvent()];
+  const times: number[] = [];
+  for (let repeat = 0; repeat < 20; repeat++) {
+    // The flush takes longer than the host needs to enqueue the rest, so that no time of the host is measured.
+    flush();
+    device.record(from);
+    run();
+    device.record(to);
+    await device.reached(to);
+    times.push(device.elapsed(from, to));
+  }
+  return median(times);
+}
+
 /**
  * Milliseconds that `run` takes on the device: the median of five rounds of repeats, a round at least `least` ms. If the
  * device records graphs, a round is one graph, without time of the host; `records: false` enqueues each call instead.

@@ -1,12 +1,13 @@
 // Writes and reads captures: the weights and tokens of one step, its sizes and its results, from which any machine can compute
 // loss and gradients again (train/failure/replay.ts). A capture is a folder like a checkpoint, with capture.json written last.
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { Batch } from '../batches/loader.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import type { ParameterArena } from '../model/arena.ts';
 import type { Model } from '../model/model.ts';
 import type { Tensor } from '../native/buffer.ts';
@@ -95,7 +96,7 @@ export function writeCapture(
   const temporary = unfinishedPath(folder, name, 'tmp');
   const { description, dtype } = model.device;
   try {
-    mkdirSync(temporary, { recursive: true });
+    makeFolder(temporary);
     const weights = writeTensors(join(temporary, weightsFile), [stateInDevice(model, []).weights]);
     const tokens = rowsOf(batches, facts.sequence);
     const shard = writeShard(join(temporary, tokensFile), tokens);

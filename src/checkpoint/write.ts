@@ -7,6 +7,7 @@ import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { attempt, Gpt2Error, NativeError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { storedShape, toStored } from '../formats/layout.ts';
 import { type WrittenFile, writeSafetensors } from '../formats/safetensors.ts';
 import type { WeightType } from '../formats/weight-types.ts';
@@ -94,7 +95,7 @@ export const copiesOf = ({ config, masters }: Model, optimizer: readonly StateCo
  * Writes a checkpoint and returns its path. One of the same step, complete or damaged, is replaced.
  * @throws Gpt2Error if it cannot be written; the unfinished one is removed, older checkpoints are untouched
  */
-function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state: State, make = makeFolder): string {
+function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state: State, make = makeInRun): string {
   const name = checkpointName(step);
   const path = join(folder, name);
   let temporary: string | undefined;
@@ -191,7 +192,7 @@ function onDisk<R>(work: () => R): R | Gpt2Error {
 }
 
 /** Makes a folder in an existing run folder. A lost run folder is not recreated: it would lack log and configuration. */
-function makeFolder(folder: string): void {
+function makeInRun(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder);
   syncFolder(dirname(folder));
@@ -199,7 +200,7 @@ function makeFolder(folder: string): void {
 
 /** Makes a folder and its missing parents, and syncs them to the disk. */
 function makeFolders(folder: string): void {
-  const first = mkdirSync(folder, { recursive: true });
+  const first = makeFolder(folder);
   if (first === undefined) return;
   const top = dirname(resolve(first));
   for (let path = resolve(folder); path !== top; path = dirname(path)) syncFolder(dirname(path));

@@ -1,5 +1,5 @@
 // The command `bench`: measures training on this machine's device and prints a table; --out writes all results as JSON.
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
@@ -9,16 +9,17 @@ import {
   type BenchReport,
   benchTraining,
   dataSheetFlops,
-  flagOf,
+  leastMs,
   type OptionName,
   type OptionRow,
   optionNames,
   optionRows,
   presetNames,
+  readClocks,
   whole,
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
-import { optionsFromFlags, tableOption } from './option-of-table.ts';
+import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
@@ -81,21 +82,9 @@ Examples:
   });
 }
 
-/** A GPU's clocks and power while it works, as the driver's tool reports them; null without the tool. */
-export function readClocks(gpu: string): string | null {
-  const query = 'name,driver_version,clocks.sm,clocks.mem,power.draw,clocks_throttle_reasons.active';
-  const { status, stdout } = spawnSync('nvidia-smi', ['-i', gpu, `--query-gpu=${query}`, '--format=csv,noheader'], {
-    encoding: 'utf8',
-  });
-  return status === 0 ? (stdout.split('\n')[0] ?? null) : null;
-}
-
 /** Milliseconds from the start of a `train` process to the end of its first step; the better of two. */
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
-  const flags = shared.flatMap((name) => {
-    const value = options[name];
-    return value === undefined ? [] : [flagOf(optionRows[name]), String(value)];
-  });
+  const flags = flagsOf(options);
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
   const once = (): Promise<number> =>
     new Promise((done, failed) => {
@@ -161,7 +150,6 @@ function table(all: Measured): string {
   if (ops.length === 0) return lines.join('\n');
   lines.push('', 'op                               calls         ms      total   share   TFLOP/s     GB/s  of limit');
   for (const { name: op, calls, ms, flops: work, bytes } of ops) {
-    const least = Math.max(work / peaks.matmulFlopsPerSecond, bytes / peaks.copyBytesPerSecond) * 1000;
     lines.push(
       [
         op.padEnd(32),
@@ -170,8 +158,8 @@ function table(all: Measured): string {
         (ms * calls).toFixed(3).padStart(11),
         percent(ms * calls, step.ms.median).padStart(8),
         (work > 0 ? (work / ms / 1e9).toPrecision(3) : '').padStart(10),
-        (bytes / ms / 1e6).toFixed(0).padStart(9),
-        percent(least, ms).padStart(10),
+        (bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : '').padStart(9),
+        (bytes > 0 ? percent(leastMs(peaks, { flops: work, bytes }), ms) : '').padStart(10),
       ].join(''),
     );
   }

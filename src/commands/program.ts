@@ -6,6 +6,7 @@ import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';
 import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
+import { kernelCommand } from './kernel.ts';
 import { namesOf, refuseKeptFlags } from './npm-flags.ts';
 import { preproCommand } from './prepro.ts';
 import { presetsCommand } from './presets.ts';
@@ -38,6 +39,7 @@ export function program(interruption: () => AbortSignal): Command {
     replayCommand(),
     benchCommand(),
     exportCommand(),
+    kernelCommand(),
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);

@@ -31,8 +31,11 @@ export class Random {
 }
 
 /** The elements of an fp32 or bf16 tensor. */
-export function floats(tensor: Tensor): Float32Array {
-  const values = tensor.read();
+export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor.read()) as Float32Array;
+
+/** What was read from a tensor, as numbers. */
+export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
+  if (type === 'int32') return values as Int32Array;
   return values instanceof Uint16Array ? fromBf16(values) : Float32Array.from(values);
 }
 
@@ -69,9 +72,13 @@ export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): n
   return difference;
 }
 
-/** max |a - b| / max |b| */
-export function worstError(a: ArrayLike<number>, b: ArrayLike<number>): number {
+/** max |a|, and at least what a quotient needs */
+export function largestOf(a: ArrayLike<number>): number {
   let largest = 1e-30;
-  for (let index = 0; index < b.length; index++) largest = Math.max(largest, Math.abs(b[index]!));
-  return largestDifference(a, b) / largest;
+  for (let index = 0; index < a.length; index++) largest = Math.max(largest, Math.abs(a[index]!));
+  return largest;
 }
+
+/** max |a - b| / max |b| */
+export const worstError = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  largestDifference(a, b) / largestOf(b);

@@ -5,15 +5,24 @@ import { type ModelConfig, modelName } from '../model/config.ts';
 import type { OptionRow } from './row.ts';
 import { type Configuration, optionRows, recordedNames, rowNamed, type SettledOptions } from './table.ts';
 
-/** Fields of a configuration that are not options, with their meaning. */
+/** Fields of a configuration that are not options. */
 export const derivedFields = {
-  vocabularySize: 'tokens of the vocabulary, from the data or the starting weights',
+  vocabularySize: {
+    type: 'integer',
+    schema: z.int(),
+    meaning: 'tokens of the vocabulary, from the data or the starting weights',
+  },
+  cards: {
+    type: 'string, optional',
+    schema: z.string().optional(),
+    meaning: 'ops that --kernel computes, each with a hash of card, source and included files',
+  },
 } as const;
 
 /** Checks types, not ranges. Fields of later versions are allowed. */
 export const configurationSchema = z.looseObject({
   ...Object.fromEntries(recordedNames.map((name) => [name, fieldSchema(optionRows[name])])),
-  ...Object.fromEntries(Object.keys(derivedFields).map((name) => [name, z.int()])),
+  ...Object.fromEntries(Object.entries(derivedFields).map(([name, { schema }]) => [name, schema])),
 });
 
 function fieldSchema({ type, optional }: OptionRow): z.ZodType {
@@ -23,19 +32,26 @@ function fieldSchema({ type, optional }: OptionRow): z.ZodType {
 
 function valueSchema(type: OptionRow['type']): z.ZodType {
   if (type === 'text') return z.string();
+  if (type === 'texts') return z.array(z.string());
   if (type === 'switch') return z.boolean();
   if ('switch' in type) return z.union([z.boolean(), z.literal(type.or)]);
   if ('integer' in type) return type.orTime ? z.union([z.int(), z.string()]) : z.int();
   return 'number' in type ? z.number() : z.enum(type);
 }
 
-/** The configuration of a run of `steps` steps on a model of these sizes. */
-export function configurationOf(options: SettledOptions, config: ModelConfig, steps: number): Configuration {
+/** The configuration of a run of `steps` steps on a model of these sizes. @param cards as `cardHashes` gives them */
+export function configurationOf(
+  options: SettledOptions,
+  config: ModelConfig,
+  steps: number,
+  cards?: string,
+): Configuration {
   const recorded = recordedNames
     .map((name) => [name, options[name]] as const)
     .filter(([, value]) => value !== undefined);
   const model = modelName(options.model, config);
-  return { ...Object.fromEntries(recorded), model, ...config, steps } as Configuration;
+  const all = { ...Object.fromEntries(recorded), model, ...config, steps, ...(cards ? { cards } : {}) };
+  return all as Configuration;
 }
 
 /** The options on which ranks must agree: paths, devices and threads depend on the machine. */

@@ -45,7 +45,7 @@ export function resumedOptions(
 ): TrainOptions {
   for (const name of recordedNames) {
     const [value, was] = [given[name], recordedValue(before, name)];
-    if (value === undefined || value === was) continue;
+    if (value === undefined || JSON.stringify(value) === JSON.stringify(was)) continue;
     const flag = flagOf(optionRows[name]);
     const refusal = refusalOf(name, before, given);
     if (refusal !== undefined) {

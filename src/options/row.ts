@@ -5,7 +5,8 @@ import type { LibraryKind } from '../native/find-library.ts';
 
 export { real, whole } from '../checks/number.ts';
 
-export type OptionValue = string | number | boolean;
+type OneValue = string | number | boolean;
+export type OptionValue = OneValue | readonly string[];
 
 /** Facts that derived defaults and checks depend on. */
 export interface Facts {
@@ -21,10 +22,10 @@ interface DerivedDefault {
   /** For --help. */
   readonly text: string;
   /** Absent: the option stays unset, or what uses it fills it in. */
-  readonly of?: (facts: Facts) => OptionValue;
+  readonly of?: (facts: Facts) => OneValue;
 }
 
-/** One option. */
+/** One option; one whose type is 'texts' can be repeated. */
 export interface OptionRow {
   /** The flag, and the name of its value in <>, or in [] where it may be left out. */
   readonly usage: string;
@@ -33,7 +34,7 @@ export interface OptionRow {
   readonly type: ValueType;
   /** Imperative or noun phrase of fewer than 80 characters; the default follows from its own column. */
   readonly help: string;
-  readonly default?: OptionValue | DerivedDefault;
+  readonly default?: OneValue | DerivedDefault;
   /**
    * May be missing from config.json: the option has no default, or was added after version 0.1.0. Older runs then have the
    * default. Every new option of a model or run needs it.
@@ -61,11 +62,13 @@ export type SettledValueOf<R extends OptionRow> = R['type'] extends 'switch'
   ? boolean
   : R['type'] extends 'text'
     ? string
-    : R['type'] extends readonly (infer W)[]
-      ? W
-      : R['type'] extends { readonly orTime: true }
-        ? number | Time
-        : number;
+    : R['type'] extends 'texts'
+      ? readonly string[]
+      : R['type'] extends readonly (infer W)[]
+        ? W
+        : R['type'] extends { readonly orTime: true }
+          ? number | Time
+          : number;
 
 /** Whether a row's default is known before the data are open. */
 export type HasDefault<R> = R extends { readonly default: infer D }

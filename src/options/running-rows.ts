@@ -62,6 +62,15 @@ export const runningRows = {
     default: 'auto',
     optional: true,
   },
+  kernels: {
+    usage: '--kernel <FOLDER>',
+    type: 'texts',
+    help: 'kernels of your own in the place of ops (docs/kernels.md); repeatable',
+    optional: true,
+    compare: 'no',
+    perMachine: true,
+    bench: true,
+  },
   valEvery: {
     usage: '--val-every <N>',
     type: whole(0),

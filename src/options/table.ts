@@ -68,4 +68,4 @@ type OptionalName = { [K in RecordedName]: Table[K] extends { readonly optional:
 /** The options of a model or run with all defaults, as config.json and logs record them. */
 export type Configuration = { [K in Exclude<RecordedName, OptionalName>]: SettledValueOf<Table[K]> } & {
   [K in OptionalName]?: SettledValueOf<Table[K]>;
-} & { vocabularySize: number; [field: string]: unknown };
+} & { vocabularySize: number; cards?: string; [field: string]: unknown };

@@ -65,6 +65,8 @@ export type TrainOptions = {
   zero?: number;
   /** `--overlap <WHEN>`: sum gradients during backward: on, off, auto (on, except on fast NCCL links) (default: auto). */
   overlap?: 'auto' | 'on' | 'off';
+  /** `--kernel <FOLDER>`: kernels of your own in the place of ops (docs/kernels.md); repeatable. */
+  kernels?: readonly string[];
   /** `--val-every <N>`: steps between validations; 0: none (default: 20). */
   valEvery?: number;
   /** `--val-steps <N>`: batches in a validation (default: 20). */

@@ -1,24 +1,19 @@
 // Trains from options to the last checkpoint, alone or as one of several ranks.
 import { tidy } from '../checkpoint/write.ts';
-import { Gpt2Error, InterruptedError, NativeError, UsageError } from '../errors.ts';
+import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError } from '../errors.ts';
 import { checkTrainOptions } from '../options/read.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
 import { whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
+import { readRun } from '../runs/reader.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import type { Run } from './run/run.ts';
 import { kindsAt, Session } from './run/session.ts';
 import { type Settled, settle } from './run/settle.ts';
 
-/**
- * Trains as the options say (src/options/table.ts).
- * @throws UsageError for invalid options; StoppedError after `signal`; Gpt2Error for everything else a user can fix
- * @example
- * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
- * const { out, steps } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });
- */
+/** Trains as the options say. @throws as for programs (for-programs.ts); messages name flags */
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkTrainOptions(options);
   checkHooks(hooks);
@@ -60,14 +55,14 @@ async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks
     );
     if (!ranks || ranks.isRoot) clearFinished(finished.out, notice);
     await ranks?.leave();
-    return finished;
+    return { ...finished, ...lossesOf(finished.out) };
   }
   const { onPage = (page) => page.close() } = hooks;
   const run = await openRun({ settled, notice, ranks, onPage });
   try {
     const result = await runSession(new Session(run, hooks), run);
     run.close();
-    return result;
+    return { ...result, ...lossesOf(result.out) };
   } catch (error) {
     try {
       run.close();
@@ -101,6 +96,14 @@ function finishedRun({ checkpoint, options: { out, steps } }: Settled): TrainRes
   const { step } = checkpoint.manifest;
   if (step > steps) throw new Gpt2Error(`${out} has done ${step} steps; to continue, give --steps ${step + 1} or more`);
   return step === steps && kindsAt(out, step).includes('done') ? { out, steps } : undefined;
+}
+
+/** The last losses of a run; none if its log cannot be read. */
+function lossesOf(out: string): Pick<TrainResult, 'loss' | 'valLoss'> {
+  const run = attempt(() => readRun(out));
+  if (run instanceof Gpt2Error) return {};
+  const [loss, valLoss] = [run.series.train, run.series.val].map((series) => series.at(-1)?.[1]);
+  return { ...(loss === undefined ? {} : { loss }), ...(valLoss === undefined ? {} : { valLoss }) };
 }
 
 /** Removes the remains of killed saves. */

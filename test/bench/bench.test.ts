@@ -111,7 +111,7 @@ it('the command prints the table and writes the same as JSON', () => {
 
 it.each([
   [['--model', 'nonsense'], 2, '--model takes'],
-  [['--data', 'nowhere'], 1, 'there is no data in nowhere'],
+  [['--data', 'nowhere'], 1, 'nowhere does not exist'],
   [['--out', 'nowhere/bench.json'], 1, '--out nowhere/bench.json needs the folder '],
 ])('refuses %j before it measures', (args, code, message) => {
   using place = new Workplace();

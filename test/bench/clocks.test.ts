@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { BenchOptions } from '../../src/bench/bench.ts';
 import { benchTraining } from '../../src/bench/bench-training.ts';
-import { readClocks } from '../../src/commands/bench.ts';
+import { readClocks } from '../../src/bench/clocks.ts';
 import { openEnergyCounter } from '../../src/native/gpu-energy.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';

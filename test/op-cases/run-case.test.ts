@@ -1,12 +1,14 @@
 // The comparison of an op with its formula finds what is wrong: an error over its bound, NaN, a wrong accumulation, and a
 // wrong result in one way of calling alone.
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { layernormCases } from '../../src/op-cases/layernorm.ts';
 import type { Numbers } from '../../src/op-cases/numbers.ts';
 import type { OpCases } from '../../src/op-cases/op-case.ts';
 import { runCase } from '../../src/op-cases/run-case.ts';
-import { variantsOf } from '../support/variants.ts';
+import { variantsOf } from '../../src/op-cases/variants.ts';
+import { replaceOp } from '../../src/ops/replacements.ts';
 
 const [forward, backward] = layernormCases as [OpCases, OpCases];
 const sizes = { N: 5, C: 37 };
@@ -59,4 +61,25 @@ it('tries every way to call: accumulating, without the optional tensor, in place
     { accumulate: false, without: ['dresidual'], inPlace: {} },
     { accumulate: false, without: [], inPlace: { din: 'dresidual' } },
   ]);
+});
+
+it('finds a run that gives other bits, and accumulates from the same numbers in every run', async () => {
+  const [, accumulating] = variantsOf(backward);
+  const { op } = backward;
+  let runs = 0;
+  // The library's op; a rounding of the third run is off.
+  replaceOp(device, op.name, ({ dbias }, native) => {
+    device.call(op.name as 'layernormBackward', native as never);
+    runs++;
+    if (runs !== 3) return;
+    const sums = (dbias as Tensor).read() as Float32Array;
+    (dbias as Tensor).write(sums.map((sum, index) => (index === 5 ? sum * (1 + 2 ** -22) : sum)));
+  });
+  const results = await runCase(device, backward, sizes, accumulating, 4);
+  replaceOp(device, op.name, undefined);
+  const wrong = results.filter(({ isWithin }) => !isWithin);
+  expect(wrong.map(({ name }) => name)).toEqual(['gpt2_layernorm_backward: dbias, other bits in run 3 (+=)']);
+  expect(wrong[0]!.values.findIndex((value, index) => value !== wrong[0]!.wanted[index])).toBe(5);
+  const right = await runCase(device, backward, sizes, accumulating, 4);
+  expect(right.every(({ isWithin }) => isWithin)).toBe(true);
 });

@@ -10,6 +10,7 @@ import { columnSums, product } from '../../src/op-cases/matmul.ts';
 import { floats, held, type Numbers, Random, relativeError, worstError } from '../../src/op-cases/numbers.ts';
 import { type Bound, isAffected, type OpCases } from '../../src/op-cases/op-case.ts';
 import { type Comparison, runCase } from '../../src/op-cases/run-case.ts';
+import { variantsOf } from '../../src/op-cases/variants.ts';
 import {
   attentionBackward,
   attentionForward,
@@ -29,7 +30,6 @@ import {
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
-import { variantsOf } from '../support/variants.ts';
 
 const failures = (comparisons: readonly Comparison[]): readonly Comparison[] =>
   comparisons.filter(({ isWithin }) => !isWithin);

@@ -42,18 +42,21 @@ const rows: Row[] = [
   ],
   [
     { schedule: 'constant', finalLearningRateFraction: 0.1 },
-    '--final-lr-frac 0.1 has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd',
+    'finalLearningRateFraction 0.1 has no effect with schedule constant; leave out schedule, or take one that falls: cosine, linear, wsd',
     ['--schedule', 'constant', '--final-lr-frac', '0.1'],
+    '--final-lr-frac 0.1 has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd',
   ],
   [
     { schedule: 'linear', decayFraction: 0.1 },
-    '--decay-frac 0.1 has no effect with --schedule linear; give --schedule wsd too',
+    'decayFraction 0.1 has no effect with schedule linear; give schedule wsd too',
     ['--schedule', 'linear', '--decay-frac', '0.1'],
+    '--decay-frac 0.1 has no effect with --schedule linear; give --schedule wsd too',
   ],
   [
     { decayFraction: 0.1 },
-    '--decay-frac 0.1 has no effect with --schedule constant; give --schedule wsd too',
+    'decayFraction 0.1 has no effect with schedule constant; give schedule wsd too',
     ['--decay-frac', '0.1'],
+    '--decay-frac 0.1 has no effect with --schedule constant; give --schedule wsd too',
   ],
   [
     { batch: '4' },
@@ -80,6 +83,26 @@ describe.each(rows)('%j', (options, message, flags, onCommandLine = message) => 
     expect(code, node.join(' ')).toBe(2);
     expect(stderr.split('\n')[0]).toContain(onCommandLine);
   });
+});
+
+it('errors of train() name options, and commands as they are typed', async () => {
+  const { message, stack } = (await api.train({ data: 'nope', device: 'cpu' }).catch((error: Error) => error)) as Error;
+  expect(message).toMatch(/^nope does not exist; name another with data, or make it: `np.* prepro.* --out nope`$/);
+  expect(stack).toContain(message);
+  place.data({ name: 'data', vocabulary: 100 });
+  const tiny = { layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, device: 'cpu', threads: 1 };
+  const options = { ...tiny, data: place.path('data'), out: place.path('run'), steps: 1, valSteps: 1, sampleEvery: 0 };
+  expect(await api.train(options)).toEqual({
+    ...{ out: options.out, steps: 1, loss: expect.any(Number), valLoss: expect.any(Number) },
+  });
+  await expect(api.train(options)).rejects.toThrow(
+    'already holds a run: continue it with resume: true, replace it with overwrite: true, or name another out',
+  );
+  const notices: string[] = [];
+  const onNotice = (text: string) => notices.push(text);
+  const again = await api.train({ ...options, resume: true }, { onNotice });
+  expect(again.valLoss).toBeGreaterThan(0);
+  expect(notices).toContainEqual(expect.stringContaining('give a larger steps to continue'));
 });
 
 /** A value of each type that functions of the API take, none of which is used. */

@@ -4,6 +4,7 @@ import type { Batch } from '../../batches/loader.ts';
 import type { Position } from '../../batches/order.ts';
 import { captured, writeCapture } from '../../checkpoint/capture.ts';
 import { attempt, Gpt2Error } from '../../errors.ts';
+import { continueWith } from '../../package-root.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
 import type { Events } from '../run/events.ts';
@@ -99,5 +100,5 @@ async function save(
     if (!(error instanceof Gpt2Error)) throw error;
     return error.message;
   }
-  return `saved the state before the step; continue with --out ${out} --resume and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
+  return `saved the state before the step; ${continueWith(out)} and a smaller --lr, or --skip-spikes Z; if that ends the same way, start from an earlier checkpoint with --model`;
 }

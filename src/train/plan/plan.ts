@@ -40,13 +40,7 @@ export interface TrainingPlan {
   readonly refusal: string | undefined;
 }
 
-/**
- * Plans a run with these options. A model of the Hugging Face hub is downloaded for it.
- * @throws as `openRun` before it allocates
- * @example
- * const plan = await planRun({ model: 'd6', device: 'cpu' }, console.log);
- * console.log(plan.parameters, plan.refusal ?? 'fits');
- */
+/** Plans a run with these options. @throws as `openRun` before it allocates */
 export async function planRun(
   given: TrainOptions,
   notice: (text: string) => void = () => {},

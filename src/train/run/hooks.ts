@@ -67,6 +67,10 @@ export interface TrainResult {
   readonly out: string;
   /** Updates done in all. */
   readonly steps: number;
+  /** The last training loss. */
+  readonly loss?: number;
+  /** The last validation loss; absent without validation. */
+  readonly valLoss?: number;
 }
 
 /**

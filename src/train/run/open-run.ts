@@ -3,6 +3,8 @@
 import { basename, join } from 'node:path';
 import { checkpointHash } from '../../checkpoint/directory.ts';
 import { UsageError } from '../../errors.ts';
+import { cardHashes, loadFolders } from '../../kernels/card-hash.ts';
+import { useCards } from '../../kernels/use-cards.ts';
 import { openLivePage } from '../../live/live-page.ts';
 import { modelLabel } from '../../model/config.ts';
 import { totalOf } from '../../model/memory.ts';
@@ -22,6 +24,7 @@ import { openData, type RunData } from './data.ts';
 import { openModel } from './open-model.ts';
 import { type Opening, Resources, type Run } from './run.ts';
 import { shardRecord } from './same-data.ts';
+import { checkSameKernels } from './same-kernels.ts';
 import { type Settled, takesSamples } from './settle.ts';
 
 /** Message for a process that was given several ranks but no place among them. */
@@ -63,10 +66,15 @@ async function open(opening: Opening): Promise<Run> {
   const { serve: port, serveHost: host, tensorboard: folder } = options;
   const page = port === undefined || !isRoot ? undefined : await openLivePage({ port, host }, notice);
   if (page) resources.keep({ close: () => onPage(page) });
+  const cards = await loadFolders(options.kernels);
+  const hashes = cardHashes(cards);
+  if (checkpoint) checkSameKernels(out, checkpoint.manifest.configuration.cards, hashes, options.kernels);
   const device = resources.keep(Device.open(deviceOptions));
+  await useCards(device, cards);
+  if (hashes) notice(`kernels of ${options.kernels!.join(', ')} compute ${hashes}`);
   const { codePath } = device.description;
   const program = programVersion();
-  const asked = configurationOf(options, config, steps);
+  const asked = configurationOf(options, config, steps, hashes);
   if (ranks) await agree(ranks, factsOf(settled, data, { program, asked, device: device.description }));
   const { step: startStep = 0, codePath: before = codePath } = checkpoint?.manifest ?? {};
   if (before !== codePath) {

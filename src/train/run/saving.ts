@@ -15,6 +15,7 @@ import {
 } from '../../checkpoint/write.ts';
 import { secondsOf } from '../../checks/number.ts';
 import { Gpt2Error, NativeError } from '../../errors.ts';
+import { continueWith } from '../../package-root.ts';
 import { checkpointsFolder } from '../../runs/paths.ts';
 import type { Events } from './events.ts';
 import type { Run } from './run.ts';
@@ -153,7 +154,7 @@ export class Saving {
     if (this.#lost === undefined) return;
     const { out, steps } = this.#run;
     throw new Gpt2Error(
-      `${this.#lost}: stopped after ${step} of ${steps} steps and saved in ${out}; continue with --out ${out} --resume`,
+      `${this.#lost}: stopped after ${step} of ${steps} steps and saved in ${out}; ${continueWith(out)}`,
     );
   }
 

@@ -4,6 +4,7 @@ import type { Batch } from '../../batches/loader.ts';
 import { type Position, startPosition } from '../../batches/order.ts';
 import { weightsHash } from '../../checkpoint/weights-hash.ts';
 import { Gpt2Error, InterruptedError, type NativeError } from '../../errors.ts';
+import { continueWith } from '../../package-root.ts';
 import { eventsAt } from '../../runs/reader.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
@@ -84,7 +85,7 @@ export class Session {
       const skipped = this.#spikes && { skipped: this.#spikes.skipped };
       this.#events.log({ event: 'done', steps, seconds, weights, ...skipped });
     } else {
-      this.#events.notice(`${this.#stoppedAndSaved}, as --stop-after says; continue with --out ${out} --resume`);
+      this.#events.notice(`${this.#stoppedAndSaved}, as --stop-after says; ${continueWith(out)}`);
     }
     if (await this.#saving.isLost()) await this.#saving.saveNow(this.#step, this.#position);
     return { out, steps: this.#step };
@@ -225,16 +226,16 @@ export class Session {
     const { signal } = this.#hooks;
     if (signal?.aborted !== true && !this.#ranksStop) {
       return new Gpt2Error(
-        `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; continue with --out ${out} --resume and a smaller --lr or a larger --skip-spikes`,
+        `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
       );
     }
-    return new StoppedError(`${this.#stoppedAndSaved}; continue with --out ${out} --resume`, signal);
+    return new StoppedError(`${this.#stoppedAndSaved}; ${continueWith(out)}`, signal);
   }
 
   /** The error that ends a run whose device failed. */
   deviceFailure(error: NativeError): Gpt2Error {
     const { saved } = this.#events;
-    const from = saved ? `${saved} is complete: continue with --out ${this.#run.out} --resume` : 'nothing was saved';
+    const from = saved ? `${saved} is complete: ${continueWith(this.#run.out)}` : 'nothing was saved';
     return new Gpt2Error(`the device failed in step ${this.#step}: ${error.message}; ${from}`, { cause: error });
   }
 

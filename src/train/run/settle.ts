@@ -25,6 +25,7 @@ import { withSources } from '../../options/read.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
+import { refuseUnsaved } from '../../runs/model.ts';
 import { findShards, readDataset, readDatasetTokenizer } from '../../shards/find.ts';
 import { type Tokenizer, tokenizerOf } from '../../tokenizer/tokenizer.ts';
 import { type BatchChoice, chooseBatch } from '../plan/memory.ts';
@@ -85,9 +86,11 @@ function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weig
 /**
  * Checks the options of several runs, and the files that they name, before the first one starts. It opens no device and reads
  * neither shards nor the checkpoints of runs that are resumed, and downloads a model of the Hugging Face hub.
+ * @returns the model of each run: of the hub, with its commit, so that runs that start later begin with the same weights
  * @throws as `settle`
  */
-export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<void> {
+export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOptions): Promise<(string | undefined)[]> {
+  const models: (string | undefined)[] = [];
   const weights = new Map<string | undefined, Weights | undefined>();
   for (const given of all) {
     const { options: merged, checkpoint } = mergeUnverified(given);
@@ -98,7 +101,9 @@ export async function checkRuns(all: readonly TrainOptions[], fetching: FetchOpt
     const { hellaswagEvery, hellaswag, sequence } = options;
     const { vocabularySize } = config;
     if (hellaswagEvery > 0) readHellaswag(hellaswag, { sequence, vocabularySize, tokenizer });
+    models.push(start?.hubName ?? given.model);
   }
+  return models;
 }
 
 /**
@@ -150,6 +155,7 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
       `--model takes ${presetNames.join(', ')}, ${customModel}, or ${modelPaths}; ${model} does not exist`,
     );
   }
+  refuseUnsaved(model);
   return resolveWeights(model, fetching);
 }
 

@@ -1,7 +1,8 @@
 // The ways to call an op that its contract allows.
-import type { OpCases } from '../../src/op-cases/op-case.ts';
-import { plain, type Variant } from '../../src/op-cases/run-case.ts';
-import { isWritten } from '../../src/ops/contract.ts';
+
+import { isWritten } from '../ops/contract.ts';
+import type { OpCases } from './op-case.ts';
+import { plain, type Variant } from './run-case.ts';
 
 /** The plain call and every variant. */
 export function variantsOf({ op }: OpCases): Variant[] {

@@ -1,0 +1,71 @@
+// The command `kernel build`: compiles a file of CUDA kernels, for programs that load it without a compiler.
+import { copyFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { Command, Option } from 'commander';
+import { Device, Gpt2Error, UsageError } from '../index.ts';
+import { compiledFile, readSource } from '../program.ts';
+
+const examples = `
+A program loads the file with loadKernels(device, PATH), and then needs no compiler. docs/kernels.md has more.
+
+Examples:
+  npm run gpt2 -- kernel build gelu.cu                             for this machine's GPU, as gelu.cubin
+  npm run gpt2 -- kernel build gelu.cu --gpu 8.0 --out a100.cubin  for an A100; no GPU needed
+  npm run gpt2 -- kernel build gelu.cu --cpu                       for this machine's CPU, as gelu.so
+`;
+
+interface Flags {
+  readonly out?: string;
+  readonly gpu?: string;
+  readonly cpu?: boolean;
+  readonly define?: Readonly<Record<string, string>>;
+  readonly instantiate?: readonly string[];
+  readonly include?: readonly string[];
+}
+
+export function kernelBuildCommand(): Command {
+  const more = (text: string, before: readonly string[] = []) => [...before, text];
+  return new Command('build')
+    .description('Compile a file of CUDA kernels')
+    .argument('<FILE>', 'the .cu file')
+    .option('--out <PATH>', 'file to write (default: FILE with .cubin, or .so for a CPU, in this folder)')
+    .option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)")
+    .addOption(new Option('--cpu', 'for a CPU, which emulates a GPU').conflicts('gpu'))
+    .option('--define <NAME=VALUE>', 'macro; repeatable', defined)
+    .option('--instantiate <KERNEL>', 'kernel with template arguments to make, as scale<float, 256>; repeatable', more)
+    .option('--include <DIR>', 'folder in which #include looks; repeatable', more)
+    .addHelpText('after', examples)
+    .action((file: string, { out, gpu, cpu, define, instantiate, include }: Flags) => {
+      // A file that is missing is said first.
+      readSource(file);
+      const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
+      const source = { file, defines: define, instantiate, includes: include, checks: false };
+      const made = compiledFile(source, cpu ? 'cpu' : (gpu ?? ownGpu()));
+      try {
+        copyFileSync(made, path);
+      } catch (cause) {
+        throw new Gpt2Error(`cannot write ${path}: ${(cause as Error).message}; name another file with --out`, {
+          cause,
+        });
+      }
+      process.stdout.write(`wrote ${path}\n`);
+    });
+}
+
+function defined(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const [, name, value] = /^([A-Za-z_]\w*)=(.*)$/s.exec(text) ?? [];
+  if (name === undefined) throw new UsageError(`--define takes NAME=VALUE, not ${JSON.stringify(text)}`);
+  return { ...before, [name]: value! };
+}
+
+function ownGpu(): string {
+  try {
+    using device = Device.open({ kind: 'cuda' });
+    return device.description.computeCapability!;
+  } catch (cause) {
+    const why = cause instanceof Gpt2Error ? cause.message : String(cause);
+    throw new Gpt2Error(`cannot tell this machine's GPU: ${why}; or give its compute capability, as --gpu 9.0`, {
+      cause,
+    });
+  }
+}

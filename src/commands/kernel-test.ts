@@ -1,0 +1,61 @@
+// The command `kernel test`: tests the kernels of a folder against the formulas of their ops.
+import { Command, Option } from 'commander';
+import { type Dtype, selectDevice } from '../index.ts';
+import { ExitError, jobsOf, jobsText, KernelProcess, type LabOptions, sanitize, testJobs } from '../program.ts';
+import { numberOption } from './number-option.ts';
+import { tableOption } from './option-of-table.ts';
+
+const examples = `
+Examples:
+  npm run gpt2 -- kernel test my-norm                every dtype that the card takes, on this machine's GPU
+  npm run gpt2 -- kernel test my-norm --sanitize     find bad accesses and races
+
+Exit code: 1 if anything is wrong.
+`;
+
+export interface LabFlags {
+  readonly device?: string;
+  readonly dtype?: Dtype;
+  readonly timeLimit: number;
+}
+
+/** The argument and options that `test`, `bench` and `watch` share. */
+export const labCommand = (name: string, description: string): Command =>
+  new Command(name)
+    .description(description)
+    .argument('<FOLDER>', 'folder with a card.ts or card.mjs')
+    .addOption(tableOption('device'))
+    .addOption(tableOption('dtype', { default: { text: 'each that the card takes' } }))
+    .addOption(
+      numberOption('--time-limit <S>', 'seconds that a kernel may run', { kind: 'any', least: 0.1, most: 86_400 }, 30),
+    );
+
+export const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlags): LabOptions => ({
+  ...{ folder, device: selectDevice(device ?? 'auto'), dtype, seconds: timeLimit },
+});
+
+export const kernelTestCommand = (): Command =>
+  labCommand('test', 'Test kernels against the formulas of their ops')
+    .option(
+      '--all-sizes',
+      "also the op suite's large sizes, whose formulas take seconds; on a CPU, more than the smallest",
+    )
+    .addHelpText('after', examples)
+    .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
+    .action(test);
+
+async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sanitize?: boolean }): Promise<void> {
+  const options = labOptions(folder, flags);
+  const onLine = (line: string) => void process.stdout.write(`${line}\n`);
+  using child = new KernelProcess(options);
+  const jobs = await jobsOf(child, options);
+  if (flags.sanitize) {
+    child.close();
+    if (!(await sanitize(options, jobs, onLine))) throw new ExitError(1);
+    return;
+  }
+  const wrong = await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine });
+  if (wrong.length === 0) return onLine(`all right: ${jobsText(jobs)}`);
+  onLine(`wrong: ${jobsText(wrong)}`);
+  throw new ExitError(1);
+}

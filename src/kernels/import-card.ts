@@ -1,0 +1,33 @@
+// Imports cards wherever they are: `gpt2.ts` is this package also where it is not installed, and a card.ts that has no types is
+// JavaScript to a Node without TypeScript.
+import { statSync } from 'node:fs';
+import { register } from 'node:module';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { isCompiled } from '../package-root.ts';
+
+/** tsx, or Node from 22.18 on. */
+export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
+const index = new URL(`../index.${isCompiled ? 'js' : 'ts'}`, import.meta.url).href;
+
+const hooks = `
+import { readFile } from 'node:fs/promises';
+export const resolve = async (name, context, next) => {
+  if (name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
+  const found = await next(name, context);
+  // In a folder without a package.json, tsx takes it for CommonJS.
+  return /\\/card\\.ts\\?/.test(found.url) ? { ...found, format: 'module' } : found;
+};
+export const load = async (url, context, next) => {
+  const { pathname } = new URL(url);
+  if (${readsTypes} || !pathname.endsWith('.ts')) return next(url, context);
+  return { format: 'module', source: await readFile(new URL(url)), shortCircuit: true };
+};`;
+let isRegistered = false;
+
+/** The module of a file as it is now: a process that watches the file imports it again. */
+export async function importCard(file: string): Promise<{ default?: unknown }> {
+  if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
+  isRegistered = true;
+  return import(`${pathToFileURL(resolve(file)).href}?${statSync(file).mtimeMs}`);
+}

@@ -1,0 +1,135 @@
+// Puts kernels of a user in the place of ops on a device. A fused op whose plain ops are among them runs as those.
+import { join } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import type { DeviceBuffer, Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import type { OpContract } from '../ops/contract.ts';
+import { enqueue, type OpArguments } from '../ops/enqueue.ts';
+import { contracts } from '../ops/ops.generated.ts';
+import { replaceOp } from '../ops/replacements.ts';
+import { contractNamed, type LoadedCard } from './card.ts';
+import { compileKernels } from './compile.ts';
+
+type Given = Readonly<Record<string, Tensor & number & boolean>>;
+/** An op, and its arguments from those of the fused op. */
+type PlainOp = readonly [op: OpContract, args: (given: Given) => OpArguments];
+
+const { matmulForward, matmulBackwardInput, matmulBackwardWeight, geluForward, geluBackward } = contracts;
+const { residualForward, crossEntropy } = contracts;
+const asRow = (tensor: Tensor) => tensor.view([tensor.count]);
+
+/** The plain ops of which a fused op consists, in order. */
+const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
+  matmulGeluForward: [
+    [matmulForward, ({ pre, in: x, weight, bias }) => ({ out: pre!, in: x!, weight: weight!, bias: bias! })],
+    [geluForward, ({ out, pre }) => ({ out: asRow(out!), in: asRow(pre!) })],
+  ],
+  matmulResidualForward: [
+    [matmulForward, ({ out, in: x, weight, bias }) => ({ out: out!, in: x!, weight: weight!, bias: bias! })],
+    [residualForward, ({ out, residual }) => ({ out: asRow(out!), a: asRow(out!), b: asRow(residual!) })],
+  ],
+  matmulGeluBackwardInput: [
+    [matmulBackwardInput, ({ din, dout, weight }) => ({ din: din!, dout: dout!, weight: weight! })],
+    [geluBackward, ({ din, pre }) => ({ din: asRow(din!), dout: asRow(din!), in: asRow(pre!) })],
+  ],
+  classifier: [
+    [matmulForward, ({ logits, in: x, weight }) => ({ out: logits!, in: x!, weight: weight!, bias: null })],
+    [
+      crossEntropy,
+      ({ losses, logits, targets, V, dloss, din, dweight }) => ({
+        ...{ losses: losses!, logits: logits!, targets: targets!, V: V!, dloss: dloss! },
+        dlogits: din || dweight ? logits! : null,
+      }),
+    ],
+    [matmulBackwardInput, ({ din, logits, weight }) => ({ din: din!, dout: logits!, weight: weight! })],
+    [
+      matmulBackwardWeight,
+      ({ dweight, logits, in: x, accumulate }) => ({
+        ...{ dweight: dweight!, dbias: null, dout: logits!, in: x!, accumulate: accumulate! },
+      }),
+    ],
+  ],
+};
+
+/** By the names of ops: frees the kernels that compute them, and their scratch. */
+const inUse = new WeakMap<Device, Map<string, () => void>>();
+
+/** How cards are used. */
+export interface CardOptions {
+  /** On a CPU: check what the kernels do. Default false, which is many times faster. */
+  readonly checks?: boolean;
+  /** Called before each launch, with the kernel's name. */
+  readonly onLaunch?: (kernel: string) => void;
+}
+
+/**
+ * Compiles the cards' kernels for a device, and makes the device's ops launch them. Their scratch is allocated here when an op first
+ * needs it. Both are freed with the device, or when other cards take the place of these.
+ * @throws Gpt2Error for a dtype that a card does not take, or two cards of one op; otherwise as `compileKernels`
+ * @example await useCards(gpu, await loadCards('kernels/course/layernorm/1-naive'));
+ */
+export async function useCards(
+  device: Device,
+  cards: readonly LoadedCard[],
+  { checks = false, onLaunch = () => {} }: CardOptions = {},
+): Promise<void> {
+  const names = new Set<string>();
+  for (const card of cards) {
+    const contract = contractNamed(card.op);
+    if (names.has(contract.name)) throw new Gpt2Error(`two kernel cards compute ${card.op}: give one`);
+    names.add(contract.name);
+    const { launch, close } = await launcherOf(device, card, contract, { checks, onLaunch });
+    const used = inUse.get(device) ?? new Map<string, () => void>();
+    inUse.set(device, used);
+    used.get(contract.name)?.();
+    used.set(contract.name, close);
+    replaceOp(device, contract.name, launch);
+  }
+  splitFused(device, names);
+}
+
+/** Makes fused ops run as their plain ones: all, or those that are not among the names but have a plain one there. */
+export function splitFused(device: Device, names?: ReadonlySet<string>): void {
+  for (const [name, parts] of Object.entries(plainOps)) {
+    if (names && (names.has(name) || !parts.some(([op]) => names.has(op.name)))) continue;
+    replaceOp(device, name, (args) => {
+      for (const [op, argsOf] of parts) {
+        const own = argsOf(args as Given);
+        // The op's result is optional, and was not asked for.
+        if (Object.values(own)[0] !== null) enqueue(device, op, own);
+      }
+    });
+  }
+}
+
+async function launcherOf(
+  device: Device,
+  card: LoadedCard,
+  contract: OpContract,
+  { checks, onLaunch }: Required<CardOptions>,
+) {
+  const { op, folder, source, dtypes = ['fp32'], instantiate } = card;
+  if (!dtypes.includes(device.dtype)) {
+    throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
+  }
+  const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
+  const defines = { ELEMENT: typeName[device.elementType], GRADIENT: typeName[device.gradientType] };
+  const kernels = await compileKernels(device, { file: join(folder, source), instantiate, defines, checks });
+  const memories: DeviceBuffer[] = [];
+  const launch = (args: OpArguments, native: Readonly<Record<string, unknown>>): void => {
+    const sizes = Object.fromEntries(contract.sizes.map((name) => [name, native[name] as number]));
+    const bytes = card.scratch?.(sizes) ?? 0;
+    // Graphs may hold the address of a smaller one, so it stays.
+    if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, `scratch of ${op}`));
+    const scratch = memories.at(-1) ?? null;
+    for (const { kernel, args: given, ...shape } of card.launches({ ...args, ...sizes, scratch })) {
+      onLaunch(kernel);
+      kernels[kernel]!.launch(shape, ...given);
+    }
+  };
+  const close = (): void => {
+    kernels[Symbol.dispose]();
+    for (const memory of memories) memory.close();
+  };
+  return { launch, close };
+}

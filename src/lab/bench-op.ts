@@ -1,0 +1,102 @@
+// Times a kernel and the library's op on the calls of a real training step.
+import { readClocks } from '../bench/clocks.ts';
+import { enqueueAgain, workOf } from '../bench/op-times.ts';
+import { leastMs } from '../bench/peaks.ts';
+import { timeCold, timeOnDevice } from '../bench/timing.ts';
+import { Gpt2Error } from '../errors.ts';
+import { opNameOf } from '../kernels/card.ts';
+import { toolsName } from '../live/machine-load.ts';
+import type { Device } from '../native/device.ts';
+import type { OpCases } from '../op-cases/op-case.ts';
+import { workspaceOf } from '../ops/enqueue.ts';
+import { replacementOf } from '../ops/replacements.ts';
+import type { RecordedCall, StepCalls } from './step-calls.ts';
+import { sizesText } from './test-op.ts';
+
+/** Milliseconds of a call: its tensors in the GPU's memory, and in its L2 cache as far as they fit. */
+export interface Times {
+  readonly cold: number;
+  readonly hot: number;
+}
+
+/** One of the sizes that an op has in a step. */
+export interface OpBench {
+  readonly sizes: string;
+  /** Calls in a step. */
+  readonly calls: number;
+  readonly flops: number;
+  readonly bytes: number;
+  /** Milliseconds that the device's best rates allow. */
+  readonly bound: number;
+  readonly ours: Times;
+  readonly own: Times;
+}
+
+export interface Benched {
+  readonly results: readonly OpBench[];
+  /** Clocks and power while the kernel runs, as the driver's tool reports them. */
+  readonly clocks: string | null;
+}
+
+/** More than the L2 cache of any GPU, twice. */
+const flushBytes = { cuda: 256 << 20, cpu: 32 << 20 };
+
+/**
+ * Times what computes the op on the device now.
+ * @param gpu index of the GPU
+ * @param onIdle called when no kernel runs
+ */
+export async function benchOp(
+  device: Device,
+  { op }: OpCases,
+  { peaks, calls }: StepCalls,
+  { gpu, onIdle }: { readonly gpu: number | undefined; readonly onIdle: () => void },
+): Promise<Benched> {
+  const replacement = replacementOf(device, op.name)!;
+  const recorded = calls.get(op.name) ?? [];
+  if (recorded.length === 0) {
+    throw new Gpt2Error(`a training step does not use ${opNameOf(op)}, so there are no sizes to time it at`);
+  }
+  const sizesOf = ({ args }: RecordedCall) =>
+    sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
+  const groups = new Map<string, RecordedCall[]>();
+  for (const call of recorded) groups.set(sizesOf(call), [...(groups.get(sizesOf(call)) ?? []), call]);
+  const { library } = device.description;
+  const memory = device.allocate(flushBytes[library], 'cache flush');
+  const flush = () => device.call('fillZero', { destination: memory.pointer, bytes: memory.bytes });
+  const times = async (run: () => void): Promise<Times> => {
+    // Once outside of a graph: it may allocate.
+    run();
+    await device.finished();
+    const hot = await timeOnDevice(device, run, library === 'cuda' ? 20 : 2);
+    const cold = await timeCold(device, run, flush);
+    onIdle();
+    return { cold, hot };
+  };
+  const results: OpBench[] = [];
+  for (const [sizes, [call, ...others]] of groups) {
+    device.reserveWorkspace(workspaceOf(device, op, call!.given));
+    const ours = await times(() => enqueueAgain(device, call!));
+    const own = await times(() => replacement(call!.given, call!.args));
+    const work = workOf(device, call!);
+    results.push({ sizes, calls: others.length + 1, ...work, bound: leastMs(peaks, work), ours, own });
+  }
+  memory.close();
+  const [first] = recorded as [RecordedCall];
+  const clocks =
+    gpu === undefined
+      ? null
+      : await clocksWhile(device, gpu, () => replacement(first.given, first.args), results[0]!.own.hot);
+  onIdle();
+  // Those of the measurements.
+  device.dropGraphs();
+  return { results, clocks };
+}
+
+/** Reads the clocks while the kernel runs for about 0.3 s. */
+async function clocksWhile(device: Device, gpu: number, run: () => void, ms: number): Promise<string | null> {
+  for (let left = Math.min(3000, Math.ceil(300 / ms)); left > 0; left--) run();
+  const clocks = readClocks(toolsName(gpu));
+  await device.finished();
+  return clocks;
+}

@@ -1,0 +1,126 @@
+// The process that runs kernels for `kernel test`, `bench` and `watch`. It stays, so that the device is open and the numbers of a
+// test are known when a kernel is run again; what a kernel breaks or hangs ends with it. Requests come on standard input, messages
+// leave on descriptor 3: kernels may print.
+import { writeSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Gpt2Error } from '../errors.ts';
+import { loadCards } from '../kernels/card.ts';
+import { cardHash } from '../kernels/card-hash.ts';
+import { useCards } from '../kernels/use-cards.ts';
+import { type Tensor, tensorOf } from '../native/buffer.ts';
+import { Device, type Dtype } from '../native/device.ts';
+import type { DeviceChoice } from '../native/select-device.ts';
+import type { OpCases } from '../op-cases/op-case.ts';
+import { benchOp } from './bench-op.ts';
+import type { Message, Request } from './messages.ts';
+import { casesNamed } from './ops.ts';
+import { stepCalls } from './step-calls.ts';
+import { testOp } from './test-op.ts';
+
+const say = (message: Message): void => void writeSync(3, `${JSON.stringify(message)}\n`);
+
+/** An open device, and a number on it whose reading waits for everything before. */
+interface Opened {
+  readonly device: Device;
+  readonly number: Tensor;
+}
+const devices = new Map<string, Opened>();
+/** Of this request. */
+let used: Device | undefined;
+/** The kernels that run since the last message that none does; the last one is at the end. */
+const running = new Set<string>();
+
+function idle(): void {
+  running.clear();
+  say({ say: 'idle' });
+}
+
+function opened(choice: DeviceChoice, dtype: Dtype): Opened {
+  const key = JSON.stringify([choice, dtype]);
+  let known = devices.get(key);
+  if (!known) {
+    const device = Device.open({ ...choice, dtype });
+    known = { device, number: tensorOf(device, new Float32Array(1)) };
+    devices.set(key, known);
+  }
+  used = known.device;
+  return known;
+}
+
+/** Cases whose formula, which may take longer than a kernel, does not count as its time. */
+const timed = new Map<OpCases, OpCases>();
+function timedCases(op: string): OpCases {
+  const cases = casesNamed(op);
+  const formula: OpCases['formula'] = (...args) => {
+    idle();
+    return cases.formula(...args);
+  };
+  const own = timed.get(cases) ?? { ...cases, formula };
+  timed.set(cases, own);
+  return own;
+}
+
+async function answer(request: Request): Promise<void> {
+  const { ask, folder, device: choice } = request;
+  const cards = await loadCards(folder);
+  if (ask === 'list') {
+    const { dtypes: own } = opened(choice, 'fp32').device.description;
+    say({
+      say: 'list',
+      cards: cards.map(({ op, dtypes = ['fp32'] }) => ({ op, dtypes: dtypes.filter((each) => own.includes(each)) })),
+    });
+    return;
+  }
+  const { op, dtype } = request;
+  const card = cards.find((each) => each.op === op);
+  if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
+  const cases = timedCases(op);
+  const { device, number } = opened(choice, dtype);
+  const onLaunch = (kernel: string) => {
+    // Kernels one by one, so that the one that fails or hangs is known.
+    if (ask === 'test') number.read();
+    if (ask === 'bench' && running.has(kernel)) return;
+    running.delete(kernel);
+    running.add(kernel);
+    say({ say: 'running', kernel });
+  };
+  const calls = ask === 'bench' ? await stepCalls(device) : undefined;
+  await useCards(device, [card], { onLaunch, checks: ask === 'test' });
+  if (calls) {
+    const gpu = choice.kind === 'cuda' ? choice.index : undefined;
+    const { device: name, codePath } = device.description;
+    const benched = await benchOp(device, cases, calls, { gpu, onIdle: idle });
+    say({ say: 'bench', hash: cardHash(card), on: `${name} (${codePath})`, ...benched });
+    return;
+  }
+  for await (const tested of testOp(device, cases, ask === 'test' ? request : {})) {
+    running.clear();
+    say({ say: 'size', ...tested });
+  }
+}
+
+/** Of a device that is lost, freeing memory fails too, and hides why. */
+function firstError(thrown: unknown): unknown {
+  let error = thrown;
+  while (error instanceof Error && 'suppressed' in error) error = error.suppressed;
+  return error;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  running.clear();
+  used = undefined;
+  try {
+    await answer(JSON.parse(line) as Request);
+    say({ say: 'done' });
+  } catch (thrown) {
+    const error = firstError(thrown);
+    // An error of the card's own code is its author's too.
+    const message = error instanceof Gpt2Error ? error.message : (error as Error).stack!;
+    const isLost = (used as Device | undefined)?.hasFailed === true;
+    const kernel = [...running].at(-1);
+    const where = isLost && kernel !== undefined ? `the kernel ${kernel} failed: ` : '';
+    say({ say: 'failed', message: `${where}${message}`, isLost });
+    if (isLost) process.exit(1);
+  }
+}
+process.exit(0);

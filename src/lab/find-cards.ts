@@ -1,0 +1,46 @@
+// Finds the folders of kernel cards.
+import { readdirSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { cardFiles, loadCards } from '../kernels/card.ts';
+
+/** Folders deeper than this are not looked into: the working folder may be somebody's home. */
+const deepest = 6;
+
+export interface FoundCards {
+  /** Relative to the folder in which it was looked for. */
+  readonly folder: string;
+  /** The ops that its kernels compute, or why its card cannot be loaded. */
+  readonly ops: readonly string[] | Gpt2Error;
+}
+
+/** The cards in and below a folder, in the order of their paths. */
+export async function findCards(root: string): Promise<FoundCards[]> {
+  const found: FoundCards[] = [];
+  for (const folder of foldersIn(root, 0)) {
+    const ops = await loadCards(folder).then(
+      (cards) => cards.map(({ op }) => op),
+      (error: unknown) => {
+        if (error instanceof Gpt2Error) return error;
+        throw error;
+      },
+    );
+    found.push({ folder: relative(root, folder) || '.', ops });
+  }
+  return found;
+}
+
+function* foldersIn(folder: string, depth: number): Generator<string> {
+  const entries = readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1));
+  if (entries.some((entry) => entry.isFile() && cardFiles.includes(entry.name))) yield folder;
+  for (const entry of entries) {
+    const isHidden = entry.name.startsWith('.') || entry.name === 'node_modules';
+    if (!entry.isDirectory() || isHidden || depth === deepest) continue;
+    try {
+      yield* foldersIn(join(folder, entry.name), depth + 1);
+    } catch (error) {
+      // A folder of another user.
+      if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+    }
+  }
+}

@@ -1,0 +1,64 @@
+// The times of a folder's kernels in all versions that were timed: lines of JSON beside the card, so that they move with it.
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { OpBench, Times } from './bench-op.ts';
+
+export const historyFile = '.gpt2-bench.jsonl';
+
+/** A version of a kernel at one of its sizes. */
+export interface Entry extends Times {
+  readonly time: string;
+  /** Of the card, its source and what it includes. */
+  readonly hash: string;
+  readonly op: string;
+  readonly dtype: string;
+  readonly device: string;
+  readonly sizes: string;
+}
+
+/** All entries, the oldest first; a line that a killed process left unfinished is skipped. */
+export function readHistory(folder: string): Entry[] {
+  const path = join(folder, historyFile);
+  if (!existsSync(path)) return [];
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .flatMap((line) => {
+      try {
+        return [JSON.parse(line) as Entry];
+      } catch {
+        return [];
+      }
+    });
+}
+
+/** Adds a kernel's times. @returns why they could not be written */
+export function addToHistory(
+  folder: string,
+  version: Pick<Entry, 'hash' | 'op' | 'dtype' | 'device'>,
+  results: readonly OpBench[],
+): string | undefined {
+  const time = new Date().toISOString();
+  const lines = results.map(({ sizes, own }) => `${JSON.stringify({ time, ...version, sizes, ...own })}\n`);
+  try {
+    appendFileSync(join(folder, historyFile), lines.join(''));
+    return undefined;
+  } catch (cause) {
+    return `the times are not kept: ${(cause as Error).message}`;
+  }
+}
+
+/** The last times of other versions of a kernel at one of its sizes, the newest first. */
+export function earlierVersions(
+  history: readonly Entry[],
+  { hash, op, dtype, device, sizes }: Omit<Entry, 'time' | keyof Times>,
+  most = 5,
+): Entry[] {
+  const versions = new Map<string, Entry>();
+  for (const entry of history) {
+    const isSame = entry.op === op && entry.dtype === dtype && entry.device === device && entry.sizes === sizes;
+    if (!isSame || entry.hash === hash) continue;
+    versions.delete(entry.hash);
+    versions.set(entry.hash, entry);
+  }
+  return [...versions.values()].reverse().slice(0, most);
+}

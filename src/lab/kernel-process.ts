@@ -1,0 +1,118 @@
+// The process that runs kernels (child.ts), from the side of the command: starts it, asks it, and ends it when a kernel hangs.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { Gpt2Error } from '../errors.ts';
+import { isCompiled } from '../package-root.ts';
+import type { Message, Request } from './messages.ts';
+
+export interface ProcessSettings {
+  /** Longest that a kernel may run. */
+  readonly seconds: number;
+  /** Program and arguments that run the process: compute-sanitizer. */
+  readonly under?: readonly string[];
+}
+
+const program = fileURLToPath(new URL(`./child.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
+
+/** Starts when it is first asked, and again when it is asked after it died. `using` ends it. */
+export class KernelProcess {
+  readonly #settings: ProcessSettings;
+  #child: ChildProcess | undefined;
+  #onMessage: (message: Message) => void = () => {};
+  #onEnd: (how: string) => void = () => {};
+
+  constructor(settings: ProcessSettings) {
+    this.#settings = settings;
+  }
+
+  /**
+   * Asks, and passes on what it says until it is done.
+   * @throws Gpt2Error in the words of the process; if it dies; or if a kernel does not end in time
+   */
+  async ask(request: Request, onMessage: (message: Message) => void): Promise<void> {
+    this.#child ??= this.#start();
+    const { folder, device } = request;
+    // On a CPU the message says where.
+    const advice =
+      device.kind === 'cuda'
+        ? `; \`npm run gpt2 -- kernel test ${folder} --sanitize\` or \`--device cpu\` finds where`
+        : '';
+    let kernel: string | undefined;
+    let timer: NodeJS.Timeout | undefined;
+    const answered = new Promise<void>((done, failed) => {
+      const refuse = (why: string) => failed(new Gpt2Error(why));
+      const stop = () => {
+        this.close();
+        const { seconds } = this.#settings;
+        refuse(
+          `the kernel ${kernel} of ${folder} did not end within ${seconds} s: look for a loop or a barrier that it cannot leave, or give a longer --time-limit`,
+        );
+      };
+      this.#onEnd = (how) => {
+        const where = kernel === undefined ? '' : ` while the kernel ${kernel} ran`;
+        refuse(`${folder}: the process for kernels ${how}${where}${advice}`);
+      };
+      this.#onMessage = (message) => {
+        clearTimeout(timer);
+        if (message.say === 'running') {
+          kernel = message.kernel;
+          timer = setTimeout(stop, this.#settings.seconds * 1000);
+          return;
+        }
+        if (message.say === 'done') done();
+        else if (message.say === 'failed') {
+          // The message of a compiler has several lines.
+          const error = new Gpt2Error(folder);
+          error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
+          failed(error);
+        } else onMessage(message);
+      };
+    });
+    this.#child.stdin!.write(`${JSON.stringify(request)}\n`);
+    await answered.finally(() => clearTimeout(timer));
+  }
+
+  /** Lets the process end by itself. @returns its exit code */
+  async ended(): Promise<number | null> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (!child || child.exitCode !== null) return child?.exitCode ?? null;
+    this.#onEnd = () => {};
+    child.stdin!.end();
+    return new Promise((done) => child.once('exit', done));
+  }
+
+  close(): void {
+    this.#onEnd = () => {};
+    this.#child?.kill('SIGKILL');
+    this.#child = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #start(): ChildProcess {
+    const [command, ...before] = this.#settings.under ?? [];
+    const own = [...process.execArgv, program];
+    const child = spawn(command ?? process.execPath, command ? [...before, process.execPath, ...own] : own, {
+      stdio: ['pipe', 'inherit', 'inherit', 'pipe'],
+    });
+    const isCurrent = () => this.#child === child;
+    const ended = (how: string) => {
+      if (!isCurrent()) return;
+      this.#child = undefined;
+      this.#onEnd(how);
+    };
+    createInterface({ input: child.stdio[3] as Readable }).on('line', (line) => {
+      if (isCurrent()) this.#onMessage(JSON.parse(line) as Message);
+    });
+    child.on('error', ({ message }) => ended(`cannot be started: ${message}`));
+    child.on('close', (code, signal) => ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
+    // What it dies of is reported by its exit.
+    child.stdin!.on('error', () => {});
+    return child;
+  }
+}

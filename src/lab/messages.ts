@@ -1,0 +1,43 @@
+// What the process that runs kernels is asked, and what it says: lines of JSON. It writes them synchronously, so that what it said
+// before a kernel crashed or hung has arrived.
+
+import type { Dtype } from '../native/device.ts';
+import type { DeviceChoice } from '../native/select-device.ts';
+import type { Benched } from './bench-op.ts';
+
+interface Target {
+  readonly folder: string;
+  readonly device: DeviceChoice;
+}
+
+export type Request =
+  /** The ops of the folder's cards. */
+  | ({ readonly ask: 'list' } & Target)
+  /** Tests or times a card. */
+  | ({
+      readonly ask: 'test';
+      readonly op: string;
+      readonly dtype: Dtype;
+      readonly allSizes?: boolean;
+      readonly once?: boolean;
+    } & Target)
+  | ({ readonly ask: 'bench'; readonly op: string; readonly dtype: Dtype } & Target);
+
+export interface ListedCard {
+  readonly op: string;
+  /** Those that the card takes and the device has. */
+  readonly dtypes: readonly Dtype[];
+}
+
+export type Message =
+  /** A kernel is about to run; all before it have ended. */
+  | { readonly say: 'running'; readonly kernel: string }
+  /** All have ended. */
+  | { readonly say: 'idle' }
+  | { readonly say: 'size'; readonly sizes: string; readonly isRight: boolean; readonly lines: readonly string[] }
+  | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
+  /** `hash`: of the kernel; `on`: the device and its code path. */
+  | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
+  /** The request failed; `isLost`: with it the device, so that the process ends. */
+  | { readonly say: 'failed'; readonly message: string; readonly isLost: boolean }
+  | { readonly say: 'done' };

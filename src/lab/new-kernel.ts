@@ -1,0 +1,88 @@
+// Starts a folder of kernels from the course's naive ones: of the sources and cards only what the ops need.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { contractNamed } from '../kernels/card.ts';
+import { packageRoot } from '../package-root.ts';
+
+interface Naive {
+  readonly op: string;
+  /** The text of its card. */
+  readonly card: string;
+  /** Names of its kernels. */
+  readonly kernels: readonly string[];
+  /** Path of their source. */
+  readonly source: string;
+}
+
+const course = join(packageRoot, 'kernels/course');
+
+/** The course's naive kernels, in the order of chapters. */
+export function naiveKernels(): readonly Naive[] {
+  const folders = readdirSync(course).map((chapter) => join(course, chapter, '1-naive'));
+  return folders.filter(existsSync).flatMap((folder) => {
+    const text = readFileSync(join(folder, 'card.ts'), 'utf8');
+    return [...text.matchAll(/^ {2}defineKernel\(\{\n[\s\S]*?^ {2}\}\),\n/gm)].map(([card]) => ({
+      op: /^ {4}op: '(\w+)'/m.exec(card)![1]!,
+      card,
+      kernels: [...card.matchAll(/kernel: '(\w+)'/g)].map(([, kernel]) => kernel!),
+      source: join(folder, /^ {4}source: '([^']+)'/m.exec(card)![1]!),
+    }));
+  });
+}
+
+/** A kernel with the comment before it. */
+const definition = /(?:^\/\/.*\n)*^__global__ void (\w+)\([\s\S]*?^\}\n/gm;
+
+/**
+ * Writes a folder with naive kernels of the ops, their cards and a README.
+ * @returns the paths of the files
+ * @throws UsageError for an unknown op; Gpt2Error for one without a naive kernel, or a folder that exists
+ */
+export function newKernel(folder: string, ops: readonly string[]): string[] {
+  const known = naiveKernels();
+  const chosen = [...new Set(ops)].map((op) => {
+    contractNamed(op);
+    const found = known.find((naive) => naive.op === op);
+    if (found) return found;
+    const names = known.map((naive) => naive.op).join(', ');
+    throw new Gpt2Error(`there is no naive kernel of ${op} to start from: name one of ${names}`);
+  });
+  const kernels = new Set(chosen.flatMap((naive) => naive.kernels));
+  const files = new Map([
+    [
+      'card.ts',
+      `import { defineKernel } from 'gpt2.ts';\n\nexport default [\n${chosen.map(({ card }) => card).join('')}];\n`,
+    ],
+  ]);
+  for (const { source } of chosen) {
+    const text = readFileSync(source, 'utf8');
+    const own = text.replaceAll(definition, (all, name: string) => (kernels.has(name) ? all : ''));
+    files.set(basename(source), `${own.replaceAll(/\n{3,}/g, '\n\n').trimEnd()}\n`);
+  }
+  files.set('README.md', readme(folder, chosen));
+  try {
+    mkdirSync(dirname(folder), { recursive: true });
+    mkdirSync(folder);
+  } catch (cause) {
+    const exists = (cause as NodeJS.ErrnoException).code === 'EEXIST';
+    const why = exists ? 'it exists, and nothing is overwritten' : (cause as Error).message;
+    throw new Gpt2Error(`cannot make the folder ${folder}: ${why}; name another one`, { cause });
+  }
+  return [...files].map(([name, text]) => {
+    const path = join(folder, name);
+    writeFileSync(path, text, { flag: 'wx' });
+    return path;
+  });
+}
+
+function readme(folder: string, chosen: readonly Naive[]): string {
+  const formulas = chosen.map(({ op }) => `\`${op}\`: ${contractNamed(op).formula}.`).join(' ');
+  const sources = [...new Set(chosen.map(({ source }) => `\`${basename(source)}\``))].join(', ');
+  return `# ${basename(folder)}
+
+${formulas}
+The kernels are in ${sources}; \`card.ts\` says how they are launched. \`npx gpt2 kernel watch ${folder}\` tests and times every save.
+\`npx gpt2 train --kernel ${folder}\` trains with them.
+`;
+}

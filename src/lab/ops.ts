@@ -1,0 +1,20 @@
+// The ops that a kernel can compute: those with cases, by which it is tested.
+import { Gpt2Error } from '../errors.ts';
+import { opNameOf } from '../kernels/card.ts';
+import { opCases } from '../op-cases/index.ts';
+import type { OpCases } from '../op-cases/op-case.ts';
+
+const all: readonly OpCases[] = Object.values(opCases).flat();
+
+/** Names and formulas, in the order of the model. */
+export const labOps = (): readonly { readonly op: string; readonly formula: string }[] =>
+  all.map(({ op }) => ({ op: opNameOf(op), formula: op.formula }));
+
+/** The cases of a card's op. @throws Gpt2Error if it has none */
+export function casesNamed(op: string): OpCases {
+  const found = all.find((cases) => opNameOf(cases.op) === op);
+  if (found) return found;
+  throw new Gpt2Error(
+    `${op} cannot be computed by a kernel card: name one of ${all.map((each) => opNameOf(each.op)).join(', ')}`,
+  );
+}

@@ -1,0 +1,61 @@
+// Finds NVIDIA's compute-sanitizer, and runs the tests of kernels under its tools.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { toolkits } from '../native/nvrtc.ts';
+import { KernelProcess } from './kernel-process.ts';
+import { type Job, type LabOptions, testJobs } from './test-kernels.ts';
+
+const tools = ['memcheck', 'racecheck', 'initcheck'] as const;
+/** Kernels are up to a hundred times slower under a tool. */
+const slower = 20;
+
+/** @throws Gpt2Error if it is not installed */
+export function findSanitizer(): string {
+  const places = [...toolkits().map((root) => join(root, 'bin/compute-sanitizer')), 'compute-sanitizer'];
+  const found = places.find((path) => spawnSync(path, ['--version']).status === 0);
+  if (found !== undefined) return found;
+  throw new Gpt2Error(
+    'compute-sanitizer is missing: it comes with the CUDA toolkit; install it, add its folder to PATH, or set CUDA_HOME',
+  );
+}
+
+/** Runs the tests under every tool. @returns whether none found anything */
+export async function sanitize(
+  options: LabOptions,
+  jobs: readonly Job[],
+  onLine: (line: string) => void,
+): Promise<boolean> {
+  const program = findSanitizer();
+  const folder = mkdtempSync(join(tmpdir(), 'gpt2-sanitize-'));
+  let isClean = true;
+  try {
+    for (const tool of tools) {
+      const log = join(folder, tool);
+      const under = [program, '--tool', tool, '--error-exitcode', '1', '--log-file', log];
+      using child = new KernelProcess({ seconds: options.seconds * slower, under });
+      const lines: string[] = [];
+      const wrong = await testJobs(child, jobs, options, { once: true, onLine: (line) => lines.push(line) });
+      const code = await child.ended();
+      const found = code === 0 && wrong.length === 0;
+      isClean &&= found;
+      onLine(`${tool}: ${found ? 'finds nothing' : 'finds errors:'}`);
+      if (!found) for (const line of [...readLog(log), ...lines]) onLine(`  ${line}`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  return isClean;
+}
+
+/** The tool's own report, without its frame. */
+function readLog(path: string): string[] {
+  try {
+    const lines = readFileSync(path, 'utf8').split('\n');
+    return lines.map((line) => line.replace(/^=+ ?/, '').trimEnd()).filter((line) => line !== '');
+  } catch {
+    return [];
+  }
+}

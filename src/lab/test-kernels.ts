@@ -1,0 +1,82 @@
+// Tests the kernels of a folder, in a process of their own.
+import { Gpt2Error } from '../errors.ts';
+import type { Dtype } from '../native/device.ts';
+import type { DeviceChoice } from '../native/select-device.ts';
+import type { KernelProcess, ProcessSettings } from './kernel-process.ts';
+import type { ListedCard } from './messages.ts';
+
+export interface LabOptions extends ProcessSettings {
+  readonly folder: string;
+  readonly device: DeviceChoice;
+  /** Default: every dtype that a card takes and the device has. */
+  readonly dtype?: Dtype;
+}
+
+/** A card and a dtype. */
+export interface Job {
+  readonly op: string;
+  readonly dtype: Dtype;
+}
+
+/** The folder's cards in the dtypes to run them in. @throws Gpt2Error if the folder has no card for the device or the dtype */
+export async function jobsOf(child: KernelProcess, { folder, device, dtype }: LabOptions): Promise<readonly Job[]> {
+  let cards: readonly ListedCard[] = [];
+  await child.ask({ ask: 'list', folder, device }, (message) => {
+    if (message.say === 'list') cards = message.cards;
+  });
+  const jobs = cards.flatMap(({ op, dtypes }) =>
+    dtypes.filter((each) => dtype === undefined || each === dtype).map((each) => ({ op, dtype: each })),
+  );
+  if (jobs.length > 0) return jobs;
+  const where = dtype === undefined ? `on ${device.kind}` : `in ${dtype} on ${device.kind}`;
+  throw new Gpt2Error(
+    `no kernel of ${folder} can run ${where}: add the dtype to the card, or name another with --dtype`,
+  );
+}
+
+interface Testing {
+  readonly allSizes?: boolean;
+  /** Each call once, for a tool that makes kernels slow. */
+  readonly once?: boolean;
+  /** Sizes that are right are only counted. */
+  readonly isBrief?: boolean;
+  readonly onLine: (line: string) => void;
+}
+
+/**
+ * Tests all jobs; a kernel that crashes or hangs ends only its own.
+ * @returns the jobs that are wrong
+ */
+export async function testJobs(
+  child: KernelProcess,
+  jobs: readonly Job[],
+  { folder, device }: LabOptions,
+  { allSizes, once, isBrief, onLine }: Testing,
+): Promise<readonly Job[]> {
+  const wrong: Job[] = [];
+  for (const job of jobs) {
+    let isRight = true;
+    let sizes = 0;
+    const name = `${job.op} ${job.dtype}`;
+    try {
+      await child.ask({ ask: 'test', folder, device, ...job, allSizes, once }, (message) => {
+        if (message.say !== 'size') return;
+        isRight &&= message.isRight;
+        sizes++;
+        if (isBrief && message.isRight) return;
+        const [first, ...others] = message.lines;
+        for (const line of [`${name}  ${message.sizes}  ${first}`, ...others]) onLine(line);
+      });
+      if (isBrief && isRight) onLine(`${name}  right at ${sizes} sizes`);
+    } catch (error) {
+      if (!(error instanceof Gpt2Error)) throw error;
+      onLine(error.message);
+      isRight = false;
+    }
+    if (!isRight) wrong.push(job);
+  }
+  return wrong;
+}
+
+/** "gelu_forward fp32, gelu_backward fp32" */
+export const jobsText = (jobs: readonly Job[]): string => jobs.map(({ op, dtype }) => `${op} ${dtype}`).join(', ');

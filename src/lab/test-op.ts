@@ -1,0 +1,70 @@
+// Tests what computes an op on a device against the op's formula, at the op suite's sizes, in every way to call it.
+import { elementCount } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import type { OpCases } from '../op-cases/op-case.ts';
+import { shapeOf } from '../op-cases/prepared-case.ts';
+import { runCase } from '../op-cases/run-case.ts';
+import { variantsOf } from '../op-cases/variants.ts';
+import { describeWrong, mapOfWrong } from './describe-wrong.ts';
+
+/** Repeats of a plain call; each must give the same bits. On a CPU blocks and threads always run in the same order. */
+const runs = { cuda: 20, cpu: 2 };
+/** In the tensors of a call. With checks a CPU takes about 30 ns an access, and kernels read an element many times. */
+const mostElements = { cuda: Number.POSITIVE_INFINITY, cpu: 50_000 };
+
+export interface TestedSize {
+  /** "N 128, C 768" */
+  readonly sizes: string;
+  readonly isRight: boolean;
+  /** What to print: one line if it is right. */
+  readonly lines: readonly string[];
+}
+
+/** "N 128, C 768" */
+export const sizesText = (sizes: Readonly<Record<string, number>>): string =>
+  Object.entries(sizes)
+    .map(([name, size]) => `${name} ${Number.isInteger(size) ? size : size.toPrecision(4)}`)
+    .join(', ');
+
+/**
+ * Tests size after size; of what is wrong in an op, the first is drawn.
+ * @param runs once for each run under a tool that makes them slow
+ */
+export async function* testOp(
+  device: Device,
+  cases: OpCases,
+  { allSizes = false, once = false }: { readonly allSizes?: boolean; readonly once?: boolean },
+): AsyncGenerator<TestedSize> {
+  const { library } = device.description;
+  const elements = (sizes: Readonly<Record<string, number>>) =>
+    Object.values(cases.op.tensors).reduce((sum, tensor) => sum + elementCount(shapeOf(tensor, sizes)), 0);
+  // The smallest is always tested.
+  const most = Math.max(mostElements[library], Math.min(...cases.sizes.map(elements)));
+  const chosen = allSizes
+    ? [...cases.sizes, ...(cases.gpuSizes ?? [])]
+    : cases.sizes.filter((sizes) => elements(sizes) <= most);
+  let isDrawn = false;
+  for (const sizes of chosen) {
+    const text = sizesText(sizes);
+    const wrong: string[] = [];
+    let [share, results] = [0, 0];
+    for (const [index, variant] of variantsOf(cases).entries()) {
+      for (const result of await runCase(device, cases, sizes, variant, index === 0 && !once ? runs[library] : 1)) {
+        results++;
+        if (result.isWithin) {
+          if (result.bound > 0) share = Math.max(share, result.error / result.bound);
+          continue;
+        }
+        wrong.push(describeWrong(result), ...(isDrawn ? [] : mapOfWrong(result).map((line) => `  ${line}`)));
+        isDrawn = true;
+      }
+      // The other ways to call are most likely wrong in the same place.
+      if (wrong.length > 0) break;
+    }
+    const isRight = wrong.length === 0;
+    const lines = isRight
+      ? [`right: ${results} results, errors up to ${(100 * share).toFixed(0)}% of the bound`]
+      : wrong;
+    yield { sizes: text, isRight, lines };
+  }
+}

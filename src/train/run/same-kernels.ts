@@ -1,0 +1,20 @@
+// Checks that a run resumes with the kernels it was trained with.
+import { Gpt2Error } from '../../errors.ts';
+
+/**
+ * @param before the recorded hashes, and those of the files now; undefined: without kernels
+ * @throws Gpt2Error if they differ
+ */
+export function checkSameKernels(
+  out: string,
+  before: unknown,
+  now: string | undefined,
+  folders: readonly string[] = [],
+): void {
+  if (before === now) return;
+  const fix =
+    before === undefined ? 'leave out --kernel' : `restore the files of ${folders.join(', ') || 'its kernels'}`;
+  throw new Gpt2Error(
+    `cannot resume ${out} with other kernels: it was trained with ${before ?? 'none'}, now there are ${now ?? 'none'}; ${fix}, or start another run`,
+  );
+}

@@ -1,0 +1,100 @@
+// Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
+import { appendFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { chart } from '../../src/lab/bench-kernels.ts';
+import { benchOp, type OpBench } from '../../src/lab/bench-op.ts';
+import { addToHistory, earlierVersions, historyFile, readHistory } from '../../src/lab/history.ts';
+import { casesNamed } from '../../src/lab/ops.ts';
+import { stepCalls } from '../../src/lab/step-calls.ts';
+import { Device } from '../../src/native/device.ts';
+import { replaceOp } from '../../src/ops/replacements.ts';
+import { Workplace } from '../support/cli.ts';
+
+describe('a training step', () => {
+  let device: Device;
+  beforeAll(() => {
+    device = Device.open({ kind: 'cpu', threads: 2 });
+  });
+  afterAll(() => device.close());
+
+  it('gives the calls of plain ops and of the fused ones that consist of them', async () => {
+    const { calls } = await stepCalls(device);
+    const counts = Object.fromEntries([...calls].map(([name, list]) => [name, list.length]));
+    // Two layers of four matmuls each, and the classifier's.
+    expect(counts).toMatchObject({
+      ...{ matmulForward: 9, matmulGeluForward: 2, matmulResidualForward: 4, geluForward: 2, geluBackward: 2 },
+      ...{ residualForward: 4, classifier: 1, crossEntropy: 1, attentionForward: 2, layernormForward: 5, adamw: 2 },
+    });
+    expect((await stepCalls(device)).calls).toBe(calls);
+  });
+
+  it.each([
+    ['matmul_forward', 5],
+    ['gelu_backward', 1],
+    ['layernorm_forward', 1],
+    ['cross_entropy', 1],
+  ])('%s is timed at its %i sizes', async (op, sizes) => {
+    const cases = casesNamed(op);
+    const { name } = cases.op;
+    let idle = 0;
+    const calls = await stepCalls(device);
+    replaceOp(device, name, (_, native) => device.call(name as 'adamw', native as never));
+    const { results, clocks } = await benchOp(device, cases, calls, { gpu: undefined, onIdle: () => idle++ });
+    replaceOp(device, name, undefined);
+    expect(clocks).toBeNull();
+    expect(results).toHaveLength(sizes);
+    expect(idle).toBe(2 * sizes + 1);
+    for (const { bytes, flops, bound, ours, own } of results) {
+      expect(bytes).toBeGreaterThan(0);
+      expect(flops > 0).toBe(op.startsWith('matmul'));
+      for (const ms of [bound, ours.cold, ours.hot, own.cold, own.hot]) expect(ms).toBeGreaterThan(0);
+    }
+  });
+
+  it('an op that it lacks is refused', async () => {
+    const calls = await stepCalls(device);
+    await expect(benchOp(device, casesNamed('sample'), calls, { gpu: undefined, onIdle: () => {} })).rejects.toThrow(
+      'a training step does not use sample, so there are no sizes to time it at',
+    );
+  });
+});
+
+const result: OpBench = {
+  ...{ sizes: 'N 8, C 4', calls: 12, flops: 2e9, bytes: 3e8, bound: 0.1 },
+  ...{ ours: { cold: 0.125, hot: 0.1 }, own: { cold: 0.5, hot: 0.4 } },
+};
+
+it('the history has the last times of each other version, the newest first', () => {
+  using place = new Workplace();
+  const add = (hash: string, cold: number, on = 'H100') =>
+    expect(
+      addToHistory(place.folder, { hash, op: 'gelu_forward', dtype: 'bf16', device: on }, [
+        { ...result, own: { cold, hot: cold } },
+      ]),
+    ).toBeUndefined();
+  add('a', 3);
+  add('b', 2);
+  add('a', 2.5);
+  add('c', 1);
+  add('d', 9, 'CPU');
+  appendFileSync(place.path(historyFile), '{"time":"2026');
+  const version = { hash: 'c', op: 'gelu_forward', dtype: 'bf16', device: 'H100', sizes: 'N 8, C 4' };
+  const history = readHistory(place.folder);
+  expect(earlierVersions(history, version).map(({ hash, cold }) => [hash, cold])).toEqual([
+    ['a', 2.5],
+    ['b', 2],
+  ]);
+  expect(earlierVersions(history, { ...version, sizes: 'N 9, C 4' })).toEqual([]);
+  expect(readHistory(place.path('none'))).toEqual([]);
+  expect(addToHistory(place.path('none'), version, [result])).toMatch(/^the times are not kept: ENOENT/);
+});
+
+it('the chart compares cold times', () => {
+  expect(chart(result, [['a1b2c3 11-21 10:02', { cold: 1, hot: 0.75 }]])).toEqual([
+    '                        ms  ms in L2  GB/s  TFLOP/s  of bound',
+    'bound               0.1000                                     ███',
+    'ours                0.1250    0.1000  2400     16.0     80.0%  ████',
+    'this kernel         0.5000    0.4000   600     4.00     20.0%  ███████████████',
+    'a1b2c3 11-21 10:02   1.000    0.7500   300     2.00     10.0%  ██████████████████████████████',
+  ]);
+});

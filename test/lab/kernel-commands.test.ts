@@ -1,0 +1,100 @@
+// The commands of the kernel lab on the CPU, and what they refuse.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { afterAll, describe, expect, it } from 'vitest';
+import { newKernel } from '../../src/lab/new-kernel.ts';
+import { readOptionsFile } from '../../src/options/read.ts';
+import { train } from '../../src/train/train.ts';
+import { tinyModel, Workplace } from '../support/cli.ts';
+import { testsOfLab } from '../support/lab.ts';
+
+const place = new Workplace();
+afterAll(() => place[Symbol.dispose]());
+newKernel(place.path('gelu'), ['gelu_forward']);
+
+describe('on the CPU', () => testsOfLab('cpu'));
+
+it('a card that ends its process costs that process alone', () => {
+  mkdirSync(place.path('crash'));
+  writeFileSync(place.path('crash/card.mjs'), "process.kill(process.pid, 'SIGSEGV'); export default [];");
+  const { code, stderr } = place.run(['kernel', 'test', 'crash', '--device', 'cpu']);
+  expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
+  expect(code).toBe(1);
+});
+
+it.each([
+  [['nothing'], /^there is no kernel card in nothing: name a folder with a card\.ts or card\.mjs\n$/],
+  [
+    ['gelu', '--dtype', 'bf16'],
+    /^no kernel of gelu can run in bf16 on cpu: add the dtype to the card, or name another/,
+  ],
+  [['gelu', '--dtype', 'fp8'], /^--dtype takes one of fp32, tf32, bf16, not "fp8"/],
+  [['gelu', '--time-limit', '0'], /^--time-limit takes /],
+])('kernel test %j is refused', (args, message) => {
+  const { code, stderr } = place.run(['kernel', 'test', ...args, '--device', 'cpu']);
+  expect(stderr).toMatch(message);
+  expect(code).toBeGreaterThan(0);
+});
+
+it('kernel watch goes again at every save of a source or card, and survives what a card does', async () => {
+  newKernel(place.path('watched'), ['gelu_forward']);
+  const child = place.start(['kernel', 'watch', 'watched', '--device', 'cpu']);
+  const rounds = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  /** The lines of a round, to its end. */
+  const round = async (): Promise<string> => {
+    let lines = '';
+    for (;;) {
+      const { value, done } = await rounds.next();
+      lines += `${value}\n`;
+      if (done || /^took /.test(value)) return lines;
+    }
+  };
+  try {
+    const first = await round();
+    expect(first).toMatch(/^watched at \d\d:\d\d:\d\d\n/);
+    expect(first).toMatch(/gelu_forward fp32 {2}right at 3 sizes/);
+    expect(first).toMatch(/took \S+ s; waits for the next save, Ctrl-C ends\n$/);
+    const card = place.path('watched/card.ts');
+    const text = readFileSync(card, 'utf8');
+    writeFileSync(card, `process.kill(process.pid, 'SIGSEGV');\n${text}`);
+    expect(await round()).toMatch(/watched: the process for kernels was ended by SIGSEGV/);
+    writeFileSync(card, 'export default [];');
+    expect(await round()).toMatch(/the kernel card .* exports nothing: write export default defineKernel/);
+    writeFileSync(card, text);
+    const lines = (given: string) => given.split('\n').filter((line) => /gelu_forward/.test(line)).length;
+    expect(lines(await round())).toBe(lines(first));
+  } finally {
+    process.kill(-child.pid!, 'SIGKILL');
+  }
+});
+
+it('kernel watch needs a folder', () => {
+  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu']);
+  expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
+  expect(code).toBe(1);
+});
+
+it('train --kernel without a card, and a program that gives a text, are refused', async () => {
+  const data = place.data();
+  const { stderr } = place.run([
+    'train',
+    '--kernel',
+    'gelu',
+    '--kernel',
+    'none',
+    '--data',
+    data,
+    ...tinyModel,
+    '--model',
+    'custom',
+  ]);
+  expect(stderr).toMatch(/^there is no kernel card in none: /m);
+  await expect(train({ kernels: 'gelu' as never })).rejects.toThrow('kernels takes texts, not "gelu"');
+});
+
+it('a file of options has a list of them', () => {
+  writeFileSync(place.path('options.json'), JSON.stringify({ kernels: ['a', 'b'] }));
+  expect(readOptionsFile(place.path('options.json'))).toEqual({ kernels: ['a', 'b'] });
+  writeFileSync(place.path('options.json'), JSON.stringify({ kernels: 'a' }));
+  expect(() => readOptionsFile(place.path('options.json'))).toThrow('--kernel takes texts, not "a"');
+});

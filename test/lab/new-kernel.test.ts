@@ -1,0 +1,77 @@
+// `kernel list` and `kernel new`: a folder of each naive kernel compiles, and its card names the kernels of its source.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it, vi } from 'vitest';
+import { loadCards } from '../../src/kernels/card.ts';
+import { compiledFile } from '../../src/kernels/compile.ts';
+import { naiveKernels, newKernel } from '../../src/lab/new-kernel.ts';
+import { findNvrtc } from '../../src/native/nvrtc.ts';
+import { Workplace } from '../support/cli.ts';
+import { rungs } from '../support/course.ts';
+
+const place = new Workplace();
+vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
+afterAll(() => {
+  vi.unstubAllEnvs();
+  place[Symbol.dispose]();
+});
+
+it('finds every card of the naive kernels', async () => {
+  const cards = (await Promise.all(rungs.filter((path) => path.endsWith('1-naive')).map(loadCards))).flat();
+  expect(naiveKernels().map(({ op }) => op)).toEqual(cards.map(({ op }) => op));
+});
+
+const hasCompiler = findNvrtc() !== undefined || spawnSync('nvcc', ['--version']).status === 0;
+describe.each(naiveKernels().map(({ op, kernels }) => [op, kernels] as const))('%s', (op, kernels) => {
+  const folder = place.path('made', op);
+
+  it('starts a folder with its kernels alone', async () => {
+    const files = newKernel(folder, [op]);
+    expect(readdirSync(folder).sort()).toEqual(files.map((file) => file.slice(folder.length + 1)).sort());
+    const [card, ...others] = await loadCards(folder);
+    expect(others).toEqual([]);
+    expect(card!.op).toBe(op);
+    const source = readFileSync(join(folder, card!.source), 'utf8');
+    const names = [...source.matchAll(/^__global__ void (\w+)/gm)].map(([, name]) => name!);
+    expect(names.sort()).toEqual([...kernels].sort());
+    expect(readFileSync(join(folder, 'README.md'), 'utf8').trimEnd().split('\n')).toHaveLength(5);
+  });
+
+  it.skipIf(!hasCompiler)('that compiles (needs nvcc or NVRTC)', async () => {
+    const { source } = (await loadCards(folder))[0]!;
+    const defines = { ELEMENT: 'float', GRADIENT: 'float' };
+    expect(compiledFile({ file: join(folder, source), defines }, '9.0')).toMatch(/\.cubin$/);
+  });
+});
+
+it('refuses an op that is unknown or has no naive kernel, and a folder that exists', () => {
+  const folder = place.path('taken');
+  expect(() => newKernel(folder, ['gelu'])).toThrow(/^there is no op "gelu": name one of embedding_forward, /);
+  expect(() => newKernel(folder, ['classifier'])).toThrow(
+    /^there is no naive kernel of classifier to start from: name one of /,
+  );
+  mkdirSync(folder);
+  expect(() => newKernel(folder, ['adamw'])).toThrow(
+    `cannot make the folder ${folder}: it exists, and nothing is overwritten; name another one`,
+  );
+  expect(readdirSync(folder)).toEqual([]);
+  writeFileSync(place.path('file'), '');
+  expect(() => newKernel(place.path('file', 'x'), ['adamw'])).toThrow(/^cannot make the folder .*; name another one$/);
+});
+
+it('the commands print what they wrote and found', () => {
+  const made = place.run(['kernel', 'new', 'work/mine', '--op', 'gelu_forward', '--op', 'adamw']);
+  expect(made).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: 'wrote work/mine/card.ts, work/mine/gelu.cu, work/mine/optimizer.cu, work/mine/README.md\n',
+  });
+  mkdirSync(place.path('work/broken'));
+  writeFileSync(place.path('work/broken/card.mjs'), 'export default [;');
+  const { code, stdout } = place.run(['kernel', 'list']);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^ {2}matmul_forward {2,}out = in \* weight\^T \+ bias$/m);
+  expect(stdout).toMatch(/^ {2}work\/mine {2,}gelu_forward, adamw$/m);
+  expect(stdout).toMatch(/^ {2}work\/broken {2,}the kernel card .*card\.mjs cannot be loaded: .*; correct it/m);
+});

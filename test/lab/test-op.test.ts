@@ -1,0 +1,98 @@
+// Testing what computes an op: a line per size when it is right; a sentence and a map of where it is wrong. The op is the library's,
+// with errors planted in its results.
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { casesNamed } from '../../src/lab/ops.ts';
+import { type TestedSize, testOp } from '../../src/lab/test-op.ts';
+import { Tensor } from '../../src/native/buffer.ts';
+import { Device } from '../../src/native/device.ts';
+import { replaceOp } from '../../src/ops/replacements.ts';
+
+let device: Device;
+beforeAll(() => {
+  device = Device.open({ kind: 'cpu' });
+});
+afterAll(() => device.close());
+beforeEach(() => replaceOp(device, 'layernormForward', undefined));
+
+async function tested(op: string, allSizes = true): Promise<TestedSize[]> {
+  const sizes: TestedSize[] = [];
+  for await (const size of testOp(device, casesNamed(op), { allSizes })) sizes.push(size);
+  return sizes;
+}
+
+/** Changes one output of layernorm_forward after each call. */
+function plant(output: string, change: (values: Float32Array, shape: readonly number[]) => void): void {
+  replaceOp(device, 'layernormForward', (args, native) => {
+    device.call('layernormForward', native as never);
+    const tensor = args[output] as Tensor;
+    const values = tensor.read() as Float32Array;
+    change(values, tensor.shape);
+    tensor.write(values);
+  });
+}
+
+it('a right op has a line for each size', async () => {
+  const sizes = await tested('layernorm_forward');
+  expect(sizes.map(({ sizes: text }) => text)).toEqual(
+    casesNamed('layernorm_forward').sizes.map(({ N, C }) => `N ${N}, C ${C}`),
+  );
+  for (const { isRight, lines } of sizes) {
+    expect(isRight).toBe(true);
+    expect(lines).toEqual([expect.stringMatching(/^right: 3 results, errors up to \d+% of the bound$/)]);
+  }
+});
+
+it('a CPU tests the smallest sizes by default', async () => {
+  const [all, few] = [await tested('layernorm_forward'), await tested('layernorm_forward', false)];
+  expect(few.length).toBeGreaterThan(2);
+  expect(few.length).toBeLessThan(all.length);
+});
+
+it('a wrong one names the tensor and its elements, and draws the first', async () => {
+  // The last 40 columns of every row from the 100th on are never written.
+  plant('out', (values, [rows, columns]) => {
+    for (let row = 100; row < rows!; row++) values.fill(Number.NaN, (row + 1) * columns! - 40, (row + 1) * columns!);
+  });
+  const [first, ...others] = await tested('layernorm_forward');
+  expect(first!.isRight).toBe(false);
+  expect(first!.lines[0]).toMatch(
+    /^out is wrong in 1120 of 16384 elements \(1120 of them NaN: never written, or computed from NaN\); the first, \[100, 88\], is NaN, expected -?\d\.\d+$/,
+  );
+  expect(first!.lines.slice(1)).toEqual([
+    '  128 rows of 128, each mark 11 x 3 elements; # is wrong:',
+    ...Array.from({ length: 9 }, () => `    ${'.'.repeat(43)}`),
+    ...Array.from({ length: 3 }, () => `    ${'.'.repeat(29)}${'#'.repeat(14)}`),
+  ]);
+  expect(others.filter(({ isRight }) => !isRight).map(({ sizes, lines }) => [sizes, lines.length])).toEqual([
+    ['N 130, C 768', 1],
+    ['N 3000, C 384', 1],
+  ]);
+});
+
+it('a long vector is wrapped, and small errors of all elements are found', async () => {
+  plant('rstd', (values) => values.set(values.map((value) => value * (1 + 2e-5))));
+  const { lines } = (await tested('layernorm_forward'))[0]!;
+  expect(lines[0]).toMatch(
+    /^rstd is wrong in \d+ of 128 elements; the error is 2.0e-5, the bound .*e-.*; the first, \[\d+\], is /,
+  );
+  expect(lines[1]).toBe('  12 rows of 11; # is wrong:');
+});
+
+it('other bits in another run are wrong', async () => {
+  let runs = 0;
+  plant('mean', (values) => {
+    runs++;
+    if (runs === 2) values[3]! *= 1 + 2 ** -23;
+  });
+  const [first] = await tested('layernorm_forward');
+  expect(first!.lines[0]).toMatch(/^mean, other bits in run 2 is wrong in 1 of 128 elements; .* the first, \[3\], is /);
+});
+
+it('a write past the end is wrong', async () => {
+  replaceOp(device, 'layernormForward', ({ out }, native) => {
+    device.call('layernormForward', native as never);
+    const { buffer, count, type } = out as Tensor;
+    new Tensor(buffer, 'past', type, [1], count * 4).write(Float32Array.of(1));
+  });
+  expect((await tested('layernorm_forward'))[0]!.lines).toEqual(['out, past its end: something was written there']);
+});

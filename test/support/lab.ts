@@ -1,0 +1,150 @@
+// What the kernel lab does on a device that runs kernels: the same suite on a GPU and on the CPU.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readHistory } from '../../src/lab/history.ts';
+import { newKernel } from '../../src/lab/new-kernel.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { Workplace } from './cli.ts';
+
+export function testsOfLab(device: 'cpu' | 'cuda'): void {
+  let place: Workplace;
+  beforeAll(() => {
+    place = new Workplace();
+  });
+  afterAll(() => place[Symbol.dispose]());
+  const run = (...args: readonly string[]) =>
+    place.run(['kernel', ...args, '--device', device], { XDG_CACHE_HOME: place.path('cache') });
+  /** A new folder whose source is changed. */
+  const changed = (name: string, op: string, from: string, to: string): string => {
+    const [, source] = newKernel(place.path(name), [op]) as [string, string];
+    const text = readFileSync(source, 'utf8');
+    expect(text).toContain(from);
+    writeFileSync(source, text.replace(from, to));
+    return name;
+  };
+
+  it('test: a naive kernel is right', () => {
+    newKernel(place.path('right'), ['gelu_forward']);
+    const { code, stdout, stderr } = run('test', 'right');
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(/^gelu_forward fp32 {2}count 4096 {2}right: 1 results, errors up to \d+% of the bound$/m);
+    expect(stdout).toMatch(/^all right: gelu_forward fp32/m);
+    expect(code).toBe(0);
+  });
+
+  it('test: a wrong kernel is shown, with a map', () => {
+    changed('wrong', 'gelu_forward', 'if (i >= count) return;', 'if (i >= count || i % 64 == 7) return;');
+    const { code, stdout } = run('test', 'wrong', '--dtype', 'fp32');
+    expect(stdout).toMatch(
+      /^gelu_forward fp32 {2}count 4096 {2}out is wrong in 64 of 4096 elements \(64 of them NaN: .*; the first, \[7\], is NaN, expected /m,
+    );
+    expect(stdout).toMatch(/12 rows of 342, each mark 1 x 6 elements; # is wrong:\n {4}\.#\.+#/);
+    expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
+    expect(code).toBe(1);
+  });
+
+  it('test: a kernel that hangs ends with its process, and the next one is tested', () => {
+    const [, source] = newKernel(place.path('stuck'), ['gelu_forward', 'gelu_backward']) as [string, string];
+    const loop = '  volatile const float *always = (const float *)in;\n  while (always[0] == always[0]) {}\n';
+    const text = readFileSync(source, 'utf8');
+    writeFileSync(source, text.replace(/(void gelu_forward\(.*\n)/, `$1${loop}`));
+    // Under the emulator's checks a launch of 100,003 threads takes a second.
+    const seconds = device === 'cpu' ? '3' : '1';
+    const { code, stdout } = run('test', 'stuck', '--dtype', 'fp32', '--time-limit', seconds);
+    expect(stdout).toContain(`the kernel gelu_forward of stuck did not end within ${seconds} s: look for a loop`);
+    expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
+    expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
+    expect(code).toBe(1);
+  });
+
+  it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
+    newKernel(place.path('timed'), ['gelu_forward']);
+    const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(/^gelu_forward fp32, count \d+, \d+ calls a step, on /);
+    expect(stdout).toMatch(/^ {2}ours +\S+ +\S+ +\d+ +- +\S+% +█/m);
+    expect(stdout).toMatch(/^ {2}this kernel +\S+ +\S+ +\d+ +- +\S+% +█/m);
+    expect(code).toBe(0);
+    const [entry, ...others] = readHistory(place.path('timed'));
+    expect(entry).toMatchObject({ op: 'gelu_forward', dtype: 'fp32', hash: expect.stringMatching(/^[0-9a-f]{16}$/) });
+    expect(others).toEqual([]);
+  });
+
+  it('train, eval and bench take the kernels; the log and --resume know them', () => {
+    const data = place.data({ vocabulary: 128, listed: true });
+    newKernel(place.path('both'), ['gelu_forward', 'layernorm_forward']);
+    const gpt2 = (...args: readonly string[]) => {
+      const { code, stdout, stderr } = place.run([...args, '--device', device, '--dtype', 'fp32'], {
+        XDG_CACHE_HOME: place.path('cache'),
+      });
+      return { code, stdout, stderr };
+    };
+    const sizes = ['--layers', '1', '--channels', '32', '--heads', '2', '--context', '64'];
+    const train = (out: string, ...args: readonly string[]) =>
+      gpt2(
+        ...['train', '--model', 'custom', ...sizes, '--data', data, '--batch', '2', '--seq', '32', '--val-every', '0'],
+        ...['--sample-every', '0', '--steps', '6', '--lr', '1e-3', '--out', place.path(out), ...args],
+      );
+    const losses = (out: string) => [...readRun(place.path(out)).series.train].map(([, loss]) => loss);
+    const succeeds = ({ code, stderr }: { code: number | null; stderr: string }) => {
+      expect(stderr).toBe('');
+      expect(code).toBe(0);
+    };
+    succeeds(train('plain'));
+    succeeds(train('own', '--kernel', 'both', '--stop-after', '3'));
+    const { configuration } = readRun(place.path('own'));
+    expect(configuration).toMatchObject({
+      kernels: ['both'],
+      cards: expect.stringMatching(/^gelu_forward [0-9a-f]{16}, layernorm_forward [0-9a-f]{16}$/),
+    });
+
+    const [source, resume] = [place.path('both/gelu.cu'), ['--out', place.path('own'), '--resume']];
+    const text = readFileSync(source, 'utf8');
+    writeFileSync(source, `${text}\n`);
+    const refused = gpt2('train', ...resume);
+    expect(refused.stderr).toMatch(
+      /^cannot resume .*own with other kernels: it was trained with .*; restore the files of both, or start another run\n$/,
+    );
+    expect(refused.code).toBe(1);
+    writeFileSync(source, text);
+    succeeds(gpt2('train', ...resume));
+    const [plain, own] = [losses('plain'), losses('own')];
+    expect(own).toHaveLength(6);
+    for (const [step, loss] of own.entries()) expect(loss, `step ${step}`).toBeCloseTo(plain[step]!, 3);
+    // Losses of so small a model are the same bits; those of a wrong kernel are not.
+    writeFileSync(source, text.replace('0.5f * x', '0.7f * x'));
+    succeeds(train('trained-wrong', '--kernel', 'both'));
+    expect(losses('trained-wrong')[0]).not.toBeCloseTo(plain[0]!, 3);
+    writeFileSync(source, text);
+
+    const loss = (...args: readonly string[]): number =>
+      JSON.parse(gpt2('eval', '--model', place.path('own'), '--data', data, '--json', ...args).stdout).loss;
+    expect(loss('--kernel', 'both')).toBeCloseTo(loss(), 3);
+
+    // On a GPU test/gpu/lab.test.ts has no time for it.
+    if (device === 'cuda') return;
+    const sized = [
+      '--model',
+      'd6',
+      '--batch',
+      '1',
+      '--seq',
+      '32',
+      '--steps',
+      '1',
+      '--warmup-seconds',
+      '0',
+      '--no-start',
+    ];
+    const benched = gpt2('bench', ...sized, '--kernel', 'both');
+    expect(benched.stdout).toMatch(/^layernorm_forward \(own\) +13 /m);
+    expect(benched.stdout).not.toMatch(/^layernorm forward /m);
+  });
+
+  it('test: an error of the compiler is shown as it is', () => {
+    changed('typo', 'gelu_forward', 'tanhf', 'tanhh');
+    const { code, stdout } = run('test', 'typo', '--dtype', 'fp32');
+    expect(stdout).toMatch(/gelu\.cu:13:.*error.*tanhh/);
+    expect(code).toBe(1);
+  });
+}
