@@ -6,7 +6,9 @@ import { optionRows, recordedNames } from '../src/options/table.ts';
 
 function typeOf({ type, optional }: OptionRow): string {
   const words = Array.isArray(type) ? type.map((word) => `\`${word}\``).join(', ') : '';
-  const name = { text: 'string', switch: 'boolean' }[type as string] ?? (words || typeOfObject(type as object));
+  const name =
+    { text: 'string', texts: 'array of strings', switch: 'boolean' }[type as string] ??
+    (words || typeOfObject(type as object));
   return optional ? `${name}, optional` : name;
 }
 
@@ -27,8 +29,8 @@ export function recordedOptions(): string {
     const row = optionRows[name];
     return [`\`${name}\``, typeOf(row), `\`${flagOf(row)}\``, row.resume ?? 'yes', helpOf(row)];
   });
-  for (const [name, meaning] of Object.entries(derivedFields))
-    rows.push([`\`${name}\``, 'integer', '', 'never', meaning]);
+  for (const [name, { type, meaning }] of Object.entries(derivedFields))
+    rows.push([`\`${name}\``, type, '', 'never', meaning]);
   return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
 }
 

@@ -10,16 +10,17 @@ type NumberType = { readonly or?: string; readonly orTime?: true } & (
   | { readonly number: readonly [least: number, most: number] }
 );
 
-/** A text, a switch, a switch or a word, a number, or one of several words. */
+/** A text, several texts, a switch, a switch or a word, a number, or one of several words. */
 export type ValueType =
   | 'text'
+  | 'texts'
   | 'switch'
   | { readonly switch: true; readonly or: string }
   | NumberType
   | readonly string[];
 
 /** The kind of value of an API option; the functions that receive an 'object' check its content. */
-export type Kind = ValueType | 'text or ""' | 'texts' | 'function' | 'object' | 'text or object' | 'object or function';
+export type Kind = ValueType | 'text or ""' | 'function' | 'object' | 'text or object' | 'object or function';
 
 type OptionalKey<T> = { [K in keyof T]-?: object extends Pick<T, K> ? K : never }[keyof T];
 type Kinds<Name extends PropertyKey> = Readonly<Record<Name, Kind>>;

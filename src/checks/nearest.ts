@@ -9,6 +9,12 @@ export function unknownOption(wrong: string, spellings: Spellings, otherwise: st
   return `there is no option ${JSON.stringify(wrong)}; ${near === undefined ? otherwise : `did you mean ${JSON.stringify(near)}?`}`;
 }
 
+/** "did you mean tinyshakespeare?", or advice where no name is near. */
+export function didYouMean(wrong: string, names: readonly string[] | Spellings, otherwise: string): string {
+  const near = nearest(wrong, 'get' in names ? names : new Map(names.map((name) => [name, name])));
+  return near === undefined ? otherwise : `did you mean ${near}?`;
+}
+
 /** The option with the nearest spelling, case and punctuation aside: up to three edits, in at most two fifths of the letters. */
 function nearest(wrong: string, spellings: Spellings): string | undefined {
   const letters = lettersOf(wrong);

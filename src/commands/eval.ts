@@ -17,18 +17,21 @@ import {
   resolveWeights,
   scoreHellaswag,
   selectDevice,
+  useCards,
   type Weights,
   weightsHash,
 } from '../index.ts';
 import {
   agree,
+  cardHashes,
   checkInferenceMemory,
   checkSequence,
   chooseInferenceBatch,
   ExitError,
   launchRanks,
+  loadFolders,
+  modelOrNewest,
   modelPaths,
-  newestModel,
   optionTable,
   placeFromEnvironment,
   Ranks,
@@ -71,6 +74,7 @@ interface Flags {
   readonly device: string;
   readonly dtype?: Dtype;
   readonly threads?: number;
+  readonly kernel?: readonly string[];
   readonly json?: boolean;
 }
 
@@ -96,6 +100,7 @@ export function evalCommand(): Command {
     .addOption(tableOption('device'))
     .addOption(tableOption('dtype'))
     .addOption(tableOption('threads'))
+    .addOption(tableOption('kernels'))
     .addOption(numberOption('--gpus <N>', 'GPUs of this machine that share the work (default: 1)', count))
     .option('--json', 'print the figures as JSON')
     .addHelpText('after', examples)
@@ -140,7 +145,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
-  const name = flags.model ?? newestModel();
+  const name = modelOrNewest(flags.model);
   const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
@@ -153,8 +158,10 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
     flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize, tokenizer });
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
+  const cards = await loadFolders(flags.kernel);
   const dtype = flags.dtype ?? (target.kind === 'cuda' ? 'bf16' : 'fp32');
   using device = Device.open({ ...target, dtype, threads: threadsOf(flags.threads ?? 0, ranks?.place) });
+  await useCards(device, cards);
   const { maxMemory } = flags;
   const asked = flags.batch ?? size(configuration.batch) ?? 4;
   const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
@@ -171,6 +178,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
       codePath,
       role: flags.role,
       steps: flags.steps,
+      cards: cardHashes(cards),
       weights: await weightsHash(model),
     });
   }

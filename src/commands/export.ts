@@ -1,7 +1,7 @@
 // The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
 import { type ExportOptions, exportModel } from '../index.ts';
-import { exportFormats, modelPaths, newestModel, weightTypes } from '../program.ts';
+import { exportFormats, modelOrNewest, modelPaths, weightTypes } from '../program.ts';
 import { withProgress } from './progress.ts';
 
 const examples = `
@@ -29,7 +29,7 @@ export function exportCommand(): Command {
     )
     .addHelpText('after', examples)
     .action(async (options: Omit<ExportOptions, 'model'> & { model?: string }) => {
-      const model = options.model ?? newestModel();
+      const model = modelOrNewest(options.model);
       const from = await withProgress((shown) => exportModel({ ...options, model, ...shown }));
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
     });

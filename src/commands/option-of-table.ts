@@ -9,6 +9,7 @@ export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}):
   const { usage, alone, type } = row;
   const option = new Option(usage, helpOf(row));
   if (type === 'switch') return option;
+  if (type === 'texts') return option.argParser((text, before: readonly string[] = []) => [...before, text]);
   return option.preset(alone).argParser((text) => readValue(row, text));
 }
 
@@ -23,5 +24,6 @@ export const flagsOf = (options: TrainOptions): string[] =>
   Object.entries(options).flatMap(([name, value]) => {
     const flag = flagOf(optionRows[name as OptionName]);
     if (value === undefined || value === false) return [];
+    if (Array.isArray(value)) return value.map((each) => `${flag}=${each}`);
     return value === true || value === '' ? [flag] : [`${flag}=${value}`];
   });

@@ -3,7 +3,7 @@
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
-import { optionTable, presets, recipeNames, shardPrefix, tokenizerNames } from '../program.ts';
+import { optionTable, presets, recipeNames, shardPrefix, shellWord, tokenizerNames } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
@@ -132,7 +132,7 @@ export function tell({ folder, present, dataset }: Prepared, { json }: Pick<Text
       : `${count(dataset.documents)} document${dataset.documents === 1 ? '' : 's'}, `;
   const head = `${present ? 'unchanged: ' : ''}${documents}a vocabulary of ${count(dataset.vocabularySize)}${share}`;
   const recipe = recipeNames.find((name) => presets[name].options.data === folder);
-  const data = folder === optionTable.data.default ? '' : ` --data ${folder}`;
+  const data = folder === optionTable.data.default ? '' : ` --data ${shellWord(folder)}`;
   const next = recipe === undefined ? `${data} --steps 100` : ` --preset ${recipe}`;
   const lines = [head, ...shards, `next: npm run train --${next}`];
   printResult({ folder, present, ...dataset }, lines, json);

@@ -1,4 +1,5 @@
 // The command `runs`: lists runs in a table or as JSON.
+import { existsSync } from 'node:fs';
 import { basename, relative } from 'node:path';
 import { Command, Option } from 'commander';
 import { Gpt2Error } from '../index.ts';
@@ -14,12 +15,11 @@ Examples:
 
 Columns: start (UTC); steps done and of all; the last training and validation loss; tokens/s by the median of the last steps;
 running: a process of this machine writes the run; stopped: it can be resumed, also after a kill; failed: a loss or gradient was
-not finite; bytes of the run folder. Names are shortened where the table would have over 100 columns.
+not finite; bytes of the run folder. In a terminal with too few columns, models and data sets are shortened.
 `;
 
-/** Columns of the whole table. */
-const width = 100;
-/** Characters of a model or data set in a table that would be wider. */
+const defaultFolder = 'runs';
+/** Characters of a model or data set in a table that is wider than the terminal. */
 const longestText = 10;
 
 interface Column {
@@ -35,11 +35,8 @@ const loss = (name: 'train' | 'val'): Column => ({
 });
 
 const columns: Readonly<Record<string, Column>> = {
-  // Runs differ at the end of their names: in their time, or in the values of a sweep.
-  run: {
-    text: ({ run }, longest) => (run.length > longest ? `…${run.slice(1 - longest)}` : run),
-    order: ({ run }) => run,
-  },
+  // Never shortened: it is what other commands take.
+  run: { text: ({ run }) => run, order: ({ run }) => run },
   started: {
     text: ({ started }) => started.slice(5, 16).replace('T', ' '),
     order: ({ started }) => -Date.parse(started),
@@ -61,7 +58,7 @@ const columns: Readonly<Record<string, Column>> = {
 export function runsCommand(): Command {
   return new Command('runs')
     .description('List runs')
-    .argument('[FOLDER]', 'folder of runs', 'runs')
+    .argument('[FOLDER]', 'folder of runs', defaultFolder)
     .addOption(
       new Option('--sort <NAME>', `column to sort by: ${Object.keys(columns).join(', ')}`)
         .choices(Object.keys(columns))
@@ -74,6 +71,9 @@ export function runsCommand(): Command {
 
 function list(folder: string, { sort, json }: { readonly sort: string; readonly json?: boolean }): void {
   const { order } = columns[sort]!;
+  if (folder !== defaultFolder && !existsSync(folder)) {
+    throw new Gpt2Error(`${folder} does not exist; name a folder of runs`);
+  }
   const runs = findRuns(folder)
     .flatMap((run) => {
       const summary = attempt(() => summarizeRun(run));
@@ -86,20 +86,15 @@ function list(folder: string, { sort, json }: { readonly sort: string; readonly 
   printResult({ folder, runs }, lines, json);
 }
 
-/** Prints names in full if the table then fits; otherwise shortens the runs' names to the remaining width. */
+/** The table with names in full, unless the terminal has too few columns for it. */
 function tableOf(folder: string, runs: readonly RunSummary[]): string {
-  const draw = (longest: number, longestRun: number) =>
+  const named = runs.map((run) => ({ ...run, run: relative(folder, run.run) || run.run }));
+  const draw = (longest: number) =>
     formatTable([
       Object.keys(columns),
-      ...runs.map((run) =>
-        Object.entries(columns).map(([name, { text }]) =>
-          name === 'run' ? text({ ...run, run: relative(folder, run.run) || run.run }, longestRun) : text(run, longest),
-        ),
-      ),
+      ...named.map((run) => Object.values(columns).map(({ text }) => text(run, longest))),
     ]);
-  const widthOf = (table: string) => Math.max(...table.split('\n').map(({ length }) => length));
-  const whole = draw(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY);
-  if (widthOf(whole) <= width) return whole;
-  const least = 3;
-  return draw(longestText, Math.max(longestText, width + least - widthOf(draw(longestText, least))));
+  const whole = draw(Number.POSITIVE_INFINITY);
+  const width = whole.indexOf('\n');
+  return width > (process.stdout.columns ?? Number.POSITIVE_INFINITY) ? draw(longestText) : whole;
 }

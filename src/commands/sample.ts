@@ -16,7 +16,7 @@ import {
   type Tokenizer,
   UsageError,
 } from '../index.ts';
-import { attempt, fittingTexts, generationRows, modelPaths, newestModel, promptIds } from '../program.ts';
+import { attempt, fittingTexts, generationRows, modelOrNewest, modelPaths, promptIds } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -91,7 +91,7 @@ async function sample(flags: Flags): Promise<void> {
     throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
   }
   const target = selectDevice(flags.device ?? 'auto');
-  const weights = await withProgress((shown) => resolveWeights(flags.model ?? newestModel(), shown));
+  const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;

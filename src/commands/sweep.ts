@@ -24,6 +24,7 @@ import {
   recordedValue,
   runToResume,
   selectKind,
+  shellWord,
   signalOf,
   timeName,
   withGiven,
@@ -59,11 +60,12 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   const runs = combine(options, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
-  const left = runs.filter((run) => options.overwrite || !isFinished(run));
-  await checkRuns(
-    left.map((run) => run.options),
+  const unfinished = runs.filter((run) => options.overwrite || !isFinished(run));
+  const models = await checkRuns(
+    unfinished.map((run) => run.options),
     { notice, onProgress: showBytes() },
   );
+  const left = unfinished.map((run, index) => ({ ...run, options: { ...run.options, model: models[index] } }));
   if (!options.json) {
     process.stdout.write(`${runs.length} runs in ${out}, ${runs.length - left.length} of them finished before\n`);
   }
@@ -81,7 +83,7 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
     }),
   );
   if (signal.aborted) {
-    notice(`the same command with --out ${out} continues the sweep`);
+    notice(`the same command with --out ${shellWord(out)} continues the sweep`);
     throw new ExitError(Number(signal.reason));
   }
   if (options.dryRun) return;
@@ -93,7 +95,7 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   else if (ranking.length > 0) process.stdout.write(`${describeRanking(ranking)}\n`);
   if (failures.length === 0) return;
   throw new Gpt2Error(
-    `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${out} tries them again`,
+    `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`,
   );
 }
 

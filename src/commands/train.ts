@@ -1,6 +1,6 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, planRun, readRun, type TrainingPlan, train } from '../index.ts';
+import { Gpt2Error, readRun, type TrainingPlan } from '../index.ts';
 import {
   asTyped,
   attempt,
@@ -13,9 +13,12 @@ import {
   optionNames,
   optionParts,
   placeFromEnvironment,
+  planAsTyped,
   presetNames,
   type RunDescription,
+  shellWord,
   stopWithLauncher,
+  trainAsTyped,
   wantedRanks,
   withSources,
 } from '../program.ts';
@@ -76,7 +79,7 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       (options.json ? process.stderr : process.stdout).write(`${text}\n`);
     };
     const onProgress = showBytes();
-    if (options.dryRun) return printPlan(await planRun(given, onNotice, onProgress), options.json === true);
+    if (options.dryRun) return printPlan(await planAsTyped(given, onNotice, onProgress), options.json === true);
     const place = placeFromEnvironment();
     const ranks = place ? place.ranks : wantedRanks(options);
     stopWithLauncher();
@@ -88,14 +91,14 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     const typed = process.argv.slice(2);
     // Only rank 0 prints; the others log to files of their own.
     if (place && place.rank > 0) {
-      await train(options, { place, command: typed, signal: interruption('quiet') });
+      await trainAsTyped(options, { place, command: typed, signal: interruption('quiet') });
       return;
     }
     let progress: Progress | undefined;
     let page: LivePage | undefined;
     const signal = interruption();
     try {
-      const { out } = await train(options, {
+      const { out } = await trainAsTyped(options, {
         place,
         command: typed,
         signal,
@@ -154,7 +157,7 @@ function endText(out: string): string {
   const loss = ([step, value]: readonly [number, number]) => `${value.toFixed(4)} at step ${step}`;
   const best = val.reduce((least, each) => (each[1] < least[1] ? each : least), val[0]!);
   const losses = val.length > 0 ? [`val loss ${loss(val.at(-1)!)}, best ${loss(best)}`] : [];
-  const name = /^[\w./-]+$/.test(out) ? out : `'${out}'`;
+  const name = shellWord(out);
   const next = [`next: npm run sample -- --model ${name} --prompt "Once"`, `      npm run compare ${name}`];
   return [...losses, `run: ${out}`, ...next].map((line) => `${line}\n`).join('');
 }

@@ -17,6 +17,9 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   const builtIn = tokenizerNamed(name);
   if (builtIn) return builtIn;
   if (existsSync(name)) return readTokenizer(name);
+  if (/[/\\]|\.json$/.test(name)) {
+    throw new Gpt2Error(`${name} does not exist; --tokenizer takes ${tokenizerNames.join(', ')}, or a tokenizer.json`);
+  }
   throw new UsageError(
     `--tokenizer takes one of ${tokenizerNames.join(', ')}, or a tokenizer.json, not ${JSON.stringify(name)}`,
   );

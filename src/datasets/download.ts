@@ -1,11 +1,12 @@
 // Downloads a file without losing data: the received bytes are in <path>.part, and after an interruption or a kill the download
 // resumes by HTTP ranges if the server still has the same file. The server's checksum is checked.
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Gpt2Error, InterruptedError } from '../errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { hashFile } from '../files/read.ts';
 import { cannotWrite } from './standing.ts';
 
@@ -201,7 +202,7 @@ function openPart(path: string, facts?: Facts): Promise<FileHandle> {
   const part = `${path}.part`;
   if (facts) {
     try {
-      mkdirSync(dirname(path), { recursive: true });
+      makeFolder(dirname(path));
     } catch (cause) {
       throw cannotWrite(dirname(path), cause);
     }

@@ -1,9 +1,10 @@
 // Converts HellaSwag's published questions (Zellers et al. 2019), one JSON object per line, to tokens in llm.c's format, byte for
 // byte as llm.c's script does. They are not training text, so prepare.ts does not list them.
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { z } from 'zod';
 import { Gpt2Error } from '../errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { type Question, writeQuestions } from '../shards/multiple-choice.ts';
 import { encode } from '../tokenizer/tokenizer.ts';
 import { cannotWrite } from './standing.ts';
@@ -29,7 +30,7 @@ export function prepareHellaswag({ from, out }: { from?: string; out?: string } 
     throw new Gpt2Error(`${source} has no questions: it is empty; name the published file with --from`);
   const folder = out ?? join('data', 'hellaswag');
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
   } catch (cause) {
     throw cannotWrite(folder, cause);
   }

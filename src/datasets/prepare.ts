@@ -1,10 +1,11 @@
 // Makes a folder of token shards and dataset.json from a data set. Each file is written under a temporary name and renamed,
 // dataset.json last: a folder with dataset.json is complete.
-import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
 import { addCharacters, characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
@@ -70,7 +71,7 @@ export async function prepareDataset(name: string, options: PrepareOptions = {})
     );
   refuseForeignTokenizer(folder, tokenizer.file, replaced);
   try {
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     for (const file of readdirSync(folder)) if (file.endsWith('.tmp')) rmSync(join(folder, file));
     for (const file of [datasetFile, ...replaced]) rmSync(join(folder, file), { force: true });
   } catch (cause) {

@@ -1,9 +1,10 @@
 // Exports a model to a format of another program.
-import { accessSync, constants, existsSync, mkdirSync } from 'node:fs';
+import { accessSync, constants, existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { resolveWeights } from '../checkpoint/weights.ts';
 import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { exactTokenizerOf } from '../tokenizer/tokenizer.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
 import { writeGguf } from './gguf.ts';
@@ -60,7 +61,7 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   }
   try {
     const folder = isFolder && existsSync(path) ? path : dirname(path);
-    mkdirSync(folder, { recursive: true });
+    makeFolder(folder);
     // Checked before the model is read; later the message would name the temporary file.
     accessSync(folder, constants.W_OK);
     if (isFolder) writeFolder(path, (temporary) => writeHuggingFace(temporary, stored, dtype));

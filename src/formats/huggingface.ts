@@ -22,7 +22,6 @@ import { type WeightType, weightTypes } from './weight-types.ts';
 
 const configFile = 'config.json';
 const largestConfigBytes = 1 << 20;
-/** GPT-2's vocab.json has 1 MB, its tokenizer.json 3.5 MB. */
 
 /** Fields that change how transformers computes, with its defaults. */
 const configSchema = z.object({
@@ -43,13 +42,16 @@ const configSchema = z.object({
 /** Causal masks are not weights; a stored head equals the embedding. */
 const isNoWeight = (name: string): boolean => /^h\.\d+\.attn\.(masked_)?bias$|^lm_head\.weight$/.test(name);
 
-/** Whether a folder has the format of transformers; false for checkpoints and runs of this program. */
-export const isHuggingFaceModel = (path: string): boolean =>
-  existsSync(path) &&
-  statSync(path).isDirectory() &&
-  !existsSync(join(path, manifestFile)) &&
-  existsSync(join(path, configFile)) &&
-  [weightsFile, `${weightsFile}.index.json`, 'pytorch_model.bin'].some((name) => existsSync(join(path, name)));
+/** Files that hold weights in other ways than one that is read here. */
+const otherWeights = [`${weightsFile}.index.json`, 'pytorch_model.bin'];
+
+/** Whether a folder has the format of transformers, or its beginnings; false for checkpoints and runs of this program. */
+export function isHuggingFaceModel(path: string): boolean {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return false;
+  const has = (name: string) => existsSync(join(path, name));
+  if (has(manifestFile) || !has(configFile)) return false;
+  return [weightsFile, ...otherWeights].some(has) || !['log.jsonl', 'checkpoints'].some(has);
+}
 
 /** Refuses what a model has. */
 type Refuse = (what: string) => never;
@@ -73,10 +75,12 @@ export function readModelFolder(path: string, name = path): Pick<StoredModel, 'm
 /** Opens a model. @throws Gpt2Error naming the file, field or tensor that cannot be used */
 export function openHuggingFaceModel(path: string): StoredModel {
   const refuse = refusing(path);
-  if (!existsSync(join(path, weightsFile))) {
-    return refuse(`its weights are not in one ${weightsFile}; save it as one with transformers' save_pretrained`);
-  }
   const { model, tokenizer } = readModelFolder(path);
+  if (!existsSync(join(path, weightsFile))) {
+    const isElsewhere = otherWeights.some((name) => existsSync(join(path, name)));
+    const what = isElsewhere ? `its weights are not in one ${weightsFile}` : `it has no ${weightsFile}`;
+    return refuse(`${what}; save it as one with transformers' save_pretrained`);
+  }
   return readerOf(openSafetensors(join(path, weightsFile)), (file) => {
     const names = namesOf(file, refuse);
     checkTensors(file, names, model, refuse);

@@ -6,7 +6,7 @@ import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
 import { Gpt2Error, shortList } from '../errors.ts';
 import { largestDescription, readTextFile } from '../files/regular-file.ts';
 import { configurationSchema } from '../options/configuration.ts';
-import { checkpointsFolder, configPath, logPath } from './paths.ts';
+import { checkpointsFolder, configPath, isOfRun, logPath } from './paths.ts';
 
 /** The state of a file that a run writes: missing, empty, written by a run, or not. */
 type Content = 'none' | 'empty' | 'own' | 'foreign';
@@ -57,14 +57,15 @@ export const holdsRun = (run: string): boolean => examine(run).holds;
 /**
  * `isRun`: whether the log or the configuration was written by a run. `holds`: whether there is something of a run to
  * replace. `own`, `foreign`: the entries that a run wrote, and those that
- * none wrote, as paths relative to the run folder.
+ * none wrote, as paths relative to the run folder. In a folder of something else, that is all of it.
  */
 function examine(run: string) {
+  standsAs('folder', run);
   const log = contentOf(logPath(run), isLog);
   const configuration = contentOf(configPath(run), isConfiguration);
   const isRun = log === 'own' || configuration === 'own';
   const folder = checkpointsFolder(run);
-  const entries = standsAs('folder', folder) ? (lookAt(folder, () => readdirSync(folder)) ?? []).sort() : [];
+  const entries = entriesOf(folder);
   const files = [
     [logPath(run), log],
     [configPath(run), configuration],
@@ -73,9 +74,15 @@ function examine(run: string) {
   for (const entry of entries)
     if (!isOwnEntry(entry) && !isOfSystem(entry)) foreign.push(join(basename(folder), entry));
   const own = entries.filter(isOwnEntry);
+  if (!isRun && log === 'none' && own.length === 0 && foreign.length === 0) {
+    foreign.push(...entriesOf(run).filter((entry) => !isOfRun(entry) && !isOfSystem(entry)));
+  }
   const holds = log === 'own' || (isRun && log === 'foreign') || own.length > 0;
   return { log, isRun, holds, own, foreign };
 }
+
+const entriesOf = (folder: string): string[] =>
+  standsAs('folder', folder) ? (lookAt(folder, () => readdirSync(folder)) ?? []).sort() : [];
 
 /** Entries that a file system or a desktop makes; they stay. */
 const isOfSystem = (entry: string): boolean => entry === 'lost+found' || entry.startsWith('.');

@@ -17,5 +17,10 @@ export const checkpointsFolder = (run: string): string => join(run, 'checkpoints
 /** The folder for a run whose own was removed or moved: next to it, with the first free number. */
 export const rescuePath = (run: string, number: number): string =>
   join(dirname(resolve(run)), `${basename(resolve(run))}-rescued${number > 1 ? `-${number}` : ''}`);
+/** Whether an entry of a run folder has a name of what a run writes there, or of its reports. */
+export const isOfRun = (entry: string): boolean =>
+  /^(log\.jsonl|config\.json(\.tmp)?|ranks|captures|checkpoints|events\.out\.tfevents\..*|(report|compare)\..*)$/.test(
+    entry,
+  ) || earlierLog.test(entry);
 /** The present time in UTC, for the name of a new folder: "2026-11-22-193355". */
 export const timeName = (): string => new Date().toISOString().slice(0, 19).replace('T', '-').replaceAll(':', '');

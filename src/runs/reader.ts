@@ -1,8 +1,11 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
+import { existsSync, statSync } from 'node:fs';
 import { attempt, Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import type { Configuration } from '../options/table.ts';
+import { shellWord } from '../package-root.ts';
 import { pairs, RunCurves } from './curves.ts';
+import { findRuns } from './find.ts';
 import { logPath } from './paths.ts';
 import { parseEvent, type RunEvent } from './schema.ts';
 
@@ -31,6 +34,14 @@ export function readRun(run: string): RunRecord {
   try {
     text = readTextFile(path);
   } catch (cause) {
+    if (!existsSync(run)) throw new Gpt2Error(`${run} does not exist; name a folder that train wrote`, { cause });
+    const [first] = statSync(run).isDirectory() ? findRuns(run) : [];
+    if (first !== undefined && first !== run) {
+      const all = `${shellWord(run.replace(/\/$/, ''))}/*`;
+      throw new Gpt2Error(
+        `${run} is a folder of runs: name one, such as ${shellWord(first)}; \`compare\` takes all, as ${all}`,
+      );
+    }
     throw new Gpt2Error(
       `${run} is not a run folder: ${path} cannot be read (${(cause as NodeJS.ErrnoException).code ?? (cause as Error).message}); name a folder that train wrote`,
       { cause },

@@ -7,7 +7,6 @@ import {
   fstatSync,
   fsyncSync,
   ftruncateSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -20,6 +19,7 @@ import { dirname } from 'node:path';
 import { removeCheckpoints } from '../checkpoint/prune.ts';
 import { Gpt2Error } from '../errors.ts';
 import { checkedJson } from '../files/checked-json.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { openRegularFile } from '../files/regular-file.ts';
 import { readStored } from '../formats/stored-file.ts';
 import type { Configuration } from '../options/table.ts';
@@ -95,7 +95,7 @@ export class RunLog {
   static ofRank(run: string, rank: number): RunLog {
     const path = rankLogPath(run, rank);
     try {
-      mkdirSync(dirname(path), { recursive: true });
+      makeFolder(dirname(path));
       const log = openRegularFile(path, constants.O_RDWR | constants.O_CREAT);
       return new RunLog(path, { log, close: () => closeSync(log) }, fstatSync(log).size);
     } catch (cause) {
@@ -202,7 +202,7 @@ export class RunLog {
 function openLocked(run: string, failed: (cause: Error) => Gpt2Error, open: (lock: RunLock) => RunLog): RunLog {
   let lock: RunLock | undefined;
   try {
-    mkdirSync(run, { recursive: true });
+    makeFolder(run);
     lock = RunLock.take(run, constants.O_RDWR | constants.O_CREAT);
     if (lock) return open(lock);
   } catch (cause) {

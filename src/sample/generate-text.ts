@@ -1,7 +1,7 @@
 // Continues a text in one call.
 import { checkGiven, checkValue } from '../checks/given.ts';
-import { whole } from '../checks/number.ts';
-import { Gpt2Error } from '../errors.ts';
+import { shown, whole } from '../checks/number.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import { KeyValueCache } from '../model/key-value-cache.ts';
 import type { Model } from '../model/model.ts';
 import { promptIds, StreamDecoder, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
@@ -27,13 +27,18 @@ const caches = new WeakMap<Model, KeyValueCache>();
  * @example console.log(await generateText(model, 'ROMEO:', { tokens: 8, temperature: 0.8 }));
  */
 export async function generateText(model: Model, prompt: string, options: TextGenerationOptions = {}): Promise<string> {
+  if (typeof model !== 'object' || model === null) {
+    throw new UsageError(
+      `generateText takes a model of createModel(), not ${shown(model)}; resolveWeights() reads the weights of a run`,
+    );
+  }
   checkValue('prompt', 'text or ""', prompt);
   checkGiven(options, {}, { tokens: whole(0), seed: seedKind, tokenizer: 'object', ...choiceKinds });
   const { config, activations } = model;
   const { tokens: most = 128, seed = 42, tokenizer = tokenizerOf(config), ...choice } = options;
   if (!tokenizer) {
     throw new Gpt2Error(
-      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give one in the options, or token ids to generate() instead`,
+      `a vocabulary of ${config.vocabularySize} tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()`,
     );
   }
   const window = Math.min(config.context, activations.rows);

@@ -3,8 +3,10 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { z } from 'zod';
-import { Gpt2Error } from '../errors.ts';
+import { didYouMean } from '../checks/nearest.ts';
+import { Gpt2Error, shortList } from '../errors.ts';
 import { readCheckedJson } from '../files/checked-json.ts';
+import { shellWord } from '../package-root.ts';
 import { type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
@@ -36,10 +38,7 @@ export const roleOfName = (name: string): Role[] =>
  * @example const shards = findShards('data/tinyshakespeare', 'train');
  */
 export function findShards(folder: string, role: Role): string[] {
-  if (!existsSync(folder)) {
-    const make = preproOf[relative('', folder)] ?? preproOf['data/tinyshakespeare'];
-    throw new Gpt2Error(`there is no data in ${folder}: run \`${make}\`, or name another folder with --data`);
-  }
+  if (!existsSync(folder)) throw noData(folder);
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {
     throw new Gpt2Error(`${folder} is not finished: run the same prepro again, which continues`);
   }
@@ -61,6 +60,28 @@ export function findShards(folder: string, role: Role): string[] {
     );
   }
   return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));
+}
+
+function noData(folder: string): Gpt2Error {
+  const make = preproOf[relative('', folder)];
+  if (make) return new Gpt2Error(`there is no data in ${folder}: run \`${make}\`, or name another folder with --data`);
+  const beside = join(folder, '..');
+  const sets = entriesOf(beside)
+    .map((name) => join(beside, name))
+    .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
+  const name = sets.length === 0 ? 'name another with --data' : `name another with --data, such as ${shortList(sets)}`;
+  const ownText = `make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;
+  return new Gpt2Error(
+    `${folder} does not exist; ${didYouMean(basename(folder), new Map(sets.map((path) => [basename(path), path])), `${name}, or ${ownText}`)}`,
+  );
+}
+
+function entriesOf(path: string): string[] {
+  try {
+    return readdirSync(path);
+  } catch {
+    return [];
+  }
 }
 
 const shardSchema = z.object({

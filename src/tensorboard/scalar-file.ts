@@ -1,8 +1,9 @@
 // Writes a run's curves to an event file of TensorBoard while it trains. Each start of a run writes its own file, which names its
 // first step: TensorBoard then drops later steps of earlier files, so no step of a resumed run appears twice.
-import { closeSync, fsyncSync, mkdirSync, openSync, readdirSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { evaluationsAt } from '../runs/reader.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { type EventContent, eventRecord } from './event-record.ts';
@@ -35,7 +36,7 @@ export class ScalarFile {
    */
   constructor(folder: string, from: number, notice: (text: string) => void) {
     try {
-      mkdirSync(folder, { recursive: true });
+      makeFolder(folder);
       this.#path = join(folder, nextName(folder));
       this.#file = openSync(this.#path, 'wx');
     } catch (cause) {

@@ -405,9 +405,7 @@ describe('what cannot be done', () => {
   });
 
   it('no run folder, an unknown reference', async () => {
-    expect(messageOf((await compare()).error)).toMatch(
-      /run is not a run folder: .*log\.jsonl cannot be read \(ENOENT\)/,
-    );
+    expect(messageOf((await compare()).error)).toMatch(/run does not exist; name a folder that train wrote/);
     writeRun({});
     expect(messageOf((await compare('--reference', 'llmc-d7')).error)).toContain('there is no reference llmc-d7');
   });

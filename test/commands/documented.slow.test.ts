@@ -9,6 +9,7 @@ import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
 import { program } from '../../src/commands/program.ts';
+import { findCompiler } from '../../src/kernels/compiler.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
@@ -72,6 +73,14 @@ describe('parses', () => {
   });
 });
 
+function hasCompiler(): boolean {
+  try {
+    return Boolean(findCompiler());
+  } catch {
+    return false;
+  }
+}
+
 /** Flags that make it small; a text: why it is not run here. */
 const smaller: Record<string, (args: string[]) => string[] | string> = {
   train: (args) => {
@@ -79,6 +88,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args.includes('--dry-run')) return ['--device', 'cpu'];
     if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
     if (args.includes('gpt2-124m-fineweb') || args.includes('finetune')) return 'it needs a GPU or the network';
+    if (args.includes('--kernel')) return 'it needs a device that runs kernels; test/lab runs it';
     if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
     const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
     const served = args.includes('--serve') ? ['--serve', '0'] : [];
@@ -99,6 +109,11 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     if (args.some((word) => word.endsWith('*'))) return 'the shell expands it';
     return args.some((word) => word.startsWith('llmc-')) ? "it needs the reference's own data" : [];
   },
+  kernel: (args) => {
+    if (['test', 'bench', 'watch'].includes(args[1]!)) return 'it starts a process; test/lab runs it';
+    const needsNone = args[1] !== 'build' || (args.includes('--gpu') && hasCompiler());
+    return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';
+  },
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: () => {
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];
@@ -114,6 +129,7 @@ describe('runs', () => {
     furnish(place);
     process.chdir(place.folder);
     vi.stubEnv('GPT2_DATASETS', place.path('sets'));
+    vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
   });
   afterAll(() => {
     vi.unstubAllEnvs();
@@ -169,6 +185,7 @@ function furnish(place: Workplace): void {
     'sets/tinystories/TinyStoriesV2-GPT4-valid.txt': story,
     'hellaswag_val.jsonl': JSON.stringify({ ctx: 'a b', endings: ['c', 'd', 'e', 'f'], label: 1 }),
     'my/tokenizer.json': read('test/fixtures/tokenizers/byte-level.json'),
+    'gelu.cu': '__global__ void gelu(float *out, const float *in) {}',
     'benchmarks/.keep': '',
   };
   for (const [name, content] of Object.entries(files)) {
@@ -203,5 +220,6 @@ function furnish(place: Workplace): void {
   expect(place.run([...train, '--lr', '1e38', '--out', 'runs/wild']).code).toBe(1);
   const [capture] = readdirSync(place.path('runs/wild/captures'));
   mkdirSync(place.path('runs/d12/captures'));
+  mkdirSync(place.path('runs/sweep'));
   renameSync(place.path('runs/wild/captures', capture!), place.path('runs/d12/captures/step-00000120'));
 }

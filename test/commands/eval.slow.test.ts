@@ -125,7 +125,7 @@ it.each([
     1,
     '--batch 64 with --seq 32 needs 0.2 GiB of memory, --max-memory 0.1 allows no more; --batch 15 fits',
   ],
-  ['no data', ['--model', 'run', '--data', 'none'], 1, 'there is no data in none'],
+  ['no data', ['--model', 'run', '--data', 'none'], 1, 'none does not exist'],
   ['data of another vocabulary', ['--model', 'run', '--data', 'small'], 1, 'small has a vocabulary of 100 tokens'],
 ] as [string, string[], number, string][])('refuses %s in one line', (_, args, expected, message) => {
   const { code, stdout, stderr } = evaluate(...args);

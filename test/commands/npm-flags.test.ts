@@ -63,5 +63,5 @@ it('in the names that npm itself writes', () => {
   );
   expect(status).toBe(2);
   // npm sets these by itself.
-  expect(train('--', '--data', 'nowhere', '--device', 'cpu').stderr).toContain('there is no data in nowhere');
+  expect(train('--', '--data', 'nowhere', '--device', 'cpu').stderr).toContain('nowhere does not exist');
 });

@@ -45,7 +45,7 @@ it('a swept schedule has its own end', async () => {
 });
 
 it.each<[string[], TrainOptions, string]>([
-  [['data=data,dta'], {}, 'there is no data in dta'],
+  [['data=data,dta'], {}, 'dta does not exist'],
   [['model=d6,none'], {}, 'none does not exist'],
   [['hellaswag=none.bin'], { hellaswagEvery: 5 }, 'there are no questions in none.bin'],
   [['heads=2,3'], { model: 'custom', layers: 1, channels: 32 }, 'channels 32 are not divisible by heads 3'],

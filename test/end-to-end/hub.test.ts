@@ -1,6 +1,6 @@
 // Models of the Hugging Face hub on the command line: sampled, evaluated, fine-tuned, exported and read again. Where they come from
 // and how they are refused is in test/formats/hub.test.ts.
-import { mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { logitsAt } from '../../scripts/logits-at.ts';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
@@ -13,6 +13,7 @@ import { generateText } from '../../src/sample/generate-text.ts';
 import { train } from '../../src/train/train.ts';
 import { type Files, filesIn, HubServer, tinyFiles } from '../formats/hub-server.ts';
 import { Workplace } from '../support/cli.ts';
+import { until } from '../support/until.ts';
 
 const made = new Workplace();
 let files: Files;
@@ -169,6 +170,18 @@ it('a run goes on without the hub, by the name it was started with, and keeps th
   const again = await place.finished(['train', '--config', 'tuned/config.json', '--out', 'again']);
   expect(again.code, again.stderr).toBe(0);
   expect(readRun(place.path('again')).series.train).toEqual(series.train.map(([step]) => [step, expect.any(Number)]));
+});
+
+it('all runs of a sweep start from one commit', async () => {
+  const given = '--data data --device cpu --batch 2 --seq 16 --val-every 0 --sample-every 0 --steps 2'.split(' ');
+  const sweep = place.finished(['train', ...given, '--model', repository, '--sweep', 'seed=1,2', '--out', 'sweep']);
+  await until(() => expect(existsSync(place.path('sweep', 'seed=1', 'log.jsonl'))).toBe(true));
+  hub.commit(repository, files);
+  const { code, stderr } = await sweep;
+  expect(code, stderr).toBe(0);
+  for (const run of ['seed=1', 'seed=2']) {
+    expect(readRun(place.path('sweep', run)).configuration.model).toBe(`${repository}@${commit}`);
+  }
 });
 
 it('two ranks download once', async () => {

@@ -80,6 +80,14 @@ const folders = {
     writeFileSync(join(out, 'train.py'), 'import torch');
     writeFileSync(join(out, 'checkpoints', 'best.pt'), 'weights');
   },
+  'a folder of notes': (out: string) => {
+    mkdirSync(out);
+    writeFileSync(join(out, 'notes.txt'), 'of the user');
+  },
+  'reports and system files': (out: string) => {
+    mkdirSync(join(out, 'lost+found'), { recursive: true });
+    for (const name of ['report.html', 'compare.svg', '.DS_Store']) writeFileSync(join(out, name), '');
+  },
   'a model of transformers': (out: string) => {
     mkdirSync(out);
     writeFileSync(
@@ -112,6 +120,7 @@ const unreadable = /checkpoints cannot be read: EACCES: .*; make it readable, or
 const alone =
   /holds step-00000002, step-00000004, but no log or configuration of a run: continue from there with --resume/;
 const best = /holds checkpoints\/best\.pt, which no run wrote; move it away, or name another --out$/;
+const notesAlone = /holds notes\.txt, which no run wrote; move it away, or name another --out$/;
 const model = /holds config\.json, which no run wrote; move it away, or name another --out$/;
 
 const table: readonly [Folder, Readonly<Record<Start, Outcome>>][] = [
@@ -145,6 +154,8 @@ const table: readonly [Folder, Readonly<Record<Start, Outcome>>][] = [
     'another project, with checkpoints',
     { '--resume': none, '--resume, notes': none, '--overwrite': best, plain: best },
   ],
+  ['a folder of notes', { '--resume': none, '--resume, notes': none, '--overwrite': notesAlone, plain: notesAlone }],
+  ['reports and system files', { '--resume': none, '--resume, notes': none, '--overwrite': 0, plain: 0 }],
   ['a model of transformers', { '--resume': none, '--resume, notes': none, '--overwrite': model, plain: model }],
 ];
 

@@ -170,8 +170,8 @@ describe('report', () => {
   });
 
   it.each([
-    [['report', 'nothing'], 1, /^nothing is not a run folder/],
-    [['report', 'nothing', '--serve'], 1, /^nothing is not a run folder/],
+    [['report', 'nothing'], 1, /^nothing does not exist/],
+    [['report', 'nothing', '--serve'], 1, /^nothing does not exist/],
     [['report', 'alone', '--port', '0'], 2, /^--port goes with --serve/],
     [['report', 'alone', '--serve', '--html', 'x'], 2, /^--html writes a file, --serve serves it/],
     [['report', 'alone', '--serve', '--port', '70000'], 2, /^--port takes a whole number from 0 to 65535/],

@@ -443,6 +443,23 @@ describe('a folder of transformers is read', () => {
     ['heads that do not divide', config({ n_head: 5 }), 'is not a GPT-2 that can be read'],
     ['no configuration', (folder) => rmSync(join(folder, 'config.json')), 'is neither a checkpoint nor a run with one'],
     ['no JSON', (folder) => writeFileSync(join(folder, 'config.json'), '{'), 'its config.json cannot be read'],
+    ['no weights', (folder) => rmSync(join(folder, 'model.safetensors')), 'it has no model.safetensors; save it'],
+    [
+      'no weights of another architecture',
+      (folder) => {
+        config({ model_type: 'llama' })(folder);
+        rmSync(join(folder, 'model.safetensors'));
+      },
+      'model_type of its config.json: it is "llama", not "gpt2"',
+    ],
+    [
+      'no weights and no JSON',
+      (folder) => {
+        writeFileSync(join(folder, 'config.json'), '{');
+        rmSync(join(folder, 'model.safetensors'));
+      },
+      'its config.json cannot be read',
+    ],
     [
       'weights in parts',
       (folder) => renameSync(join(folder, 'model.safetensors'), join(folder, 'model.safetensors.index.json')),

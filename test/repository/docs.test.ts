@@ -8,7 +8,7 @@ import { pages, withFigures } from '../../scripts/docs-figures.ts';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
-const folders = ['cuda', 'src', 'test', 'scripts', 'benchmarks', 'examples', 'docs', 'data/reference'];
+const folders = ['cuda', 'src', 'test', 'scripts', 'benchmarks', 'examples', 'kernels', 'docs', 'data/reference'];
 const sources = new Set(
   folders
     .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }))

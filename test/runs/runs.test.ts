@@ -168,6 +168,6 @@ it('a damaged line in the middle, an empty log and a folder without one are name
   expect(() => readRun(run)).toThrow('nothing was trained yet');
   writeFileSync(`${run}/log.jsonl`, `${formatEvent(runEvent)}{"event":\n${formatEvent(trainEvent(0, 1))}`);
   expect(() => readRun(run)).toThrow(/log\.jsonl line 2 is damaged/);
-  expect(() => readRun(place.path('none'))).toThrow(/none is not a run folder: .*ENOENT/);
+  expect(() => readRun(place.path('none'))).toThrow(/none does not exist; name a folder that train wrote/);
   expect(existsSync(place.path('none'))).toBe(false);
 });

@@ -1,6 +1,6 @@
 // A text in one call: what encode, generate and decode give.
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { Gpt2Error } from '../../src/errors.ts';
+import { Gpt2Error, UsageError } from '../../src/errors.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
@@ -40,10 +40,18 @@ describeBackends('generateText', (_, kind) => {
     expect(await generateText(model, 'Hé, ', { tokens: 0 })).toBe('');
   });
 
+  it('refuses the path of a run', async () => {
+    await expect(generateText('runs/mine' as never, 'x')).rejects.toThrow(
+      new UsageError(
+        'generateText takes a model of createModel(), not "runs/mine"; resolveWeights() reads the weights of a run',
+      ),
+    );
+  });
+
   it('refuses a vocabulary without a tokenizer, and weights that have diverged', async () => {
     await expect(generateText(modelOf(61, 16), 'a')).rejects.toThrow(
       new Gpt2Error(
-        'a vocabulary of 61 tokens has no known tokenizer; give one in the options, or token ids to generate() instead',
+        'a vocabulary of 61 tokens has no known tokenizer; give that of its weights, { tokenizer: weights.tokenizer }, or token ids to generate()',
       ),
     );
     const model = modelOf(bytes.vocabularySize, 16);

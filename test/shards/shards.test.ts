@@ -203,7 +203,7 @@ describe('findShards', () => {
     expect(() => findShards(folderOf('both', ['train_val.bin']), 'val')).toThrow('is named both train and val');
     expect(() => findShards(folderOf('none', ['train.bin']), 'val')).toThrow('has no val shard');
     expect(() => findShards(place.path('nowhere'), 'val')).toThrow(
-      /there is no data in .*nowhere: run `npm run prepro/,
+      /nowhere does not exist; name another with --data.* or make it: `npm run prepro/,
     );
   });
 

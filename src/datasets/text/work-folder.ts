@@ -1,7 +1,8 @@
 // The folder of encoded parts, until the shards are complete. A killed preparation resumes from it; one that fails before any
 // part is worth keeping removes it.
-import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { makeFolder } from '../../files/make-folder.ts';
 import { unfinishedFolder } from '../../shards/find.ts';
 import { cannotWrite } from '../standing.ts';
 
@@ -20,7 +21,7 @@ export class WorkFolder {
     this.path = join(out, unfinishedFolder);
     this.existed = existsSync(this.path);
     try {
-      this.#outermost = mkdirSync(this.path, { recursive: true });
+      this.#outermost = makeFolder(this.path);
     } catch (cause) {
       throw cannotWrite(out, cause);
     }

@@ -1,0 +1,46 @@
+// Finds the run whose model is used where none is named, and refuses folders that hold no model but runs.
+import { existsSync, statSync } from 'node:fs';
+import { listCheckpoints } from '../checkpoint/directory.ts';
+import { attempt, Gpt2Error } from '../errors.ts';
+import { shellWord } from '../package-root.ts';
+import { findRuns, newestModel } from './find.ts';
+import { checkpointsFolder, logPath } from './paths.ts';
+import { readRun } from './reader.ts';
+
+/** The model that --model names; undefined: the run in runs/ that saved last. @throws as `refuseUnsaved` */
+export function modelOrNewest(named: string | undefined): string {
+  if (named === undefined) return newestModel();
+  refuseUnsaved(named);
+  return named;
+}
+
+/** @throws Gpt2Error for a run without a checkpoint yet, and for a folder of runs, with the best of them */
+export function refuseUnsaved(path: string): void {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  if (existsSync(logPath(path))) {
+    const run = attempt(() => readRun(path));
+    if (run instanceof Gpt2Error || listCheckpoints(checkpointsFolder(path)).length > 0) return;
+    // Checkpoints that were removed.
+    if (run.events.some(({ event }) => event === 'checkpoint')) return;
+    const { saveEvery } = run.configuration;
+    const every = typeof saveEvery === 'number' ? `every ${saveEvery} steps` : `every ${saveEvery}`;
+    const when = saveEvery === 0 ? 'at its end' : `${every} and at its end`;
+    throw new Gpt2Error(`${path} has no checkpoint yet: the run saves ${when} (--save-every); wait, or name another`);
+  }
+  const runs = findRuns(path);
+  if (runs.length === 0) return;
+  const best = bestOf(runs);
+  throw new Gpt2Error(
+    `${path} is a folder of runs: name one of them, such as ${shellWord(best?.run ?? runs[0]!)}${best ? `, which has the lowest validation loss (${best.loss.toFixed(4)})` : ''}`,
+  );
+}
+
+/** The run with the lowest last validation loss; undefined: none has one. */
+function bestOf(runs: readonly string[]): { run: string; loss: number } | undefined {
+  const losses = runs.flatMap((run) => {
+    const record = attempt(() => readRun(run));
+    const loss = record instanceof Gpt2Error ? undefined : record.series.val.at(-1)?.[1];
+    return loss === undefined || Number.isNaN(loss) ? [] : [{ run, loss }];
+  });
+  return losses.sort((a, b) => a.loss - b.loss)[0];
+}
