@@ -11,7 +11,14 @@ const sameSignalMilliseconds = 500;
 /** A write to a closed terminal fails with EIO. */
 const exitCodes = { EIO: exitCodeOf('SIGHUP'), EPIPE: exitCodeOf('SIGPIPE') } as const;
 
-let running: AbortController | undefined;
+interface Running {
+  readonly controller: AbortController;
+  readonly isQuiet: boolean;
+  /** When the first demand came, in milliseconds. */
+  firstDemand: number | undefined;
+}
+
+let running: Running | undefined;
 
 /** Without a run, SIGUSR1 ends the program, as in other programs; by default Node would open a debugger port. */
 const endByUser1 = () => void process.kill(process.pid, 'SIGUSR1');
@@ -23,28 +30,30 @@ process.once('SIGUSR1', endByUser1);
  * later call replaces the signal.
  */
 function interruption(how?: 'quiet'): AbortSignal {
-  const controller = new AbortController();
-  running = controller;
-  const stop = (name: NodeJS.Signals, hint: string) => {
-    if (controller.signal.aborted) return;
-    controller.abort(exitCodeOf(name));
-    if (how !== 'quiet') process.stderr.write(`\nstopping after this step${hint}\n`);
-  };
-  let first: number | undefined;
+  if (!running) listen();
+  running = { controller: new AbortController(), isQuiet: how === 'quiet', firstDemand: undefined };
+  return running.controller.signal;
+}
+
+/** Listens once: Node drops a signal that has arrived, but is not yet delivered, when its last listener is removed. */
+function listen(): void {
   for (const name of demands) {
-    process.removeAllListeners(name);
     process.on(name, () => {
       const now = performance.now();
-      first ??= now;
+      running!.firstDemand ??= now;
       stop(name, ' (send it again to stop at once, unsaved)');
-      if (now - first > sameSignalMilliseconds) process.exit(exitCodeOf(name));
+      if (now - running!.firstDemand > sameSignalMilliseconds) process.exit(exitCodeOf(name));
     });
   }
-  for (const name of announcements) {
-    process.removeAllListeners(name);
-    process.on(name, () => stop(name, `, on ${name}`));
-  }
-  return controller.signal;
+  for (const name of announcements) process.on(name, () => stop(name, `, on ${name}`));
+  process.off('SIGUSR1', endByUser1);
+}
+
+function stop(name: NodeJS.Signals, hint: string): void {
+  const { controller, isQuiet } = running!;
+  if (controller.signal.aborted) return;
+  controller.abort(exitCodeOf(name));
+  if (!isQuiet) process.stderr.write(`\nstopping after this step${hint}\n`);
 }
 
 /**
@@ -52,12 +61,12 @@ function interruption(how?: 'quiet'): AbortSignal {
  * Ctrl-C; other commands end.
  */
 function stopUnread(stream: string, { code, message }: NodeJS.ErrnoException): void {
-  if (running?.signal.aborted) return;
+  if (running?.controller.signal.aborted) return;
   const exitCode = code === 'EIO' || code === 'EPIPE' ? exitCodes[code] : 1;
   if (exitCode === 1) process.stderr.write(`cannot write to ${stream}: ${message}\n`);
   // A command that has failed keeps its code.
   if (!running) process.exit(process.exitCode || exitCode);
-  running.abort(exitCode);
+  running.controller.abort(exitCode);
 }
 
 /** Prints an error that a command threw (commander has printed its own) and returns the exit code. */

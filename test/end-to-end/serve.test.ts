@@ -1,6 +1,6 @@
 // train --serve and report as commands: what they say, that viewers change nothing about the run, and that the page stays after
 // the run for as long as they watch.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readRun } from '../../src/runs/reader.ts';
@@ -29,8 +29,8 @@ const train = (out: string, steps: number, ...more: string[]) => [
 ];
 
 /** Starts a run with a page. */
-async function serve(args: readonly string[]) {
-  const child = place.start(args);
+async function serve(args: readonly string[], env: Record<string, string> = {}) {
+  const child = place.start(args, env);
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (part: Buffer) => {
     stdout += part;
@@ -130,6 +130,27 @@ describe('after the run', () => {
     await until(() => expect(viewer.told.at(-1)).toBe('closed'));
     expect(said().match(/^done: 300 steps/gm)).toHaveLength(2);
     expect(said()).not.toContain('stays');
+  });
+
+  it('Ctrl-C at the moment the run ends closes the page', async () => {
+    // Arrives before the command listens for the page's own Ctrl-C, and is delivered after.
+    const hook = place.path('interrupts.mjs');
+    writeFileSync(
+      hook,
+      `const write = process.stdout.write.bind(process.stdout);
+       process.stdout.write = (text, ...more) => {
+         if (String(text).includes('next: ')) process.kill(process.pid, 'SIGINT');
+         return write(text, ...more);
+       };`,
+    );
+    const { child, ended, url } = await serve(train('interrupted', 30, '--serve', '0'), {
+      NODE_OPTIONS: `--import ${hook}`,
+    });
+    const viewer = new StreamViewer(url);
+    const code = await Promise.race([ended.then((end) => end.code), new Promise((r) => setTimeout(r, 20_000, 'runs'))]);
+    child.kill('SIGKILL');
+    expect(code).toBe(0);
+    await until(() => expect(viewer.told.at(-1)).toBe('closed'));
   });
 
   it('a run that stops ends its page', async () => {
