@@ -55,6 +55,16 @@ it('goes on where it broke off, again and again', async () => {
   expect(server.sent).toBe(content.length);
 });
 
+it('stops when it outgrows its size', async () => {
+  const large = Buffer.alloc(64 << 20, 1);
+  server.files.set('/corpus.bin', large);
+  server.size = 1000;
+  const error: Error = await download(url, path(), options).then(Object, Object);
+  const [, bytes] = /has (\d+) bytes, not 1000; it was deleted: run this again$/.exec(error.message) ?? [];
+  expect(Number(bytes), error.message).toBeLessThan(large.length / 2);
+  expect(readdirSync(place.path('folder'))).toEqual([]);
+});
+
 it('broken at any byte, on a disk that writes late, it comes as it is', async () => {
   const { breaks, hash, expected } = await breakDownloads({ breaks: 12 * rounds, seed });
   expect(breaks).toBe(12 * rounds);

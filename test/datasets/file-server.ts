@@ -20,6 +20,8 @@ export class FileServer {
   validator: 'etag' | 'last-modified' | 'weak' = 'etag';
   /** Answers with this status instead. */
   refusal: number | undefined;
+  /** Says this size of a file, instead of the right one, before it sends on to where the file lies. */
+  size: number | undefined;
   /** Says this sha256 instead of the right one; '' none. */
   sha256: string | undefined;
   readonly #server = createServer((request, response) => this.#answer(request, response));
@@ -39,7 +41,9 @@ export class FileServer {
     if (!content) return void response.writeHead(404).end();
     const sha256 = this.sha256 ?? createHash('sha256').update(content).digest('hex');
     if (!isStore) {
-      const linked = sha256 ? { 'x-linked-etag': `"${sha256}"`, 'x-linked-size': String(content.length) } : {};
+      const linked = sha256
+        ? { 'x-linked-etag': `"${sha256}"`, 'x-linked-size': String(this.size ?? content.length) }
+        : {};
       return void response.writeHead(302, { location: `/store${path}`, ...linked }).end();
     }
     const validators = validatorsOf(content, this.validator);
