@@ -152,6 +152,19 @@ it.each([gpt2, bytes])('takes the file of a built-in tokenizer for that: $name',
   expect(parseTokenizer(JSON.stringify(other)).name).toBe('huggingface');
 });
 
+it('a text that the tokenizer refuses is an error, and the next one is encoded', () => {
+  const model = { type: 'WordLevel', vocab: { a: 0, b: 1 }, unk_token: '[UNK]' };
+  writeFileSync(
+    place.path('words.json'),
+    JSON.stringify({ version: '1.0', pre_tokenizer: { type: 'Whitespace' }, model }),
+  );
+  const tokenizer = readTokenizer(place.path('words.json'));
+  expect(() => encode('a c', tokenizer)).toThrow(
+    /^the tokenizer has no ids for a text: .*\[UNK\].*; leave it out, or /,
+  );
+  expect([...encode('b a', tokenizer)]).toEqual([1, 0]);
+});
+
 it('refuses files that cannot be used, in one line', () => {
   const many = Object.fromEntries(Array.from({ length: 65_537 }, (_, id) => [`t${id}`, id]));
   for (const [content, reason] of [
