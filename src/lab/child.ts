@@ -3,6 +3,7 @@
 // leave on descriptor 3: kernels may print.
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
+import { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
 import { loadCards } from '../kernels/card.ts';
 import { cardHash } from '../kernels/card-hash.ts';
@@ -16,6 +17,11 @@ import type { Message, Request } from './messages.ts';
 import { casesNamed } from './ops.ts';
 import { stepCalls } from './step-calls.ts';
 import { testOp } from './test-op.ts';
+
+// A kernel may never give back the main thread: a thread of its own sees that the command which started this process is gone.
+const watch =
+  "setInterval(() => process.ppid === require('worker_threads').workerData || process.kill(process.pid, 'SIGKILL'), 500)";
+new Worker(watch, { eval: true, workerData: process.ppid }).unref();
 
 const say = (message: Message): void => void writeSync(3, `${JSON.stringify(message)}\n`);
 

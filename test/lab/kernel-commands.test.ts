@@ -1,5 +1,5 @@
 // The commands of the kernel lab on the CPU, and what they refuse.
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, describe, expect, it } from 'vitest';
 import { newKernel } from '../../src/lab/new-kernel.ts';
@@ -7,6 +7,7 @@ import { readOptionsFile } from '../../src/options/read.ts';
 import { train } from '../../src/train/train.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
+import { until } from '../support/until.ts';
 
 const place = new Workplace();
 afterAll(() => place[Symbol.dispose]());
@@ -21,6 +22,30 @@ it('a card that ends its process costs that process alone', () => {
   expect(stderr).toMatch(/^crash: the process for kernels was ended by SIGSEGV\n$/);
   expect(code).toBe(1);
 });
+
+it.skipIf(process.platform !== 'linux')(
+  'a kernel that hangs ends with a command that is killed (needs Linux)',
+  async () => {
+    const [, source] = newKernel(place.path('endless'), ['gelu_forward']) as [string, string];
+    writeFileSync(
+      source,
+      readFileSync(source, 'utf8').replace(/(void gelu_forward\(.*\n)/, '$1  for (volatile int i = 0; i == 0;) {}\n'),
+    );
+    const command = place.start(['kernel', 'test', 'endless', '--device', 'cpu']);
+    const processor = (pid: string) => {
+      const [, utime, stime] = /^\d+ \(.*\)(?: \S+){11} (\d+) (\d+)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!;
+      return (Number(utime) + Number(stime)) / 100;
+    };
+    const pid = await until(() => {
+      const [child] = readFileSync(`/proc/${command.pid}/task/${command.pid}/children`, 'utf8').split(' ');
+      // Seconds: the kernel has begun.
+      expect(processor(child!)).toBeGreaterThan(3);
+      return child!;
+    });
+    command.kill('SIGKILL');
+    await until(() => expect(existsSync(`/proc/${pid}`)).toBe(false));
+  },
+);
 
 it.each([
   [['nothing'], /^there is no kernel card in nothing: name a folder with a card\.ts or card\.mjs\n$/],
