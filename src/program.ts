@@ -24,6 +24,7 @@ export { weightTypes } from './formats/weight-types.ts';
 export { cardHashes, loadFolders } from './kernels/card-hash.ts';
 export { compiledFile, readSource } from './kernels/compile.ts';
 export { benchJobs } from './lab/bench-kernels.ts';
+export { type CheckedExercise, checkCourse, startCourse } from './lab/course.ts';
 export { findCards } from './lab/find-cards.ts';
 export { KernelProcess } from './lab/kernel-process.ts';
 export { naiveKernels, newKernel } from './lab/new-kernel.ts';

@@ -3,6 +3,7 @@ import { type Argument, Command, type Option } from 'commander';
 import { asTyped, flagOf, helpOf, isCompiled, optionMeant, optionRows, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
+import { courseCommand } from './course.ts';
 import { doctorCommand } from './doctor.ts';
 import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
@@ -40,6 +41,7 @@ export function program(interruption: () => AbortSignal): Command {
     benchCommand(),
     exportCommand(),
     kernelCommand(),
+    courseCommand(),
     doctorCommand(),
   ];
   for (const command of commands) root.addCommand(command as unknown as Command);

@@ -66,6 +66,8 @@ export class KernelProcess {
           // The message of a compiler has several lines.
           const error = new Gpt2Error(folder);
           error.message = message.isLost ? `${folder}: ${message.message}${advice}` : message.message;
+          // It is ending; the next request starts another.
+          if (message.isLost) this.close();
           failed(error);
         } else onMessage(message);
       };

@@ -57,6 +57,18 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     expect(code).toBe(1);
   });
 
+  it('test: an access out of bounds names the kernel, and the next one is tested', () => {
+    const [, source] = newKernel(place.path('outside'), ['gelu_forward', 'gelu_backward']) as [string, string];
+    const text = readFileSync(source, 'utf8');
+    // Far outside of what a GPU has mapped.
+    writeFileSync(source, text.replace(/(void gelu_forward\(.*\n)/, '$1  out[1ll << 40] = 0;\n'));
+    const { code, stdout } = run('test', 'outside', '--dtype', 'fp32');
+    expect(stdout).toMatch(/outside: the kernel gelu_forward failed: /);
+    expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
+    expect(stdout).toMatch(/^wrong: gelu_forward fp32$/m);
+    expect(code).toBe(1);
+  });
+
   it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
     newKernel(place.path('timed'), ['gelu_forward']);
     const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');

@@ -1,0 +1,33 @@
+// Layernorm with a warp of 32 threads for each row of C elements.
+//
+//   mean = sum(x) / C        rstd = 1 / sqrt(sum((x - mean)^2) / C + 1e-5)
+//
+// Lane l takes the elements l, l + 32, l + 64, ... of the row. Write warp_sum by shuffles, then use it for mean and rstd. Every lane
+// needs both. __shfl_xor_sync(0xffffffffu, value, n) gives a lane the value of the lane whose number differs in the bit n.
+// Chapter: kernels/course/layernorm.
+
+// The sum of the 32 lanes' values, which every lane gets.
+__device__ float warp_sum(float value);
+
+__global__ void layernorm_forward(float *out, float *mean, float *rstd, const float *in, const float *weight,
+                                  const float *bias, int C) {
+  const int row = blockIdx.x, lane = threadIdx.x;
+  const float *x = in + static_cast<size_t>(row) * C;
+  float *y = out + static_cast<size_t>(row) * C;
+  float m = 0, r = 0;
+  // Your code begins here.
+
+  // It ends here.
+  for (int c = lane; c < C; c += 32) y[c] = (x[c] - m) * r * weight[c] + bias[c];
+  if (lane == 0) {
+    mean[row] = m;
+    rstd[row] = r;
+  }
+}
+
+__device__ float warp_sum(float value) {
+  // Your code begins here.
+
+  // It ends here.
+  return value;
+}

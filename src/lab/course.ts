@@ -1,0 +1,98 @@
+// The exercises of the course: kernels with holes, which a learner fills in a folder of their own, and the score.
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { loadCards } from '../kernels/card.ts';
+import { cardHash } from '../kernels/card-hash.ts';
+import { selectDevice } from '../native/select-device.ts';
+import { packageRoot } from '../package-root.ts';
+import { KernelProcess } from './kernel-process.ts';
+import { jobsOf, type LabOptions, testJobs } from './test-kernels.ts';
+
+/** Where the exercises lie, in the order of their names. */
+export const exercises = join(packageRoot, 'kernels/exercises');
+const scoreFile = 'score.json';
+
+/** Of each solved exercise, since when it is, and the hash of what was tested. */
+type Score = Record<string, { readonly solved: string; readonly hash: string }>;
+
+export interface CheckedExercise {
+  readonly name: string;
+  /** Since when, as ISO 8601; undefined: it is not solved. */
+  readonly solved: string | undefined;
+  /** What its test printed, if it is not solved. */
+  readonly lines: readonly string[];
+  /** Path of the source. */
+  readonly source: string;
+}
+
+/** Copies the exercises. @throws Gpt2Error if the folder exists, or cannot be made */
+export function startCourse(folder: string): void {
+  if (existsSync(folder)) {
+    throw new Gpt2Error(
+      `cannot start the course in ${folder}: it exists, and nothing is overwritten; name another one`,
+    );
+  }
+  try {
+    mkdirSync(dirname(folder), { recursive: true });
+    cpSync(exercises, folder, { recursive: true });
+  } catch (cause) {
+    throw new Gpt2Error(`cannot start the course in ${folder}: ${(cause as Error).message}; name another folder`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * Tests the exercises of a folder in the emulator, one after the other. One that was solved and has not changed is not tested again.
+ * @param seconds longest that a kernel may run
+ * @throws Gpt2Error if the folder has no exercises
+ */
+export async function* checkCourse(folder: string, seconds: number): AsyncGenerator<CheckedExercise> {
+  const names = existsSync(folder)
+    ? readdirSync(folder).filter(
+        (name) => existsSync(join(exercises, name)) && existsSync(join(folder, name, 'card.ts')),
+      )
+    : [];
+  if (names.length === 0) {
+    throw new Gpt2Error(`there are no exercises in ${folder}: copy them there with npx gpt2 course start ${folder}`);
+  }
+  const path = join(folder, scoreFile);
+  const score = readScore(path);
+  using child = new KernelProcess({ seconds });
+  for (const name of names.sort()) {
+    const own = join(folder, name);
+    const lines: string[] = [];
+    let [source, hash] = [own, ''];
+    try {
+      const [card] = await loadCards(own);
+      source = join(own, card!.source);
+      hash = cardHash(card!);
+      if (score[name]?.hash !== hash) {
+        const options: LabOptions = { folder: own, device: selectDevice('cpu'), seconds };
+        const jobs = await jobsOf(child, options);
+        const onLine = (line: string) => void lines.push(line);
+        const wrong = await testJobs(child, jobs, options, { isBrief: true, onLine });
+        const solved = score[name]?.solved ?? new Date().toISOString();
+        if (wrong.length > 0) delete score[name];
+        else score[name] = { solved, hash };
+        writeFileSync(path, `${JSON.stringify(score, undefined, 2)}\n`);
+      }
+    } catch (error) {
+      if (!(error instanceof Gpt2Error)) throw error;
+      lines.push(error.message);
+    }
+    const solved = score[name]?.hash === hash ? score[name].solved : undefined;
+    yield { name, solved, lines: solved === undefined ? lines : [], source };
+  }
+}
+
+function readScore(path: string): Score {
+  try {
+    return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Score) : {};
+  } catch (cause) {
+    throw new Gpt2Error(`the score ${path} cannot be read: ${(cause as Error).message}; delete it: it is made again`, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,3 @@
+    const float before = largest;
+    largest = fmaxf(largest, x[v]);
+    sum = sum * expf(before - largest) + expf(x[v] - largest);

@@ -1,0 +1,81 @@
+// The exercises of the course: none is solved as it is handed out, and test/kernels/solutions solves each.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, expect, it, vi } from 'vitest';
+import { exercises } from '../../src/lab/course.ts';
+import { Workplace } from '../support/cli.ts';
+
+const place = new Workplace();
+vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
+afterAll(() => {
+  vi.unstubAllEnvs();
+  place[Symbol.dispose]();
+});
+
+const names = readdirSync(exercises)
+  .filter((name) => name !== 'README.md')
+  .sort();
+const solutions = fileURLToPath(new URL('../kernels/solutions', import.meta.url));
+const check = () => {
+  const { code, stdout, stderr } = place.run(['course', 'check', 'mine']);
+  expect(stderr).toBe('');
+  const states = [...stdout.matchAll(/^(\S+) +(open|solved \d{4}-\d\d-\d\d)$/gm)];
+  return { code, stdout, open: states.filter(([, , state]) => state === 'open').map(([, name]) => name) };
+};
+
+it('every exercise is open at first, and the next one says what is wrong', () => {
+  expect(place.run(['course', 'start', 'mine']).code).toBe(0);
+  const { code, stdout, open } = check();
+  expect(open).toEqual(names);
+  expect(stdout).toMatch(
+    new RegExp(
+      `^0 of ${names.length} solved\\nnext: mine/01-add/add.cu\\n  residual_forward fp32 .* out is wrong in `,
+      'm',
+    ),
+  );
+  expect(code).toBe(1);
+});
+
+it.each(names)('%s compiles before it is solved', (name) => {
+  const { stdout } = place.run(['kernel', 'test', `mine/${name}`, '--device', 'cpu']);
+  expect(stdout).toMatch(/^\w+ fp32 .* is wrong in | races: /m);
+});
+
+it('the solutions solve all', () => {
+  for (const name of names) {
+    const [source] = readdirSync(place.path('mine', name)).filter((file) => file.endsWith('.cu'));
+    const path = place.path('mine', name, source!);
+    const parts = readFileSync(`${solutions}/${name}.cu`, 'utf8').split('// Next hole.\n');
+    const holes = /(?<=\/\/ Your code begins here.*\n)[\s\S]*?(?=^ *\/\/ It ends here\.)/gm;
+    const text = readFileSync(path, 'utf8');
+    expect(text.match(holes), name).toHaveLength(parts.length);
+    writeFileSync(
+      path,
+      text.replaceAll(holes, () => parts.shift()!),
+    );
+  }
+  const { code, stdout, open } = check();
+  expect([code, open], stdout).toEqual([0, []]);
+  expect(stdout).toMatch(new RegExp(`^${names.length} of ${names.length} solved\\n$`, 'm'));
+});
+
+it('the score is kept, and only a change is tested again', () => {
+  const score = place.path('mine/score.json');
+  writeFileSync(score, readFileSync(score, 'utf8').replaceAll(/"20\d\d-/g, '"2001-'));
+  const source = place.path('mine/01-add/add.cu');
+  writeFileSync(source, readFileSync(source, 'utf8').replace('a[i] + b[i];', 'a[i] - b[i];'));
+  const { code, stdout, open } = check();
+  expect([code, open]).toEqual([1, ['01-add']]);
+  expect(stdout.match(/ solved 2001-/g)).toHaveLength(names.length - 1);
+});
+
+it('a folder that exists, one without exercises, and a damaged score are refused', () => {
+  expect(place.run(['course', 'start', 'mine']).stderr).toMatch(/^cannot start the course in mine: it exists, /);
+  expect(place.run(['course', 'check', 'nothing']).stderr).toMatch(
+    /^there are no exercises in nothing: copy them there with .* course start nothing\n$/,
+  );
+  writeFileSync(place.path('mine/score.json'), '{');
+  expect(place.run(['course', 'check', 'mine']).stderr).toMatch(
+    /^the score mine\/score\.json cannot be read: .*; delete it/,
+  );
+});
