@@ -27,6 +27,7 @@ export { benchJobs } from './lab/bench-kernels.ts';
 export { type CheckedExercise, checkCourse, startCourse } from './lab/course.ts';
 export { findCards } from './lab/find-cards.ts';
 export { KernelProcess } from './lab/kernel-process.ts';
+export { climb, type LadderOptions, type MeasuredStep } from './lab/ladder.ts';
 export { naiveKernels, newKernel } from './lab/new-kernel.ts';
 export { labOps } from './lab/ops.ts';
 export { sanitize } from './lab/sanitize.ts';
@@ -59,6 +60,7 @@ export { launchRanks, stopWithLauncher } from './ranks/launch.ts';
 export { placeFromEnvironment, threadsOf } from './ranks/place.ts';
 export { Ranks } from './ranks/ranks.ts';
 export { refuseAccidentalCpu, refuseAutoBatch } from './ranks/refuse.ts';
+export { barsSvg } from './report/bars.ts';
 export {
   type Compared,
   describeComparison,

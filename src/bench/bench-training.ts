@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { openLoader } from '../batches/loader.ts';
 import { UsageError } from '../errors.ts';
+import { loadFolders } from '../kernels/card-hash.ts';
 import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { openEnergyCounter } from '../native/gpu-energy.ts';
@@ -46,7 +47,7 @@ export async function benchTraining(
   try {
     const report = await bench({
       device: { kind, index, dtype: options.dtype, threads: options.threads },
-      ...{ config, batch, sequence, accumulation, kernels: options.kernels },
+      ...{ config, batch, sequence, accumulation, cards: await loadFolders(options.kernels) },
       ...settings,
       joules: kind === 'cuda' ? openEnergyCounter(toolsName(index)) : undefined,
       onMeasuring: () => settings.onMeasuring?.(kind === 'cuda' ? toolsName(index) : undefined),

@@ -1,6 +1,6 @@
 // Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
 import type { Batch } from '../batches/loader.ts';
-import { loadFolders } from '../kernels/card-hash.ts';
+import type { LoadedCard } from '../kernels/card.ts';
 import { useCards } from '../kernels/use-cards.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { flopsPerToken } from '../model/flops.ts';
@@ -23,8 +23,8 @@ export interface BenchOptions {
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
-  /** Folders of kernels in the place of ops. */
-  readonly kernels?: readonly string[];
+  /** Kernels in the place of ops. */
+  readonly cards?: readonly LoadedCard[];
   /** Number of measured steps, after `warmup` seconds of steps. */
   readonly steps: number;
   readonly warmup: number;
@@ -48,11 +48,12 @@ export async function bench(options: BenchOptions) {
   return { ...training, peaks: await measurePeaks(device) };
 }
 
-async function measureTraining(options: BenchOptions) {
+/** Times steps and, if asked for, their ops; compares memory with its plan. @throws as `bench` */
+export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
-  await useCards(device, await loadFolders(options.kernels));
+  await useCards(device, options.cards ?? []);
   const optimizer = new AdamW({ weightDecay: 0.1 });
   checkMemory(device, config, { B: batch, T: sequence, rows: batch * accumulation, optimizer, hasRecompute: false });
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });

@@ -1,14 +1,35 @@
-// The command `course`: exercises in writing CUDA kernels, and their score.
+// The command `course`: exercises in writing CUDA kernels and their score, and what the course's kernels gain.
 import { Command } from 'commander';
-import { type CheckedExercise, checkCourse, ExitError, startCourse } from '../program.ts';
-import { numberOption } from './number-option.ts';
+import {
+  barsSvg,
+  type CheckedExercise,
+  checkCourse,
+  climb,
+  ExitError,
+  formatTable,
+  type LadderOptions,
+  type MeasuredStep,
+  presetNames,
+  startCourse,
+  whole,
+} from '../program.ts';
+import { count, numberOption } from './number-option.ts';
+import { optionsFromFlags, tableOption } from './option-of-table.ts';
+import { notice, writeResult } from './output.ts';
 
 const examples = `
 Examples:
   npm run gpt2 -- course start                 copy the exercises to my-course
-  npm run gpt2 -- course check                 which of them are solved, and what is wrong in the others
+  npm run gpt2 -- course check                 which of them are solved, and what is wrong in the next one
+  npm run gpt2 -- course ladder                train GPT-2 on naive kernels, then on better and better ones
 
 An exercise is a .cu file that says what is missing, and where. kernels/course explains how the kernels of GPT-2 are written.
+`;
+
+const ladderExamples = `
+Examples:
+  npm run gpt2 -- course ladder --out ladder.json --plot ladder.svg
+  npm run gpt2 -- course ladder --chapter layernorm --chapter gelu
 `;
 
 const folderHelp = 'folder of your exercises';
@@ -43,9 +64,83 @@ export function courseCommand(): Command {
       process.stdout.write(`next: ${source}\n${lines.map((line) => `  ${line}\n`).join('')}`);
       throw new ExitError(1);
     });
+  const ladder = new Command('ladder')
+    .description("Time GPT-2's training on naive kernels, on each rung of the course, and on the library's")
+    .addOption(tableOption('device'))
+    .addOption(tableOption('model', { usage: '--model <NAME>', help: presetNames.join(', '), type: presetNames }))
+    .addOption(
+      tableOption('batch', {
+        usage: '--batch <B>',
+        help: 'sequences in a step',
+        type: whole(1, 65536),
+        default: { text: '4' },
+      }),
+    )
+    .addOption(tableOption('sequence'))
+    .addOption(numberOption('--steps <N>', 'measured steps of each; two run before them', count, 3))
+    .option(
+      '--chapter <NAME>',
+      'chapter to climb; the others stay naive; repeatable (default: all)',
+      (name, before: string[] = []) => [...before, name],
+    )
+    .option('--out <FILE>', 'write the results as JSON')
+    .option('--plot <FILE>', 'draw them as SVG')
+    .addHelpText('after', ladderExamples)
+    .action(ladderOf);
   return new Command('course')
-    .description('Exercises in writing CUDA kernels')
+    .description('Exercises in writing CUDA kernels, and what better kernels gain')
     .addHelpText('after', examples)
     .addCommand(start)
-    .addCommand(check);
+    .addCommand(check)
+    .addCommand(ladder);
 }
+
+interface LadderFlags {
+  readonly steps: number;
+  readonly chapter?: readonly string[];
+  readonly out?: string;
+  readonly plot?: string;
+}
+
+async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): Promise<void> {
+  const training = optionsFromFlags(['device', 'model', 'batch', 'sequence'], {
+    ...flags,
+  }) as LadderOptions['training'];
+  const measured: MeasuredStep[] = [];
+  let what = '';
+  const onStart = (text: string) => {
+    what = text;
+    notice(text);
+  };
+  for await (const step of climb({ training, steps, chapters: chapter, onStart })) {
+    measured.push(step);
+    notice(`${step.name}, ${step.dtype}: ${step.ms.toPrecision(4)} ms a step`);
+  }
+  const [first] = measured as [MeasuredStep];
+  const rows = measured.map(({ name, dtype, ms, tokensPerSecond }) => [
+    ...[name, dtype, ms.toPrecision(4), formatRate(tokensPerSecond)],
+    (tokensPerSecond / first.tokensPerSecond).toPrecision(3),
+  ]);
+  process.stdout.write(`${formatTable([['kernels', 'dtype', 'ms a step', 'tokens/s', 'times naive'], ...rows])}\n`);
+  const [command, date] = [`gpt2 ${process.argv.slice(2).join(' ')}`, new Date().toISOString()];
+  if (out !== undefined) {
+    writeResult('results', out, `${JSON.stringify({ command, date, what, steps: measured }, undefined, 2)}\n`, '--out');
+  }
+  if (plot !== undefined) writeResult('plot', plot, ladderSvg(measured, `${what}, ${date.slice(0, 10)}`), '--plot');
+}
+
+/** "12,345", "0.87" */
+const formatRate = (rate: number): string =>
+  rate < 100 ? rate.toPrecision(2) : Math.round(rate).toLocaleString('en-US');
+
+const ladderSvg = (measured: readonly MeasuredStep[], source: string): string =>
+  barsSvg({
+    title: 'GPT-2 training, from naive kernels to the library',
+    axis: 'tokens/s',
+    source,
+    bars: measured.map(({ name, dtype, tokensPerSecond }) => ({
+      ...{ name: `${name}, ${dtype}`, value: tokensPerSecond },
+      label: formatRate(tokensPerSecond),
+      color: name === 'the library' ? '#c05020' : '#3070b0',
+    })),
+  });

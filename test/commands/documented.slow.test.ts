@@ -114,7 +114,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     const needsNone = args[1] !== 'build' || (args.includes('--gpu') && hasCompiler());
     return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';
   },
-  course: (args) => (args[1] === 'check' ? 'it starts a process; test/lab/course.test.ts runs it' : []),
+  course: (args) => (args[1] === 'start' ? [] : 'it takes minutes; test/lab runs its parts'),
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: () => {
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];

@@ -1,0 +1,121 @@
+// The course as a ladder: GPT-2's training step on naive kernels alone, then rung by rung on better ones, up to the library's own.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { measureTraining } from '../bench/bench.ts';
+import { UsageError } from '../errors.ts';
+import { cardFiles, type LoadedCard, loadCards } from '../kernels/card.ts';
+import { presetConfig } from '../model/config.ts';
+import { Device, type Dtype } from '../native/device.ts';
+import { type DeviceChoice, selectDevice } from '../native/select-device.ts';
+import { completeOptions, freezeOptions } from '../options/check.ts';
+import type { TrainOptions } from '../options/table.ts';
+import { packageRoot } from '../package-root.ts';
+
+const course = join(packageRoot, 'kernels/course');
+
+/** The chapters whose kernels compute ops, in the order of a step. */
+export const chapters = [
+  ...['embedding', 'layernorm', 'matmul', 'attention', 'gelu', 'residual'],
+  ...['cross-entropy', 'optimizer'],
+] as const;
+
+/** A step's kernels. */
+export interface LadderStep {
+  /** The rung that is new, as CHAPTER/RUNG; or what all kernels are. */
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly cards: readonly LoadedCard[];
+}
+
+export interface MeasuredStep {
+  readonly name: string;
+  readonly dtype: Dtype;
+  /** Milliseconds of a step, median. */
+  readonly ms: number;
+  readonly tokensPerSecond: number;
+}
+
+/**
+ * The steps from the naive kernels to the library's: in fp32 each rung of each chapter, and where the device has bf16 the best rungs
+ * and the library in it.
+ * @param climbed chapters of which the faster rungs are taken; the others stay naive. Default: all
+ * @throws UsageError for an unknown chapter
+ */
+export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly string[] = chapters): Promise<LadderStep[]> {
+  const unknown = climbed.find((name) => !chapters.includes(name as never));
+  if (unknown !== undefined) {
+    throw new UsageError(`--chapter takes one of ${chapters.join(', ')}, not ${JSON.stringify(unknown)}`);
+  }
+  const used = new Map<string, LoadedCard>();
+  const inBf16 = new Map<string, LoadedCard>();
+  const rungs: LadderStep[] = [];
+  const naive: LoadedCard[] = [];
+  for (const chapter of chapters) {
+    for (const [index, rung] of rungsOf(chapter).entries()) {
+      if (index > 0 && !climbed.includes(chapter)) break;
+      const cards = await loadCards(join(course, chapter, rung));
+      const taking = (dtype: Dtype) => cards.filter((card) => (card.dtypes ?? ['fp32']).includes(dtype));
+      for (const card of taking('bf16')) inBf16.set(card.op, card);
+      const own = taking('fp32');
+      if (index === 0) naive.push(...own);
+      else if (own.length > 0) rungs.push({ name: `${chapter}/${rung}`, dtype: 'fp32', cards: own });
+    }
+  }
+  for (const card of naive) used.set(card.op, card);
+  const steps: LadderStep[] = [{ name: 'all naive', dtype: 'fp32', cards: naive }];
+  for (const { name, dtype, cards } of rungs) {
+    for (const card of cards) used.set(card.op, card);
+    steps.push({ name, dtype, cards: [...used.values()] });
+  }
+  steps.push({ name: 'the library', dtype: 'fp32', cards: [] });
+  if (!dtypes.includes('bf16')) return steps;
+  const best: LadderStep = { name: 'best rungs', dtype: 'bf16', cards: [...inBf16.values()] };
+  return [...steps, best, { name: 'the library', dtype: 'bf16', cards: [] }];
+}
+
+/** Names of a chapter's rungs, in their order. */
+const rungsOf = (chapter: string): string[] =>
+  readdirSync(join(course, chapter))
+    .filter((name) => cardFiles.some((file) => existsSync(join(course, chapter, name, file))))
+    .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
+
+export interface LadderOptions {
+  /** Device, model (a preset), batch and sequence count; the defaults are train's. */
+  readonly training: Pick<TrainOptions, 'device' | 'model' | 'sequence'> & { readonly batch?: number };
+  /** Measured steps of each. */
+  readonly steps: number;
+  readonly chapters?: readonly string[];
+  /** Called at first, with what is trained where. */
+  readonly onStart: (what: string) => void;
+}
+
+/** Trains with each step's kernels, on random tokens, and times it. @throws Gpt2Error as `bench`; UsageError for an unknown chapter */
+export async function* climb({
+  training,
+  steps,
+  chapters: climbed,
+  onStart,
+}: LadderOptions): AsyncGenerator<MeasuredStep> {
+  const device = selectDevice(training.device ?? 'auto');
+  const { model, batch, sequence } = freezeOptions({
+    ...completeOptions(training, device.kind),
+    batch: training.batch ?? 4,
+  });
+  const config = presetConfig(model)!;
+  const { dtypes, device: name, codePath } = descriptionOf(device);
+  onStart(`${model}, batch ${batch} x ${sequence}, random tokens, on ${name} (${codePath})`);
+  const random = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
+  for (const { name, dtype, cards } of await ladderOf(dtypes, climbed)) {
+    const { step } = await measureTraining({
+      device: { ...device, dtype },
+      ...{ config, batch, sequence, accumulation: 1, cards, steps, warmup: 0, ops: false },
+      nextBatch: () => ({ inputs: random(), targets: random() }),
+    });
+    yield { name, dtype, ms: step.ms.median, tokensPerSecond: step.tokensPerSecond.median };
+  }
+}
+
+function descriptionOf(choice: DeviceChoice): Device['description'] {
+  using device = Device.open(choice);
+  return device.description;
+}
