@@ -10,7 +10,7 @@ import { type Compiler, findCompiler, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
 import { emulated, emulatedCompiler } from './emulated.ts';
 import { includedFiles } from './includes.ts';
-import { type Kernels, loadKernels } from './kernels.ts';
+import { type Kernels, openKernels } from './kernels.ts';
 
 /** CUDA source: of a file, or as a text. */
 export interface KernelSource {
@@ -48,7 +48,8 @@ export async function compileKernels<Name extends string = string>(
   device: Device,
   given: KernelSource,
 ): Promise<Kernels<Name>> {
-  return loadKernels<Name>(device, compiledFile(given, device.description.computeCapability ?? 'cpu'));
+  const path = compiledFile(given, device.description.computeCapability ?? 'cpu');
+  return openKernels<Name>(device, path, given.file ?? 'the source');
 }
 
 /**

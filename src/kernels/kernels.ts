@@ -135,17 +135,21 @@ export class Kernel {
 export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel>> & Disposable;
 
 /**
- * Loads the kernels of a cubin that `gpt2 kernel build` made: no compiler is needed.
- * @throws NativeError if the file is not for this device's GPU, or the device is a CPU
+ * Loads the kernels that `gpt2 kernel build` compiled: no compiler is needed.
+ * @throws NativeError if the file is not for this device
  * @example const { vectorAdd } = loadKernels<'vectorAdd'>(gpu, 'vector-add.cubin');
  */
-export function loadKernels<Name extends string = string>(device: Device, path: string): Kernels<Name> {
+export const loadKernels = <Name extends string = string>(device: Device, path: string): Kernels<Name> =>
+  openKernels(device, path, path);
+
+/** @param name of the file or its source, in messages */
+export function openKernels<Name extends string>(device: Device, path: string, name: string): Kernels<Name> {
   const out = new BigUint64Array(1);
   const bytes = new TextEncoder().encode(path);
   device.call('moduleLoad', { module: out, path: bytes, bytes: bytes.byteLength });
   let handle: Pointer | undefined = out[0]!;
   const module = (): Pointer => {
-    if (handle === undefined) throw new Gpt2Error(`the kernels of ${path} are closed`);
+    if (handle === undefined) throw new Gpt2Error(`the kernels of ${name} are closed`);
     return handle;
   };
   const close = (): void => {
@@ -167,7 +171,7 @@ export function loadKernels<Name extends string = string>(device: Device, path: 
       const kernel = byName.get(withoutSpaces(key));
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      throw new Gpt2Error(`there is no kernel ${key} in ${path}: it has ${names || 'none'}`);
+      throw new Gpt2Error(`there is no kernel ${key} in ${name}: it has ${names || 'none'}`);
     },
     has: (_, key) => typeof key === 'string' && byName.has(withoutSpaces(key)),
     ownKeys: () => kernels.map(({ name }) => name),

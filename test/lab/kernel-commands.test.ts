@@ -61,6 +61,13 @@ it.each([
   expect(code).toBeGreaterThan(0);
 });
 
+it('a kernel that the source lacks is named with the source', () => {
+  const [card] = newKernel(place.path('lacking'), ['gelu_forward']) as [string];
+  writeFileSync(card, readFileSync(card, 'utf8').replace("kernel: 'gelu_forward'", "kernel: 'gelu'"));
+  const { stdout } = place.run(['kernel', 'test', 'lacking', '--device', 'cpu']);
+  expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
+});
+
 it('kernel watch goes again at every save of a source or card, and survives what a card does', async () => {
   newKernel(place.path('watched'), ['gelu_forward']);
   const child = place.start(['kernel', 'watch', 'watched', '--device', 'cpu']);
