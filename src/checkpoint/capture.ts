@@ -48,6 +48,8 @@ const captureSchema = z.object({
   library: z.enum(['cpu', 'cuda']),
   dtype: z.enum(['fp32', 'tf32', 'bf16']),
   codePath: z.string(),
+  /** Ops and hashes of kernels in their place, as in a run's configuration; absent: there were none. */
+  cards: z.string().optional(),
   batch: size,
   sequence: size,
   accumulation: size,

@@ -8,6 +8,8 @@ const examples = `
 Examples:
   npm run gpt2 -- replay runs/d12/captures/step-00000120
   npm run gpt2 -- replay runs/d12/captures/step-00000120 --dtype fp32     to see if the precision is the cause
+  npm run gpt2 -- replay runs/d12/captures/step-00000120 --kernel my-norm
+                                                                          a run with kernels of its own: with them, then without
 
 A run writes a capture when a loss or gradient is not finite: weights, tokens and results.
 Exit code: 0 if the results are equal to the last bit, 1 if not. Another device, dtype or code path gives other bits.
@@ -21,9 +23,10 @@ export function replayCommand(): Command {
     .addOption(tableOption('device', ofCapture))
     .addOption(tableOption('dtype', ofCapture))
     .addOption(tableOption('threads'))
+    .addOption(tableOption('kernels'))
     .addHelpText('after', examples)
-    .action(async (path: string, options: ReplayOptions) => {
-      const { capture, loss, norm, finding, on, differences } = await replay(path, options);
+    .action(async (path: string, { kernel, ...options }: ReplayOptions & { kernel?: string[] }) => {
+      const { capture, loss, norm, finding, on, differences } = await replay(path, { ...options, kernels: kernel });
       process.stdout.write(`step ${capture.manifest.step} on ${on}: loss ${loss}, norm ${norm}\n`);
       process.stdout.write(`${finding ?? 'every number is finite'}\n`);
       if (differences.length === 0) {

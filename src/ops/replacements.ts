@@ -20,3 +20,26 @@ export function replaceOp(device: Device, name: string, replacement: Replacement
   if (replacement) own.set(name, replacement);
   else own.delete(name);
 }
+
+/** Calls `observer` after each op that something else computes while `run` goes on. */
+export async function observedReplacements<R>(
+  device: Device,
+  observer: (name: string, native: NativeArguments) => void,
+  run: () => Promise<R>,
+): Promise<R> {
+  const own = replacements.get(device);
+  if (!own) return run();
+  const observed = [...own].map(([name, replacement]): [string, Replacement] => [
+    name,
+    (args, native) => {
+      replacement(args, native);
+      observer(name, native);
+    },
+  ]);
+  replacements.set(device, new Map(observed));
+  try {
+    return await run();
+  } finally {
+    replacements.set(device, own);
+  }
+}

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { readHistory } from '../../src/lab/history.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readRun } from '../../src/runs/reader.ts';
-import { Workplace } from './cli.ts';
+import { tinyModel, Workplace } from './cli.ts';
 
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
   let place: Workplace;
@@ -151,6 +151,26 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const benched = gpt2('bench', ...sized, '--kernel', 'both');
     expect(benched.stdout).toMatch(/^layernorm_forward \(own\) +13 /m);
     expect(benched.stdout).not.toMatch(/^layernorm forward /m);
+  });
+
+  it('a step that a kernel spoils is replayed with that kernel, and without', () => {
+    const data = place.data({ vocabulary: 128, name: 'some' });
+    changed('spoils', 'gelu_forward', '  out[i] =', '  out[i] = i == 7 ? nanf("") :');
+    const gpt2 = (...args: readonly string[]) =>
+      place.run([...args, '--device', device], { XDG_CACHE_HOME: place.path('cache') });
+    const options = ['--data', data, ...tinyModel.slice(0, -2), '--seq', '16', '--batch', '2', '--dtype', 'fp32'];
+    const { stderr } = gpt2('train', ...options, '--steps', '2', '--kernel', 'spoils', '--out', 'spoiled');
+    expect(stderr).toMatch(
+      /layer 0: gpt2_gelu_forward wrote NaN to out .* replay \S+step-00000000 --kernel spoils` computes it/,
+    );
+    const capture = 'spoiled/captures/step-00000000';
+    const again = gpt2('replay', capture, '--kernel', 'spoils');
+    expect([again.code, again.stderr]).toEqual([0, '']);
+    expect(again.stdout).toMatch(/^equal to the capture, to the last bit$/m);
+    const without = gpt2('replay', capture);
+    expect(without.stdout).toMatch(/^every number is finite$/m);
+    expect(without.stderr).toMatch(/: kernels of the library instead of gelu_forward [0-9a-f]{16}; loss /);
+    expect(without.code).toBe(1);
   });
 
   it('test: an error of the compiler is shown as it is', () => {

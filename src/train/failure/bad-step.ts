@@ -4,7 +4,7 @@ import type { Batch } from '../../batches/loader.ts';
 import type { Position } from '../../batches/order.ts';
 import { captured, writeCapture } from '../../checkpoint/capture.ts';
 import { attempt, Gpt2Error } from '../../errors.ts';
-import { continueWith } from '../../package-root.ts';
+import { continueWith, shellWord } from '../../package-root.ts';
 import { capturesFolder } from '../../runs/paths.ts';
 import { ChangedShardError } from '../../shards/shard.ts';
 import type { Events } from '../run/events.ts';
@@ -67,7 +67,7 @@ async function locateAgain({ trainer }: Run, { nextBatch }: BadStep) {
 
 /** Captures the step. @returns the path, if there is one, and a clause for the error message */
 function tryCapture(
-  { model, trainer, options, out, program, ranks }: Run,
+  { model, trainer, options, configuration, out, program, ranks }: Run,
   { step, result, position }: BadStep,
   { finding, batches, changed }: Awaited<ReturnType<typeof locateAgain>>,
 ): { capture?: string; text: string } {
@@ -76,13 +76,14 @@ function tryCapture(
   if (changed !== undefined) return { text: 'not captured' };
   const capture = attempt(() =>
     writeCapture(capturesFolder(out), { model, gradients: trainer.gradients }, batches, {
-      ...{ program, step, position, finding },
+      ...{ program, step, position, finding, cards: configuration.cards },
       ...{ batch: options.batch, sequence: options.sequence, accumulation: options.accumulation },
       ...{ loss: captured(result.loss), norm: captured(result.norm) },
     }),
   );
   if (capture instanceof Gpt2Error) return { text: capture.message };
-  return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}\` computes it again` };
+  const kernels = (options.kernels ?? []).map((folder) => ` --kernel ${shellWord(folder)}`).join('');
+  return { capture, text: `captured: \`npm run gpt2 -- replay ${capture}${kernels}\` computes it again` };
 }
 
 /** Saves the state before the step, unless its weights are not finite. */

@@ -7,6 +7,7 @@ import { parameterTable } from '../../model/parameters.ts';
 import type { Tensor } from '../../native/buffer.ts';
 import { isWritten, type OpContract } from '../../ops/contract.ts';
 import { contracts } from '../../ops/ops.generated.ts';
+import { observedReplacements } from '../../ops/replacements.ts';
 import type { StepResult } from '../step/staging.ts';
 import type { Trainer } from '../step/trainer.ts';
 
@@ -56,8 +57,9 @@ export async function locate(
       const tensor = typeof value === 'bigint' ? tensorAt(value) : undefined;
       return tensor ? [{ argument, tensor }] : [];
     });
-    // Attention has no parameters: it belongs to the layer of the previous op.
-    if (!name.startsWith('attention')) layer = layerOf(named.map(({ tensor }) => tensor));
+    // An op without parameters, as attention, belongs to the layer of the previous op.
+    const parameters = named.map(({ tensor }) => tensor).filter((tensor) => parameterName.test(tensor.name));
+    if (parameters.length > 0) layer = layerOf(parameters);
     for (const { argument, tensor } of named) {
       const contract = op.tensors[argument];
       const holdsResult = contract && isWritten(contract) && contract.access !== 'scratch';
@@ -69,15 +71,15 @@ export async function locate(
     }
   };
   const { device } = model;
-  const result = await device.observed(observer, () =>
+  const recompute = () =>
     trainer.recompute(nextBatch, (index) => {
       microBatch = index;
       // The head writes its rows in chunks, and values of an earlier step must not be reported as this one's.
       const stale = [dresidual, dbranch, dqkv, dfc, whole.losses];
       if (index === 0) stale.push(gradients.matrices, gradients.vectors);
       for (const { pointer, bytes } of stale) device.call('fillZero', { destination: pointer, bytes });
-    }),
-  );
+    });
+  const result = await device.observed(observer, () => observedReplacements(device, observer, recompute));
   return { finding, result };
 }
 
@@ -89,6 +91,8 @@ function inWeights({ config, weights }: Model): Finding | undefined {
   }
   return undefined;
 }
+
+const parameterName = /^(?:weights|gradients|master weights)\./;
 
 /** The layer of the parameters among an op's tensors. */
 function layerOf(tensors: readonly Tensor[]): number | undefined {

@@ -2,6 +2,8 @@
 import { captured, type FoundCapture, gradientsHash, readBatches, readCapture } from '../../checkpoint/capture.ts';
 import { loadWeights } from '../../checkpoint/read.ts';
 import { Gpt2Error, UsageError } from '../../errors.ts';
+import { cardHashes, loadFolders } from '../../kernels/card-hash.ts';
+import { useCards } from '../../kernels/use-cards.ts';
 import { type Recompute, recomputeNames } from '../../model/activations.ts';
 import { checkConfig } from '../../model/config.ts';
 import { gib, memoryLimit } from '../../model/memory.ts';
@@ -20,6 +22,8 @@ export interface ReplayOptions {
   readonly dtype?: Dtype;
   /** CPU threads; 0, the default, takes all cores. */
   readonly threads?: number;
+  /** Folders of kernels in the place of ops. */
+  readonly kernels?: readonly string[];
 }
 
 interface Replayed {
@@ -47,9 +51,11 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   const config = checkConfig(manifest.model);
   if (T > config.context) throw new UsageError(`${path} has sequences of ${T}, over the context of ${config.context}`);
   const batches = readBatches(capture);
+  const cards = await loadFolders(options.kernels);
   const target = selectDevice(options.device ?? manifest.library);
   const dtype = options.dtype ?? manifest.dtype;
   using device = Device.open({ ...target, dtype, threads: options.threads, accumulates: accumulation > 1 });
+  await useCards(device, cards);
   const needed = (recompute: Recompute) =>
     neededBytes(device, config, { B, T, optimizer: noUpdate, rows: B * accumulation, recompute });
   const limit = memoryLimit(device, undefined);
@@ -69,6 +75,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
 
   const describe = (found: typeof finding) => (found ? describeFinding(found) : 'every gradient finite');
   const pairs: [string, string | number, string | number][] = [
+    ['kernels', cardHashes(cards) ?? 'of the library', manifest.cards ?? 'of the library'],
     ['loss', captured(result.loss), manifest.loss],
     ['norm', captured(result.norm), manifest.norm],
     ['finding:', describe(finding), describe(manifest.finding)],
