@@ -1,7 +1,7 @@
 // The course's kernels as far as they can be tested without a GPU: every op of a training step has a naive one, the sources compile,
 // and launches name kernels that are there. test/gpu/course.test.ts runs them.
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { contractNamed, type LoadedCard, loadCards } from '../../src/kernels/card.ts';
@@ -13,7 +13,7 @@ import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { opCases } from '../../src/op-cases/index.ts';
 import { Workplace } from '../support/cli.ts';
-import { course, rungs } from '../support/course.ts';
+import { allRungs, course, rungs } from '../support/course.ts';
 
 const loaded: readonly LoadedCard[] = (await Promise.all(rungs.map(loadCards))).flat();
 const rungOf = ({ folder }: LoadedCard) => relative(course, folder);
@@ -82,6 +82,34 @@ describe('is right on the emulated GPU, without a race or a bad access', () => {
       tested++;
     }
     expect(tested).toBeGreaterThan(0);
+  });
+});
+
+describe('programs of rungs without a card, on the GPU where there is one, else emulated', () => {
+  const output = (...args: readonly string[]): string => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', ...args], { encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    return stdout;
+  };
+
+  const withProgram = allRungs.filter((folder) => existsSync(join(folder, 'run.ts')));
+  it.each(withProgram.map((folder) => relative(course, folder)))('%s', (rung) => {
+    expect(output(join(course, rung, 'run.ts'))).toMatch(/^\w+: .+ sums, 0 wrong\n$/);
+  });
+
+  // Without checks the emulator runs blocks on all cores, in any order.
+  it.each(['', '--no-checks'])('reductions %s: right, and the same bits in every run but for atomics', (option) => {
+    const lines = output(join(course, 'reductions/run.ts'), option).trimEnd();
+    const rows = lines.split('\n').map((line) => /^(\S+): error (\S+), (\d) different/.exec(line)!.slice(1));
+    expect(rows.map(([rung]) => rung)).toEqual(
+      readdirSync(join(course, 'reductions')).filter((name) => /^\d/.test(name)),
+    );
+    for (const [rung, error, different] of rows) {
+      const isAtomic = rung === '1-atomics';
+      // A number left out is an error of 3e-6. A running sum is rounded 300,000 times, that of a tree 20 times.
+      expect(Number(error), rung).toBeLessThan(isAtomic ? 1e-3 : 1e-6);
+      if (!isAtomic) expect(different, rung).toBe('1');
+    }
   });
 });
 

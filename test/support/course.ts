@@ -1,6 +1,7 @@
-// The rungs of the kernel course: folders with a card, in kernels/course/CHAPTER/.
-import { readdirSync } from 'node:fs';
+// The rungs of the kernel course: folders in kernels/course/CHAPTER/, with a card, or with kernels that a program run.ts launches.
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { cardFiles } from '../../src/kernels/card.ts';
 import { packageRoot } from '../../src/package-root.ts';
 
 export const course = join(packageRoot, 'kernels/course');
@@ -11,4 +12,9 @@ const foldersIn = (folder: string): string[] =>
     .map(({ name }) => join(folder, name));
 
 /** Paths, in the order of chapters and rungs. */
-export const rungs: readonly string[] = foldersIn(course).flatMap(foldersIn);
+export const allRungs: readonly string[] = foldersIn(course).flatMap(foldersIn);
+
+/** Those with a card. */
+export const rungs: readonly string[] = allRungs.filter((folder) =>
+  cardFiles.some((name) => existsSync(join(folder, name))),
+);
