@@ -2,7 +2,7 @@
 // and launches name kernels that are there. test/gpu/course.test.ts runs them.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { basename, join, relative } from 'node:path';
+import { join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { contractNamed, type LoadedCard, loadCards } from '../../src/kernels/card.ts';
 import { compiledFile } from '../../src/kernels/compile.ts';
@@ -13,9 +13,8 @@ import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { opCases } from '../../src/op-cases/index.ts';
 import { Workplace } from '../support/cli.ts';
-import { allRungs, course, rungs } from '../support/course.ts';
+import { allRungs, cards, course, naiveCards } from '../support/course.ts';
 
-const loaded: readonly LoadedCard[] = (await Promise.all(rungs.map(loadCards))).flat();
 const rungOf = ({ folder }: LoadedCard) => relative(course, folder);
 
 let place: Workplace;
@@ -41,15 +40,14 @@ it('has a naive kernel for every plain op of a training step', () => {
     ...['cross_entropy', 'loss_sum', 'matmul_backward_input', 'matmul_backward_weight', 'gelu_backward'],
     ...['layernorm_backward', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
   ];
-  const naive = loaded.filter(({ folder }) => basename(folder) === '1-naive');
-  expect(naive.map(({ op }) => op).sort()).toEqual(step.sort());
+  expect(naiveCards.map(({ op }) => op).sort()).toEqual(step.sort());
 });
 
 const hasCompiler = findNvrtc() !== undefined || spawnSync('nvcc', ['--version']).status === 0;
 const typeNames = { fp32: 'float', tf32: 'float', bf16: '__nv_bfloat16' };
 describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or NVRTC)', () => {
   const symbolsOf = new Map<string, string>();
-  const all = loaded.flatMap((card) =>
+  const all = cards.flatMap((card) =>
     (card.dtypes ?? ['fp32']).map((dtype) => [rungOf(card), card.op, dtype, card] as const),
   );
   it.each(all)('%s: %s, %s', (_, op, dtype, { folder, source, instantiate, launches, scratch }) => {
@@ -73,7 +71,7 @@ describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or
 });
 
 describe('is right on the emulated GPU, without a race or a bad access', () => {
-  it.each(loaded.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, op, card) => {
+  it.each(cards.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, op, card) => {
     using device = Device.open({ kind: 'cpu' });
     await useCards(device, [card], { checks: true });
     let tested = 0;
@@ -119,7 +117,7 @@ it('a folder without a card, an unknown op, two cards of one op, and another dty
   );
   expect(() => contractNamed('layer_norm')).toThrow('there is no op "layer_norm": name one of embedding_forward, ');
   using device = Device.open({ kind: 'cpu' });
-  const gelu = loaded.find(({ op }) => op === 'gelu_forward')!;
+  const gelu = cards.find(({ op }) => op === 'gelu_forward')!;
   await expect(useCards(device, [gelu, gelu])).rejects.toThrow('two kernel cards compute gelu_forward: give one');
   await expect(useCards(device, [{ ...gelu, dtypes: ['bf16'] }])).rejects.toThrow(/takes bf16, not fp32$/);
 });

@@ -1,7 +1,8 @@
 // The rungs of the kernel course: folders in kernels/course/CHAPTER/, with a card, or with kernels that a program run.ts launches.
 import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
-import { cardFiles } from '../../src/kernels/card.ts';
+import { basename, join } from 'node:path';
+import { cardFiles, type LoadedCard, loadCards } from '../../src/kernels/card.ts';
+import type { Dtype } from '../../src/native/device.ts';
 import { packageRoot } from '../../src/package-root.ts';
 
 export const course = join(packageRoot, 'kernels/course');
@@ -14,7 +15,18 @@ const foldersIn = (folder: string): string[] =>
 /** Paths, in the order of chapters and rungs. */
 export const allRungs: readonly string[] = foldersIn(course).flatMap(foldersIn);
 
-/** Those with a card. */
-export const rungs: readonly string[] = allRungs.filter((folder) =>
-  cardFiles.some((name) => existsSync(join(folder, name))),
-);
+/** All cards, in the order of rungs. The first chapters have rungs without one. */
+export const cards: readonly LoadedCard[] = (
+  await Promise.all(
+    allRungs
+      .filter((folder) => cardFiles.some((name) => existsSync(join(folder, name))))
+      .map((rung) => loadCards(rung)),
+  )
+).flat();
+
+export const naiveCards: readonly LoadedCard[] = cards.filter(({ folder }) => basename(folder) === '1-naive');
+
+/** Of each op the card of the last rung that takes a dtype. */
+export const bestCards = (dtype: Dtype): readonly LoadedCard[] => [
+  ...new Map(cards.filter(({ dtypes = ['fp32'] }) => dtypes.includes(dtype)).map((card) => [card.op, card])).values(),
+];
