@@ -2,7 +2,7 @@
 // and launches name kernels that are there. test/gpu/course.test.ts runs them.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { contractNamed, type LoadedCard, loadCards } from '../../src/kernels/card.ts';
 import { compiledFile } from '../../src/kernels/compile.ts';
@@ -25,6 +25,16 @@ beforeAll(() => {
 afterAll(() => {
   vi.unstubAllEnvs();
   place[Symbol.dispose]();
+});
+
+it('has every rung in the table of its README, once and in order', () => {
+  const table = readFileSync(join(course, 'README.md'), 'utf8');
+  const listed = [...table.matchAll(/^\| \[(.+?)\]\((\S+?\/\1)\//gm)].map(([, , rung]) => rung!);
+  // The chapters' own order is that of a training step.
+  const chapters = [...new Set(listed.map(dirname))];
+  const places = allRungs.map((folder) => relative(course, folder));
+  expect(listed).toEqual(chapters.flatMap((chapter) => places.filter((rung) => dirname(rung) === chapter)));
+  expect(listed.toSorted()).toEqual(places.toSorted());
 });
 
 it('has a naive kernel for every plain op of a training step', () => {
