@@ -114,7 +114,7 @@ describe('programs of rungs without a card, on the GPU where there is one, else 
     );
     for (const [rung, error, different] of rows) {
       const isAtomic = rung === '1-atomics';
-      // A number left out is an error of 3e-6. A running sum is rounded 300,000 times, that of a tree 20 times.
+      // A number left out is an error of 3e-6. A running sum is rounded 300,000 times, that of a tree 24 times.
       expect(Number(error), rung).toBeLessThan(isAtomic ? 1e-3 : 1e-6);
       if (!isAtomic) expect(different, rung).toBe('1');
     }
