@@ -1,8 +1,8 @@
 // The course's kernels as far as they can be tested without a GPU: every op of a training step has a naive one, the sources compile,
 // and launches name kernels that are there. test/gpu/course.test.ts runs them.
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { basename, join, relative } from 'node:path';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { contractNamed, type LoadedCard, loadCards } from '../../src/kernels/card.ts';
 import { compiledFile } from '../../src/kernels/compile.ts';
@@ -13,9 +13,8 @@ import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { opCases } from '../../src/op-cases/index.ts';
 import { Workplace } from '../support/cli.ts';
-import { course, rungs } from '../support/course.ts';
+import { allRungs, cards, course, naiveCards } from '../support/course.ts';
 
-const loaded: readonly LoadedCard[] = (await Promise.all(rungs.map(loadCards))).flat();
 const rungOf = ({ folder }: LoadedCard) => relative(course, folder);
 
 let place: Workplace;
@@ -26,6 +25,16 @@ beforeAll(() => {
 afterAll(() => {
   vi.unstubAllEnvs();
   place[Symbol.dispose]();
+});
+
+it('has every rung in the table of its README, once and in order', () => {
+  const table = readFileSync(join(course, 'README.md'), 'utf8');
+  const listed = [...table.matchAll(/^\| \[(.+?)\]\((\S+?\/\1)\//gm)].map(([, , rung]) => rung!);
+  // The chapters' own order is that of a training step.
+  const chapters = [...new Set(listed.map(dirname))];
+  const places = allRungs.map((folder) => relative(course, folder));
+  expect(listed).toEqual(chapters.flatMap((chapter) => places.filter((rung) => dirname(rung) === chapter)));
+  expect(listed.toSorted()).toEqual(places.toSorted());
 });
 
 it('has a naive kernel for every plain op of a training step', () => {
@@ -41,15 +50,14 @@ it('has a naive kernel for every plain op of a training step', () => {
     ...['cross_entropy', 'loss_sum', 'matmul_backward_input', 'matmul_backward_weight', 'gelu_backward'],
     ...['layernorm_backward', 'attention_backward', 'embedding_backward', 'global_norm', 'adamw'],
   ];
-  const naive = loaded.filter(({ folder }) => basename(folder) === '1-naive');
-  expect(naive.map(({ op }) => op).sort()).toEqual(step.sort());
+  expect(naiveCards.map(({ op }) => op).sort()).toEqual(step.sort());
 });
 
 const hasCompiler = findNvrtc() !== undefined || spawnSync('nvcc', ['--version']).status === 0;
 const typeNames = { fp32: 'float', tf32: 'float', bf16: '__nv_bfloat16' };
 describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or NVRTC)', () => {
   const symbolsOf = new Map<string, string>();
-  const all = loaded.flatMap((card) =>
+  const all = cards.flatMap((card) =>
     (card.dtypes ?? ['fp32']).map((dtype) => [rungOf(card), card.op, dtype, card] as const),
   );
   it.each(all)('%s: %s, %s', (_, op, dtype, { folder, source, instantiate, launches, scratch }) => {
@@ -73,7 +81,7 @@ describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or
 });
 
 describe('is right on the emulated GPU, without a race or a bad access', () => {
-  it.each(loaded.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, op, card) => {
+  it.each(cards.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, op, card) => {
     using device = Device.open({ kind: 'cpu' });
     await useCards(device, [card], { checks: true });
     let tested = 0;
@@ -85,13 +93,41 @@ describe('is right on the emulated GPU, without a race or a bad access', () => {
   });
 });
 
+describe('programs of rungs without a card, on the GPU where there is one, else emulated', () => {
+  const output = (...args: readonly string[]): string => {
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', 'tsx', ...args], { encoding: 'utf8' });
+    expect(status, stderr).toBe(0);
+    return stdout;
+  };
+
+  const withProgram = allRungs.filter((folder) => existsSync(join(folder, 'run.ts')));
+  it.each(withProgram.map((folder) => relative(course, folder)))('%s', (rung) => {
+    expect(output(join(course, rung, 'run.ts'))).toMatch(/^\w+: .+ sums, 0 wrong\n$/);
+  });
+
+  // Without checks the emulator runs blocks on all cores, in any order.
+  it.each(['', '--no-checks'])('reductions %s: right, and the same bits in every run but for atomics', (option) => {
+    const lines = output(join(course, 'reductions/run.ts'), option).trimEnd();
+    const rows = lines.split('\n').map((line) => /^(\S+): error (\S+), (\d) different/.exec(line)!.slice(1));
+    expect(rows.map(([rung]) => rung)).toEqual(
+      readdirSync(join(course, 'reductions')).filter((name) => /^\d/.test(name)),
+    );
+    for (const [rung, error, different] of rows) {
+      const isAtomic = rung === '1-atomics';
+      // A number left out is an error of 3e-6. A running sum is rounded 300,000 times, that of a tree 24 times.
+      expect(Number(error), rung).toBeLessThan(isAtomic ? 1e-3 : 1e-6);
+      if (!isAtomic) expect(different, rung).toBe('1');
+    }
+  });
+});
+
 it('a folder without a card, an unknown op, two cards of one op, and another dtype are refused', async () => {
   await expect(loadCards(place.folder)).rejects.toThrow(
     /^there is no kernel card in .*: name a folder with a card\.ts or card\.mjs$/,
   );
   expect(() => contractNamed('layer_norm')).toThrow('there is no op "layer_norm": name one of embedding_forward, ');
   using device = Device.open({ kind: 'cpu' });
-  const gelu = loaded.find(({ op }) => op === 'gelu_forward')!;
+  const gelu = cards.find(({ op }) => op === 'gelu_forward')!;
   await expect(useCards(device, [gelu, gelu])).rejects.toThrow('two kernel cards compute gelu_forward: give one');
   await expect(useCards(device, [{ ...gelu, dtypes: ['bf16'] }])).rejects.toThrow(/takes bf16, not fp32$/);
 });

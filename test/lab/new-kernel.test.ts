@@ -8,7 +8,7 @@ import { compiledFile } from '../../src/kernels/compile.ts';
 import { naiveKernels, newKernel } from '../../src/lab/new-kernel.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { Workplace } from '../support/cli.ts';
-import { rungs } from '../support/course.ts';
+import { naiveCards } from '../support/course.ts';
 
 const place = new Workplace();
 vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
@@ -17,9 +17,8 @@ afterAll(() => {
   place[Symbol.dispose]();
 });
 
-it('finds every card of the naive kernels', async () => {
-  const cards = (await Promise.all(rungs.filter((path) => path.endsWith('1-naive')).map(loadCards))).flat();
-  expect(naiveKernels().map(({ op }) => op)).toEqual(cards.map(({ op }) => op));
+it('finds every card of the naive kernels', () => {
+  expect(naiveKernels().map(({ op }) => op)).toEqual(naiveCards.map(({ op }) => op));
 });
 
 const hasCompiler = findNvrtc() !== undefined || spawnSync('nvcc', ['--version']).status === 0;

@@ -1,4 +1,4 @@
-// Checks README and the pages of docs/: their figures are those of benchmarks/, their links and the files they name exist.
+// Checks README, the pages of docs/ and those of the kernel course: their figures are those of benchmarks/, their links and the files they name exist.
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -29,7 +29,11 @@ const anchorsOf = (path: string): string[] =>
 const packed: string[] = ['README.md', 'LICENSE', 'package.json', ...JSON.parse(read('package.json')).files];
 const isPacked = (path: string): boolean => packed.some((each) => path === each || path.startsWith(`${each}/`));
 
-describe.each([...pages(), 'CONTRIBUTING.md'])('%s', (page) => {
+const ofCourse = readdirSync(join(root, 'kernels'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.md'))
+  .map((path) => join('kernels', path));
+
+describe.each([...pages(), 'CONTRIBUTING.md', ...ofCourse])('%s', (page) => {
   const text = read(page);
   const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
     .map((match) => match[1] ?? match[2]!)

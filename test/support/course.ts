@@ -1,6 +1,8 @@
-// The rungs of the kernel course: folders with a card, in kernels/course/CHAPTER/.
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
+// The rungs of the kernel course: folders in kernels/course/CHAPTER/, with a card, or with kernels that a program run.ts launches.
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { cardFiles, type LoadedCard, loadCards } from '../../src/kernels/card.ts';
+import type { Dtype } from '../../src/native/device.ts';
 import { packageRoot } from '../../src/package-root.ts';
 
 export const course = join(packageRoot, 'kernels/course');
@@ -11,4 +13,20 @@ const foldersIn = (folder: string): string[] =>
     .map(({ name }) => join(folder, name));
 
 /** Paths, in the order of chapters and rungs. */
-export const rungs: readonly string[] = foldersIn(course).flatMap(foldersIn);
+export const allRungs: readonly string[] = foldersIn(course).flatMap(foldersIn);
+
+/** All cards, in the order of rungs. The first chapters have rungs without one. */
+export const cards: readonly LoadedCard[] = (
+  await Promise.all(
+    allRungs
+      .filter((folder) => cardFiles.some((name) => existsSync(join(folder, name))))
+      .map((rung) => loadCards(rung)),
+  )
+).flat();
+
+export const naiveCards: readonly LoadedCard[] = cards.filter(({ folder }) => basename(folder) === '1-naive');
+
+/** Of each op the card of the last rung that takes a dtype. */
+export const bestCards = (dtype: Dtype): readonly LoadedCard[] => [
+  ...new Map(cards.filter(({ dtypes = ['fp32'] }) => dtypes.includes(dtype)).map((card) => [card.op, card])).values(),
+];

@@ -1,0 +1,29 @@
+// out[block] = the sum of the block's share of n numbers. The threads of the grid walk over all numbers, whatever their count; each adds
+// its own, then the block adds its threads' sums by shuffles.
+
+constexpr int threads = 256;  // of a block
+constexpr int warps = threads / 32;
+
+// Lane 0 gets the sum of the 32 lanes' values; the other lanes get sums of some.
+__device__ float warp_sum(float value) {
+  for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_down_sync(0xffffffffu, value, lanes);
+  return value;
+}
+
+// Thread 0 gets the sum of the block's values.
+__device__ float block_sum(float value) {
+  __shared__ float sums[warps];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  value = warp_sum(value);
+  if (lane == 0) sums[warp] = value;
+  __syncthreads();
+  return warp > 0 ? 0 : warp_sum(lane < warps ? sums[lane] : 0);
+}
+
+__global__ void sum(float *out, const float *in, int n) {
+  const int stride = gridDim.x * threads;
+  float own = 0;
+  for (int i = blockIdx.x * threads + threadIdx.x; i < n; i += stride) own += in[i];
+  const float total = block_sum(own);
+  if (threadIdx.x == 0) out[blockIdx.x] = total;
+}
