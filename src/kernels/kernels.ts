@@ -180,4 +180,4 @@ export function loadKernels<Name extends string = string>(device: Device, path: 
 }
 
 /** Compilers differ in the spaces of "scale<float, 256>". */
-const withoutSpaces = (name: string): string => name.replaceAll(' ', '');
+export const withoutSpaces = (name: string): string => name.replaceAll(' ', '');
