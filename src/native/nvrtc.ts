@@ -101,7 +101,8 @@ const standardHeaders: Readonly<Record<string, string>> = {
   stddef: 'typedef unsigned long size_t; typedef long ptrdiff_t;',
   float: '#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n',
   limits: '#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n',
-  math: '#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n',
+  // Constants, so that a variable of the device can start with them.
+  math: '#define INFINITY __builtin_bit_cast(float, 0x7f800000)\n#define NAN __builtin_bit_cast(float, 0x7fffffff)\n',
   ...{ stdio: '', stdlib: '', string: '', assert: '' },
 };
 const headerTexts = Object.entries(standardHeaders).flatMap(([name, text]) => {
