@@ -14,32 +14,48 @@ Examples:
   npm run gpt2 -- kernel build gelu.cu --cpu                       for this machine's CPU, as gelu.so
 `;
 
-interface Flags {
-  readonly out?: string;
-  readonly gpu?: string;
-  readonly cpu?: boolean;
+/** How a file is compiled. */
+export interface SourceFlags {
   readonly define?: Readonly<Record<string, string>>;
   readonly instantiate?: readonly string[];
   readonly include?: readonly string[];
 }
 
-export function kernelBuildCommand(): Command {
+interface Flags extends SourceFlags {
+  readonly out?: string;
+  readonly gpu?: string;
+  readonly cpu?: boolean;
+}
+
+export const gpuOption = (): Option =>
+  new Option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)");
+
+export function withSourceOptions(command: Command): Command {
   const more = (text: string, before: readonly string[] = []) => [...before, text];
-  return new Command('build')
+  return command
+    .option('--define <NAME=VALUE>', 'macro; repeatable', defined)
+    .option('--instantiate <KERNEL>', 'kernel with template arguments to make, as scale<float, 256>; repeatable', more)
+    .option('--include <DIR>', 'folder in which #include looks; repeatable', more);
+}
+
+export const sourceOptions = ({ define, instantiate, include }: SourceFlags) => ({
+  ...{ defines: define, instantiate, includes: include },
+});
+
+export function kernelBuildCommand(): Command {
+  const command = new Command('build')
     .description('Compile a file of CUDA kernels')
     .argument('<FILE>', 'the .cu file')
     .option('--out <PATH>', 'file to write (default: FILE with .cubin, or .so for a CPU, in this folder)')
-    .option('--gpu <X.Y>', "compute capability of the GPU, as 9.0 (default: this machine's)")
-    .addOption(new Option('--cpu', 'for a CPU, which emulates a GPU').conflicts('gpu'))
-    .option('--define <NAME=VALUE>', 'macro; repeatable', defined)
-    .option('--instantiate <KERNEL>', 'kernel with template arguments to make, as scale<float, 256>; repeatable', more)
-    .option('--include <DIR>', 'folder in which #include looks; repeatable', more)
+    .addOption(gpuOption())
+    .addOption(new Option('--cpu', 'for a CPU, which emulates a GPU').conflicts('gpu'));
+  return withSourceOptions(command)
     .addHelpText('after', examples)
-    .action((file: string, { out, gpu, cpu, define, instantiate, include }: Flags) => {
+    .action((file: string, { out, gpu, cpu, ...flags }: Flags) => {
       // A file that is missing is said first.
       readSource(file);
       const path = out ?? `${basename(file).replace(/\.cu$/, '')}.${cpu ? 'so' : 'cubin'}`;
-      const source = { file, defines: define, instantiate, includes: include, checks: false };
+      const source = { file, ...sourceOptions(flags), checks: false };
       const made = compiledFile(source, cpu ? 'cpu' : (gpu ?? ownGpu()));
       try {
         copyFileSync(made, path);
@@ -58,7 +74,8 @@ function defined(text: string, before: Readonly<Record<string, string>> = {}): R
   return { ...before, [name]: value! };
 }
 
-function ownGpu(): string {
+/** The compute capability of this machine's GPU. @throws Gpt2Error if there is none, naming --gpu */
+export function ownGpu(): string {
   try {
     using device = Device.open({ kind: 'cuda' });
     return device.description.computeCapability!;

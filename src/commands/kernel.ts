@@ -4,6 +4,7 @@ import { Gpt2Error } from '../index.ts';
 import { findCards, labOps, naiveKernels, newKernel } from '../program.ts';
 import { kernelBenchCommand } from './kernel-bench.ts';
 import { kernelBuildCommand } from './kernel-build.ts';
+import { kernelShowCommand } from './kernel-show.ts';
 import { kernelTestCommand } from './kernel-test.ts';
 import { kernelWatchCommand } from './kernel-watch.ts';
 
@@ -14,6 +15,7 @@ Examples:
   npm run gpt2 -- kernel test my-norm                              against the op's formula, on this machine's GPU
   npm run gpt2 -- kernel bench my-norm                             ms and share of the bound, compared with ours
   npm run gpt2 -- kernel watch my-norm                             both, at every save
+  npm run gpt2 -- kernel show my-norm                              registers, spills, occupancy; PTX and SASS
   npm run gpt2 -- kernel build gelu.cu                             compile for this machine's GPU, as gelu.cubin
 
 docs/kernels.md has more.
@@ -49,6 +51,7 @@ export function kernelCommand(): Command {
     kernelTestCommand(),
     kernelBenchCommand(),
     kernelWatchCommand(),
+    kernelShowCommand(),
     kernelBuildCommand(),
   ])
     command.addCommand(each);

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import type { CompilerOutput } from '../native/compiler-output.ts';
 import type { Device } from '../native/device.ts';
 import { packageRoot } from '../package-root.ts';
 import { type Compiler, findCompiler, type Source } from './compiler.ts';
@@ -55,9 +56,10 @@ export async function compileKernels<Name extends string = string>(
 /**
  * The path of a compiled file of kernels, in the cache; compiled if it is not there. It needs no GPU.
  * @param target compute capability of the GPU, "9.0", or "cpu"
+ * @param output for a GPU: its PTX, or what the compiler says of registers, memory and spills, instead of the cubin
  * @throws as `compileKernels`
  */
-export function compiledFile(given: KernelSource, target: string): string {
+export function compiledFile(given: KernelSource, target: string, output: CompilerOutput = 'cubin'): string {
   const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
   checkGiven(given, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
   const { file, source: text, instantiate = [], checks = true } = given;
@@ -74,7 +76,7 @@ export function compiledFile(given: KernelSource, target: string): string {
     ...{ includes, defines, instantiate, target },
   };
   const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
-  return cachedCubin(keyOf(source, folder, compiler.name), () => compiler.compile(source));
+  return cachedCubin(keyOf(source, folder, compiler.name), () => compiler.compile(source, output), output);
 }
 
 /** @throws Gpt2Error if the file cannot be read */

@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { CompileError, Gpt2Error } from '../errors.ts';
+import type { CompilerOutput } from '../native/compiler-output.ts';
 import { findNvrtc, toolkits } from '../native/nvrtc.ts';
 
 export interface Source {
@@ -23,7 +24,7 @@ export interface Compiler {
   /** "NVRTC 13.0" */
   readonly name: string;
   /** @throws CompileError with the compiler's messages */
-  compile(source: Source): Buffer;
+  compile(source: Source, output: CompilerOutput): Buffer;
 }
 
 /** @throws Gpt2Error if there is none, saying how to get one */
@@ -33,10 +34,10 @@ export function findCompiler(): Compiler {
     const { version, headers } = nvrtc;
     return {
       name: `NVRTC ${version}`,
-      compile: (source) => {
+      compile: (source, output) => {
         // Functions that a header declares for the host, too, are no errors then.
-        const options = [...optionsOf(source), '-default-device', ...(headers ? [`-I${headers}`] : [])];
-        const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate);
+        const options = [...optionsOf(source, output), '-default-device', ...(headers ? [`-I${headers}`] : [])];
+        const result = nvrtc.compile(withoutLinkage(source.text), source.name, options, source.instantiate, output);
         if (typeof result !== 'string') return result;
         throw refused(result, source, `NVRTC ${version}`);
       },
@@ -46,7 +47,7 @@ export function findCompiler(): Compiler {
     const { status, stdout } = spawnSync(program, ['--version'], { encoding: 'utf8' });
     const version = /release (\d+\.\d+)/.exec(stdout ?? '')?.[1];
     if (status === 0 && version)
-      return { name: `nvcc ${version}`, compile: (source) => byNvcc(program, version, source) };
+      return { name: `nvcc ${version}`, compile: (source, output) => byNvcc(program, version, source, output) };
   }
   throw new Gpt2Error(
     'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
@@ -59,27 +60,27 @@ const architectureOf = (target: string): string => {
   return `sm_${number}${number >= 90 ? 'a' : ''}`;
 };
 
-const optionsOf = ({ target, includes, defines }: Source): string[] => [
+const optionsOf = ({ target, includes, defines }: Source, output: CompilerOutput): string[] => [
   `-arch=${architectureOf(target)}`,
   '-std=c++17',
   '-lineinfo',
+  // Prints the registers, memory and spills of each kernel.
+  ...(output === 'log' ? ['--ptxas-options=-v'] : []),
   ...includes.map((folder) => `-I${folder}`),
   ...Object.entries(defines).map(([name, value]) => `-D${name}=${value}`),
 ];
 
-function byNvcc(program: string, version: string, source: Source): Buffer {
+function byNvcc(program: string, version: string, source: Source, output: CompilerOutput): Buffer {
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-kernel-'));
   try {
-    const [file, out] = [join(folder, basename(source.name)), join(folder, 'out.cubin')];
+    const [file, out] = [join(folder, basename(source.name)), join(folder, 'out')];
     const kernels = source.instantiate.map((kernel, index) => `\n__device__ auto *gpt2_use_${index} = &${kernel};`);
     const line = `#line 1 ${JSON.stringify(source.name)}\n`;
     writeFileSync(file, `${line}${withoutLinkage(source.text)}${kernels.join('')}\n`);
-    const { status, stderr, error } = spawnSync(program, ['-cubin', ...optionsOf(source), '-o', out, file], {
-      encoding: 'utf8',
-      maxBuffer: 64 << 20,
-    });
+    const args = [output === 'ptx' ? '-ptx' : '-cubin', ...optionsOf(source, output), '-o', out, file];
+    const { status, stderr, error } = spawnSync(program, args, { encoding: 'utf8', maxBuffer: 64 << 20 });
     if (error) throw new Gpt2Error(`nvcc ${version} cannot be run: ${error.message}`, { cause: error });
-    if (status === 0) return readFileSync(out);
+    if (status === 0) return output === 'log' ? Buffer.from(stderr) : readFileSync(out);
     throw refused(stderr, source, `nvcc ${version}`);
   } finally {
     rmSync(folder, { recursive: true, force: true });

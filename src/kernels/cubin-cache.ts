@@ -7,10 +7,14 @@ import { cacheFolder } from '../files/cache-folder.ts';
 
 const largestBytes = 256 << 20;
 
-/** The path of the cubin of a key; `make` compiles it if it is not there. @throws Gpt2Error if the folder cannot be written */
-export function cachedCubin(key: string, make: () => Buffer): string {
+/**
+ * The path of the cubin of a key; `make` compiles it if it is not there.
+ * @param kind of file; what else a compiler makes of a source has the same key
+ * @throws Gpt2Error if the folder cannot be written
+ */
+export function cachedCubin(key: string, make: () => Buffer, kind = 'cubin'): string {
   const folder = cacheFolder('kernels');
-  const path = join(folder, `${key}.cubin`);
+  const path = join(folder, `${key}.${kind}`);
   const now = new Date();
   try {
     utimesSync(path, now, now);

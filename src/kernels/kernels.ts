@@ -184,4 +184,4 @@ export function openKernels<Name extends string>(device: Device, path: string, n
 }
 
 /** Compilers differ in the spaces of "scale<float, 256>". */
-const withoutSpaces = (name: string): string => name.replaceAll(' ', '');
+export const withoutSpaces = (name: string): string => name.replaceAll(' ', '');

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import type { DeviceBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import type { OpContract } from '../ops/contract.ts';
+import type { NativeArguments, OpContract } from '../ops/contract.ts';
 import { enqueue, type OpArguments } from '../ops/enqueue.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import { replaceOp } from '../ops/replacements.ts';
-import { contractNamed, type LoadedCard } from './card.ts';
-import { compileKernels } from './compile.ts';
+import { type CardLaunch, contractNamed, type LoadedCard } from './card.ts';
+import { compileKernels, type KernelSource } from './compile.ts';
 
 type Given = Readonly<Record<string, Tensor & number & boolean>>;
 /** An op, and its arguments from those of the fused op. */
@@ -78,7 +78,7 @@ export async function useCards(
     const contract = contractNamed(card.op);
     if (names.has(contract.name)) throw new Gpt2Error(`two kernel cards compute ${card.op}: give one`);
     names.add(contract.name);
-    const { launch, close } = await launcherOf(device, card, contract, { checks, onLaunch });
+    const { launch, close } = await launcherOf(device, card, { checks, onLaunch });
     const used = inUse.get(device) ?? new Map<string, () => void>();
     inUse.set(device, used);
     used.get(contract.name)?.();
@@ -102,27 +102,44 @@ export function splitFused(device: Device, names?: ReadonlySet<string>): void {
   }
 }
 
-async function launcherOf(
-  device: Device,
+const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
+
+/** The macros that kernels for ops are compiled with. */
+export const elementMacros = ({ elementType, gradientType }: Pick<Device, 'elementType' | 'gradientType'>) => ({
+  ...{ ELEMENT: typeName[elementType], GRADIENT: typeName[gradientType] },
+});
+
+/** What is compiled for a card on a device. */
+export const cardSource = (
+  { folder, source, instantiate }: LoadedCard,
+  device: Pick<Device, 'elementType' | 'gradientType'>,
+): KernelSource => ({ file: join(folder, source), instantiate, defines: elementMacros(device) });
+
+/** The launches of a card for a call of its op. @param scratchOf gives memory of at least so many bytes, which may be 0 */
+export function launchesOf(
   card: LoadedCard,
-  contract: OpContract,
-  { checks, onLaunch }: Required<CardOptions>,
-) {
-  const { op, folder, source, dtypes = ['fp32'], instantiate } = card;
+  args: OpArguments,
+  native: NativeArguments,
+  scratchOf: (bytes: number) => DeviceBuffer | null,
+): readonly CardLaunch[] {
+  const sizes = Object.fromEntries(contractNamed(card.op).sizes.map((name) => [name, native[name] as number]));
+  return card.launches({ ...args, ...sizes, scratch: scratchOf(card.scratch?.(sizes) ?? 0) });
+}
+
+async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
+  const { op, folder, dtypes = ['fp32'] } = card;
   if (!dtypes.includes(device.dtype)) {
     throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
   }
-  const typeName = { fp32: 'float', bf16: '__nv_bfloat16', int32: 'int' };
-  const defines = { ELEMENT: typeName[device.elementType], GRADIENT: typeName[device.gradientType] };
-  const kernels = await compileKernels(device, { file: join(folder, source), instantiate, defines, checks });
+  const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
   const memories: DeviceBuffer[] = [];
-  const launch = (args: OpArguments, native: Readonly<Record<string, unknown>>): void => {
-    const sizes = Object.fromEntries(contract.sizes.map((name) => [name, native[name] as number]));
-    const bytes = card.scratch?.(sizes) ?? 0;
-    // Graphs may hold the address of a smaller one, so it stays.
-    if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, `scratch of ${op}`));
-    const scratch = memories.at(-1) ?? null;
-    for (const { kernel, args: given, ...shape } of card.launches({ ...args, ...sizes, scratch })) {
+  const launch = (args: OpArguments, native: NativeArguments): void => {
+    const scratch = (bytes: number) => {
+      // Graphs may hold the address of a smaller one, so it stays.
+      if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, `scratch of ${op}`));
+      return memories.at(-1) ?? null;
+    };
+    for (const { kernel, args: given, ...shape } of launchesOf(card, args, native, scratch)) {
       onLaunch(kernel);
       kernels[kernel]!.launch(shape, ...given);
     }

@@ -10,8 +10,7 @@ import type { Device } from '../native/device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
 import { workspaceOf } from '../ops/enqueue.ts';
 import { replacementOf } from '../ops/replacements.ts';
-import type { RecordedCall, StepCalls } from './step-calls.ts';
-import { sizesText } from './test-op.ts';
+import { type RecordedCall, type StepCalls, sizesOf } from './step-calls.ts';
 
 /** Milliseconds of a call: its tensors in the GPU's memory, and in its L2 cache as far as they fit. */
 export interface Times {
@@ -57,8 +56,6 @@ export async function benchOp(
   if (recorded.length === 0) {
     throw new Gpt2Error(`a training step does not use ${opNameOf(op)}, so there are no sizes to time it at`);
   }
-  const sizesOf = ({ args }: RecordedCall) =>
-    sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
   const groups = new Map<string, RecordedCall[]>();
   for (const call of recorded) groups.set(sizesOf(call), [...(groups.get(sizesOf(call)) ?? []), call]);
   const { library } = device.description;

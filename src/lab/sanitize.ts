@@ -1,10 +1,9 @@
 // Finds NVIDIA's compute-sanitizer, and runs the tests of kernels under its tools.
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { toolkits } from '../native/nvrtc.ts';
+import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { type Job, type LabOptions, testJobs } from './test-kernels.ts';
 
@@ -14,8 +13,7 @@ const slower = 20;
 
 /** @throws Gpt2Error if it is not installed */
 export function findSanitizer(): string {
-  const places = [...toolkits().map((root) => join(root, 'bin/compute-sanitizer')), 'compute-sanitizer'];
-  const found = places.find((path) => spawnSync(path, ['--version']).status === 0);
+  const found = findTool('compute-sanitizer');
   if (found !== undefined) return found;
   throw new Gpt2Error(
     'compute-sanitizer is missing: it comes with the CUDA toolkit; install it, add its folder to PATH, or set CUDA_HOME',

@@ -6,17 +6,20 @@ import { splitFused } from '../kernels/use-cards.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel } from '../model/model.ts';
-import type { Device } from '../native/device.ts';
+import type { Device, Dtype } from '../native/device.ts';
 import type { OpContract } from '../ops/contract.ts';
 import type { OpArguments } from '../ops/enqueue.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import { replaceOp } from '../ops/replacements.ts';
 import { AdamW } from '../optimizer/adamw.ts';
+import { StepOps } from '../train/step/step-ops.ts';
 import { Trainer } from '../train/step/trainer.ts';
+import { absentGpu } from './absent-gpu.ts';
+import { sizesText } from './test-op.ts';
 
 /** Sizes of the step: d12 on a GPU; what a CPU does in a moment on a CPU. */
 const settings = {
-  cuda: { config: presetConfig('d12')!, batch: 8, sequence: 1024 },
+  cuda: { name: 'd12', config: presetConfig('d12')!, batch: 8, sequence: 1024 },
   cpu: {
     config: { layers: 2, heads: 2, channels: 64, context: 64, vocabularySize: 300 },
     ...{ batch: 2, sequence: 32 },
@@ -27,10 +30,16 @@ export interface RecordedCall extends Call<OpContract> {
   readonly given: OpArguments;
 }
 
+/** "N 8192, C 768" */
+export const sizesOf = ({ op, args }: RecordedCall): string =>
+  sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
+
+/** By the name of the op's contract. */
+export type Calls = ReadonlyMap<string, readonly RecordedCall[]>;
+
 export interface StepCalls {
   readonly peaks: Peaks;
-  /** By the name of the op's contract. */
-  readonly calls: ReadonlyMap<string, readonly RecordedCall[]>;
+  readonly calls: Calls;
 }
 
 const known = new WeakMap<Device, Promise<StepCalls>>();
@@ -47,13 +56,36 @@ async function record(device: Device): Promise<StepCalls> {
   const { config, batch, sequence } = settings[device.description.library];
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   initializeWeights(model, 42);
-  const optimizer = new AdamW({ weightDecay: 0.1 });
-  const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+  const trainer = new Trainer(model, { batch, sequence, ...training });
   const ids = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
   const step = () => trainer.step(0, 1e-4, () => ({ inputs: ids(), targets: ids() }));
   resetOps(device);
   // A real one first: times depend on the numbers.
   await step();
+  return { peaks, calls: await callsOf(device, step) };
+}
+
+const training = { accumulation: 1, optimizer: new AdamW({ weightDecay: 0.1 }), gradientClip: 1 };
+
+const { cuda } = settings;
+/** "d12 with a batch of 8 x 1024": the step of a GPU. */
+export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequence}`;
+
+/** The calls of a GPU's step, without a GPU: shapes, types and sizes; tensors cannot be read. */
+export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: Device; readonly calls: Calls }> {
+  const { config, batch, sequence } = cuda;
+  const device = absentGpu(dtype);
+  const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
+  const ops = new StepOps(model, { batch, sequence, ...training });
+  const step = async () => {
+    ops.microBatch({ accumulate: false, sums: false, updates: false });
+    ops.norm();
+    ops.update.enqueue();
+  };
+  return { device, calls: await callsOf(device, step) };
+}
+
+async function callsOf(device: Device, step: () => Promise<unknown>): Promise<Calls> {
   const calls = new Map<string, RecordedCall[]>();
   for (const splits of [false, true]) {
     const own = new Map<string, RecordedCall[]>();
@@ -69,7 +101,7 @@ async function record(device: Device): Promise<StepCalls> {
   }
   resetOps(device);
   device.dropGraphs();
-  return { peaks, calls };
+  return calls;
 }
 
 function resetOps(device: Device): void {

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LibraryHandle } from 'koffi';
 import { Gpt2Error } from '../errors.ts';
+import type { CompilerOutput } from './compiler-output.ts';
 import { loadShared } from './koffi.ts';
 
 export interface Nvrtc {
@@ -11,8 +12,30 @@ export interface Nvrtc {
   readonly version: string;
   /** The folder of CUDA's headers that came with it; undefined: it came alone. */
   readonly headers: string | undefined;
-  /** @returns the cubin, or the compiler's messages */
-  compile(source: string, name: string, options: readonly string[], kernels: readonly string[]): Buffer | string;
+  /** @returns what is asked for, or the compiler's messages if it fails */
+  compile(
+    source: string,
+    name: string,
+    options: readonly string[],
+    kernels: readonly string[],
+    output: CompilerOutput,
+  ): Buffer | string;
+}
+
+/** A program of the CUDA toolkit: of its folder, of PATH, or of Python's packages; undefined if none has it. */
+export function findTool(name: string): string | undefined {
+  const runs = (path: string) => spawnSync(path, ['--version']).status === 0;
+  const places = [...toolkits().map((root) => join(root, 'bin', name)), name];
+  return places.find(runs) ?? inPythonPackages(join('bin', name)).find(runs);
+}
+
+/** Paths of a file or folder in each of Python's packages of NVIDIA that has it. */
+function inPythonPackages(path: string): string[] {
+  const python = spawnSync('python3', ['-c', 'import nvidia; print("\\n".join(nvidia.__path__))'], {
+    encoding: 'utf8',
+  });
+  const roots = python.status === 0 ? python.stdout.trim().split('\n').filter(existsSync) : [];
+  return roots.flatMap((root) => readdirSync(root).map((part) => join(root, part, path))).filter(existsSync);
 }
 
 /** Folders of CUDA toolkits. */
@@ -29,12 +52,7 @@ function* candidates(): Generator<string> {
   for (const root of toolkits()) for (const library of ['lib64', 'lib']) yield* inFolder(join(root, library));
   // The loader's own search.
   for (const name of ['libnvrtc.so.13', 'libnvrtc.so.12', 'libnvrtc.so']) yield name;
-  const python = spawnSync('python3', ['-c', 'import nvidia; print("\\n".join(nvidia.__path__))'], {
-    encoding: 'utf8',
-  });
-  for (const root of python.status === 0 ? python.stdout.trim().split('\n') : []) {
-    for (const part of existsSync(root) ? readdirSync(root) : []) yield* inFolder(join(root, part, 'lib'));
-  }
+  for (const folder of inPythonPackages('lib')) yield* inFolder(folder);
 }
 
 let found: Nvrtc | null | undefined;
@@ -83,7 +101,8 @@ const standardHeaders: Readonly<Record<string, string>> = {
   stddef: 'typedef unsigned long size_t; typedef long ptrdiff_t;',
   float: '#define FLT_MAX 3.402823466e+38f\n#define FLT_MIN 1.175494351e-38f\n#define FLT_EPSILON 1.192092896e-07f\n',
   limits: '#define INT_MAX 2147483647\n#define INT_MIN (-INT_MAX - 1)\n#define UINT_MAX 4294967295u\n',
-  math: '#define INFINITY __int_as_float(0x7f800000)\n#define NAN __int_as_float(0x7fffffff)\n',
+  // Constants, so that a variable of the device can start with them.
+  math: '#define INFINITY __builtin_bit_cast(float, 0x7f800000)\n#define NAN __builtin_bit_cast(float, 0x7fffffff)\n',
   ...{ stdio: '', stdlib: '', string: '', assert: '' },
 };
 const headerTexts = Object.entries(standardHeaders).flatMap(([name, text]) => {
@@ -126,7 +145,7 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
       return content;
     };
   };
-  const [readLog, readCubin] = [reader('ProgramLog'), reader('CUBIN')];
+  const readers = { cubin: reader('CUBIN'), ptx: reader('PTX'), log: reader('ProgramLog') };
   const check = (status: number, what: string): void => {
     if (status !== 0) throw new Gpt2Error(`NVRTC ${path} failed: ${what}: ${errorText(status)}`);
   };
@@ -139,7 +158,7 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
   return {
     version: `${major[0]}.${minor[0]}`,
     headers,
-    compile(source, name, options, kernels) {
+    compile(source, name, options, kernels, output) {
       const out = new BigUint64Array(1);
       const [texts, names] = [headerTexts.map(({ text }) => text), headerTexts.map(({ name }) => name)];
       check(create(out, source, name, headerTexts.length, texts, names) as number, 'nvrtcCreateProgram');
@@ -147,8 +166,8 @@ function bind(library: LibraryHandle, path: string, folder: string | undefined):
       try {
         for (const kernel of kernels) check(addName(program, kernel) as number, 'nvrtcAddNameExpression');
         const status = compile(program, options.length, [...options]) as number;
-        if (status === 0) return readCubin(program);
-        const log = readLog(program).toString().replace(/\0$/, '');
+        if (status === 0) return readers[output](program);
+        const log = readers.log(program).toString().replace(/\0$/, '');
         return log.trim() || String(errorText(status));
       } finally {
         destroy(out);

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { pages } from '../../scripts/docs-figures.ts';
 import { program } from '../../src/commands/program.ts';
 import { findCompiler } from '../../src/kernels/compiler.ts';
+import { findTool } from '../../src/native/nvrtc.ts';
 import { readRun } from '../../src/runs/reader.ts';
 import { writeQuestions } from '../../src/shards/multiple-choice.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
@@ -110,8 +111,10 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     return args.some((word) => word.startsWith('llmc-')) ? "it needs the reference's own data" : [];
   },
   kernel: (args) => {
+    if (args.includes('--sass') && findTool('nvdisasm') === undefined) return 'it needs nvdisasm';
     if (['test', 'bench', 'watch'].includes(args[1]!)) return 'it starts a process; test/lab runs it';
-    const needsNone = args[1] !== 'build' || (args.includes('--gpu') && hasCompiler());
+    const compiles = ['build', 'show'].includes(args[1]!);
+    const needsNone = !compiles || (args.includes('--gpu') && hasCompiler());
     return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';
   },
   course: (args) => (args[1] === 'start' ? [] : 'it takes minutes; test/lab runs its parts'),

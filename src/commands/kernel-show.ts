@@ -1,0 +1,66 @@
+// The command `kernel show`: what the compiler made of kernels.
+import { Command, Option } from 'commander';
+import { type Dtype, loadCards, UsageError } from '../index.ts';
+import { readSource, showKernels } from '../program.ts';
+import { gpuOption, ownGpu, type SourceFlags, sourceOptions, withSourceOptions } from './kernel-build.ts';
+import { numberOption } from './number-option.ts';
+import { tableOption } from './option-of-table.ts';
+
+const notes = `
+Without --ptx or --sass it prints a table: registers, shared memory and spills of each kernel, its launches in a training step of d12, how
+many blocks and warps one multiprocessor (SM) of the GPU holds, and what limits them. No GPU is needed. docs/kernels.md has more.
+
+Examples:
+  npm run gpt2 -- kernel show my-norm                                     for this machine's GPU
+  npm run gpt2 -- kernel show my-norm --gpu 9.0 --dtype bf16              for an H100
+  npm run gpt2 -- kernel show my-norm/layernorm.cu --gpu 9.0 --block 128  a file, without its card
+  npm run gpt2 -- kernel show my-norm --gpu 9.0 --ptx --kernel layernorm_forward
+`;
+
+interface Flags extends SourceFlags {
+  readonly gpu?: string;
+  readonly dtype?: Dtype;
+  readonly kernel?: string;
+  readonly ptx?: boolean;
+  readonly sass?: boolean;
+  readonly block?: number;
+  readonly shared?: number;
+}
+
+export function kernelShowCommand(): Command {
+  const command = new Command('show')
+    .description('Show what the compiler made of kernels')
+    .argument('<FOLDER|FILE>', 'folder with a card.ts or card.mjs, or a .cu file')
+    .addOption(gpuOption())
+    .addOption(tableOption('dtype', { default: { text: 'each that the card takes; of a listing the first' } }))
+    .option('--kernel <NAME>', 'this kernel alone (default: those that the card launches; all of a file)')
+    .option('--registers', 'registers, memory, spills and occupancy; the default')
+    .addOption(new Option('--ptx', "PTX, with the source's lines between").conflicts(['registers', 'sass']))
+    .addOption(new Option('--sass', "SASS, the GPU's instructions; needs nvdisasm").conflicts('registers'))
+    .addOption(numberOption('--block <N>', 'of a file: threads in a block (default: 256)', { least: 1, most: 1024 }))
+    .addOption(
+      numberOption('--shared <BYTES>', 'of a file: dynamic shared memory of a block (default: 0)', {
+        least: 0,
+        most: 2 ** 20,
+      }),
+    );
+  return withSourceOptions(command)
+    .addHelpText('after', notes)
+    .action(async (path: string, { gpu, dtype, kernel, ptx, sass, block, shared, ...flags }: Flags) => {
+      const file = { block, shared, ...sourceOptions(flags) };
+      const isFile = path.endsWith('.cu');
+      // What is missing is said before a GPU that is.
+      if (isFile) readSource(path);
+      else await loadCards(path);
+      if (!isFile && Object.values(file).some((value) => value !== undefined)) {
+        throw new UsageError(
+          `--block, --shared, --define, --instantiate and --include are for a .cu file; the card of ${path} says them`,
+        );
+      }
+      const view = ptx ? 'ptx' : sass ? 'sass' : 'figures';
+      await showKernels(
+        { path, target: gpu ?? ownGpu(), view, dtype, kernel, file },
+        (line) => void process.stdout.write(`${line}\n`),
+      );
+    });
+}

@@ -1,0 +1,170 @@
+// What a compiler made of each kernel of a file: registers, memory and spills, PTX, and SASS.
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
+import { Gpt2Error } from '../errors.ts';
+import { compiledFile, type KernelSource } from '../kernels/compile.ts';
+import { parseSignature } from '../kernels/signature.ts';
+import { demangled } from '../native/demangle.ts';
+import { findTool } from '../native/nvrtc.ts';
+
+/** Bytes are of a thread, except for `shared`. */
+export interface Resources {
+  readonly registers: number;
+  /** Static shared memory of a block, in bytes. */
+  readonly shared: number;
+  /** Local memory: what was spilled, and arrays that are indexed. */
+  readonly local: number;
+  readonly spillStores: number;
+  readonly spillLoads: number;
+}
+
+/** By the kernels' names, as "scale<float, 256>". */
+export type PerKernel<Value> = ReadonlyMap<string, Value>;
+
+const nameOf = (mangled: string): string => parseSignature(demangled(mangled)).name;
+
+const readText = (path: string): string => readFileSync(path, 'utf8').replace(/\0$/, '');
+
+/** @throws as `compiledFile` */
+export const resourcesOf = (source: KernelSource, target: string): PerKernel<Resources> =>
+  parseResources(readText(compiledFile(source, target, 'log')));
+
+/** Of what ptxas prints with -v. */
+export function parseResources(log: string): PerKernel<Resources> {
+  const kernels = new Map<string, Resources>();
+  const number = (text: string, pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? 0);
+  for (const section of log.split(/Compiling entry function /).slice(1)) {
+    const mangled = /^'([^']+)'/.exec(section)![1]!;
+    // Functions that are called have properties of their own.
+    const own = section.slice(Math.max(0, section.indexOf(`Function properties for ${mangled}\n`)));
+    kernels.set(nameOf(mangled), {
+      registers: number(section, /Used (\d+) registers/),
+      shared: number(section, /(\d+) bytes smem/),
+      local: number(section, /(\d+) bytes cumulative stack size/) || number(own, /(\d+) bytes stack frame/),
+      spillStores: number(own, /(\d+) bytes spill stores/),
+      spillLoads: number(own, /(\d+) bytes spill loads/),
+    });
+  }
+  return kernels;
+}
+
+/** A line of a listing, or the place in the source of those that follow. */
+type Line = string | Place;
+interface Place {
+  readonly file: string;
+  readonly line: number;
+  /** "k.cu:6", where the function of that line was inlined. */
+  readonly inlinedAt?: string;
+}
+
+/** The PTX of each kernel, with the lines of its source between. @throws as `compiledFile` */
+export const ptxOf = (source: KernelSource, target: string): PerKernel<string> =>
+  listingsOf(parsePtx(readText(compiledFile(source, target, 'ptx'))));
+
+export function parsePtx(text: string): PerKernel<readonly Line[]> {
+  const files = new Map([...text.matchAll(/^\s*\.file\s+(\d+)\s+"([^"]*)"/gm)].map(([, id, path]) => [id, path!]));
+  const kernels = new Map<string, Line[]>();
+  let current: Line[] | undefined;
+  for (const line of text.split('\n')) {
+    const mangled = /\.entry\s+([\w$]+)/.exec(line)?.[1];
+    if (mangled !== undefined) {
+      current = [];
+      kernels.set(nameOf(mangled), current);
+    }
+    if (!current) continue;
+    const [, file, at, inlined, inlinedAt] =
+      /^\s*\.loc\s+(\d+) (\d+) \d+(?:.*inlined_at (\d+) (\d+))?/.exec(line) ?? [];
+    if (file === undefined) {
+      if (line.trim() !== '') current.push(line.replace(/^\t/, '    ').replaceAll('\t', ' '));
+    } else {
+      const where = inlined === undefined ? undefined : `${files.get(inlined)}:${inlinedAt}`;
+      current.push({ file: files.get(file)!, line: Number(at), inlinedAt: where });
+    }
+    if (line === '}') current = undefined;
+  }
+  return kernels;
+}
+
+/**
+ * The SASS of each kernel, the GPU's own instructions, with the lines of its source between.
+ * @throws as `compiledFile`; Gpt2Error if nvdisasm is missing or fails
+ */
+export function sassOf(source: KernelSource, target: string): PerKernel<string> {
+  // cuobjdump needs it too.
+  const program = findTool('nvdisasm');
+  if (program === undefined) {
+    throw new Gpt2Error(
+      'SASS needs nvdisasm, which is missing: it comes with the CUDA toolkit (on Debian and Ubuntu nvidia-cuda-toolkit, or pip install nvidia-cuda-nvdisasm); install it, add its folder to PATH, or set CUDA_HOME',
+    );
+  }
+  const options = ['--print-code', '--print-line-info-inline', compiledFile(source, target)];
+  const { status, stdout, stderr, error } = spawnSync(program, options, { encoding: 'utf8', maxBuffer: 256 << 20 });
+  if (status !== 0)
+    throw new Gpt2Error(`${program} failed: ${error?.message ?? stderr.trim()}; install the compiler's version of it`);
+  return listingsOf(parseSass(stdout));
+}
+
+export function parseSass(text: string): PerKernel<readonly Line[]> {
+  const kernels = new Map<string, Line[]>();
+  let current: Line[] | undefined;
+  let wasPlace = false;
+  for (const line of text.split('\n')) {
+    const mangled = /^\.text\.([\w$]+):/.exec(line)?.[1];
+    if (line.startsWith('//---')) current = undefined;
+    if (mangled !== undefined) {
+      current = [];
+      kernels.set(nameOf(mangled), current);
+    } else if (current) {
+      const [, file, at, inlined, inlinedAt] =
+        /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
+      // The callers of an inlined function follow it.
+      if (file !== undefined && !wasPlace) {
+        const where = inlined === undefined ? undefined : `${inlined}:${inlinedAt}`;
+        current.push({ file, line: Number(at), inlinedAt: where });
+      }
+      wasPlace = file !== undefined;
+      // NOPs fill the end; directives say what nobody asked for.
+      if (!wasPlace && line.trim() !== '' && !/^\s+\.|\bNOP\s*;/.test(line)) {
+        current.push(line.replace(/^\s*(\/\*\w+\*\/)\s+/, '    $1 '));
+      }
+    }
+  }
+  return kernels;
+}
+
+/** Lines of code, and before those of another line of the source that line. */
+function listingsOf(kernels: PerKernel<readonly Line[]>): PerKernel<string> {
+  const files = new Map<string, readonly string[]>();
+  const describe = ({ file, line, inlinedAt }: Place): string => {
+    const lines = files.get(file) ?? linesOf(file);
+    files.set(file, lines);
+    const inlined = inlinedAt === undefined ? '' : ` (inlined at ${basename(inlinedAt)})`;
+    return `// ${basename(file)}:${line}${inlined}  ${lines[line - 1]?.trim() ?? ''}`.trimEnd();
+  };
+  const listing = (lines: readonly Line[]): string => {
+    const out: string[] = [];
+    let shown: string | undefined;
+    let place: string | undefined;
+    for (const line of lines) {
+      if (typeof line !== 'string') {
+        place = describe(line);
+        continue;
+      }
+      if (place !== undefined && place !== shown) out.push(place);
+      shown = place;
+      out.push(line);
+    }
+    return out.join('\n');
+  };
+  return new Map([...kernels].map(([name, lines]) => [name, listing(lines)]));
+}
+
+function linesOf(path: string): readonly string[] {
+  try {
+    return readFileSync(path, 'utf8').split('\n');
+  } catch {
+    // A header of the compiler's own, which is not on the disk.
+    return [];
+  }
+}

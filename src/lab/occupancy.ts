@@ -1,0 +1,93 @@
+// How many blocks of a kernel one multiprocessor (SM) of a GPU holds at once, and what limits it.
+import { Gpt2Error } from '../errors.ts';
+
+/** What an SM has, and what it keeps for itself of a block's shared memory. */
+interface Limits {
+  readonly warps: number;
+  readonly blocks: number;
+  /** Bytes. */
+  readonly shared: number;
+  /** Bytes of shared memory that CUDA takes for each block. */
+  readonly reserved: number;
+  /** Shared memory is allocated in multiples of this many bytes. */
+  readonly sharedUnit: number;
+}
+
+const turing = { reserved: 0, sharedUnit: 256 };
+const newer = { reserved: 1 << 10, sharedUnit: 128 };
+const kib = (count: number) => count << 10;
+
+/**
+ * By compute capability: warps, blocks and shared memory from the CUDA programming guide, "Compute Capabilities" (its tables of
+ * SM and memory information); the largest shared memory of a block there is that of an SM less `reserved`. The unit in which shared
+ * memory is allocated is that of cuda_occupancy.h of CUDA 13.0.
+ */
+const limits: Readonly<Record<string, Limits>> = {
+  '7.5': { warps: 32, blocks: 16, shared: kib(64), ...turing },
+  '8.0': { warps: 64, blocks: 32, shared: kib(164), ...newer },
+  '8.6': { warps: 48, blocks: 16, shared: kib(100), ...newer },
+  '8.7': { warps: 48, blocks: 16, shared: kib(164), ...newer },
+  '8.9': { warps: 48, blocks: 24, shared: kib(100), ...newer },
+  '9.0': { warps: 64, blocks: 32, shared: kib(228), ...newer },
+  '10.0': { warps: 64, blocks: 32, shared: kib(228), ...newer },
+  '10.3': { warps: 64, blocks: 32, shared: kib(228), ...newer },
+  '12.0': { warps: 48, blocks: 24, shared: kib(100), ...newer },
+  '12.1': { warps: 48, blocks: 24, shared: kib(100), ...newer },
+};
+
+/** Of every GPU in the table. An SM has four parts, each with a quarter of the registers, and a warp lives in one of them. */
+const [registers, parts, largestBlock] = [65_536, 4, 1024];
+/** Registers of a warp are allocated in multiples of this many. */
+const registerUnit = 256;
+
+/** The figures of a launch that decide how many blocks fit. */
+export interface BlockNeeds {
+  readonly threads: number;
+  /** Registers of a thread. */
+  readonly registers: number;
+  /** Bytes of shared memory, static and dynamic. */
+  readonly shared: number;
+}
+
+export type Limiter = 'registers' | 'shared memory' | 'threads' | 'blocks';
+
+export interface Occupancy {
+  /** Blocks that an SM holds; 0: the launch fails. */
+  readonly blocks: number;
+  /** Their warps. */
+  readonly warps: number;
+  /** The most warps that an SM holds. */
+  readonly most: number;
+  /** What allows no further block; none if the SM is full. */
+  readonly limiters: readonly Limiter[];
+}
+
+/** @throws Gpt2Error for a GPU whose limits are not in the table */
+export function limitsOf(capability: string): Limits {
+  const found = limits[capability];
+  if (found) return found;
+  throw new Gpt2Error(
+    `what fits on a GPU of compute capability ${capability} is not known: name one of ${Object.keys(limits).join(', ')} with --gpu`,
+  );
+}
+
+const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
+
+/** @throws Gpt2Error as `limitsOf` */
+export function occupancyOf(capability: string, needs: BlockNeeds): Occupancy {
+  const { warps: most, blocks, shared, reserved, sharedUnit } = limitsOf(capability);
+  const warps = Math.ceil(needs.threads / 32);
+  const ofWarp = roundUp(needs.registers * 32, registerUnit);
+  // A launch is refused as if a block's warps were spread evenly over the parts.
+  const fits = ofWarp * roundUp(warps, parts) <= registers;
+  const bytes = roundUp(needs.shared + reserved, sharedUnit);
+  const allowed: Readonly<Record<Limiter, number>> = {
+    registers: fits ? Math.floor((parts * Math.floor(registers / parts / ofWarp)) / warps) : 0,
+    'shared memory': bytes > 0 ? Math.floor(shared / bytes) : Number.POSITIVE_INFINITY,
+    threads: needs.threads > largestBlock ? 0 : Math.floor(most / warps),
+    blocks,
+  };
+  const held = Math.min(...Object.values(allowed));
+  const limiters = (Object.keys(allowed) as Limiter[]).filter((name) => allowed[name] === held);
+  return { blocks: held, warps: held * warps, most, limiters: held * warps === most ? [] : limiters };
+}

@@ -1,0 +1,205 @@
+// Shows what a compiler made of the kernels of a folder or file: figures with what fits on a multiprocessor (SM), or listings.
+import { Gpt2Error } from '../errors.ts';
+import { type LoadedCard, loadCards } from '../kernels/card.ts';
+import type { KernelSource } from '../kernels/compile.ts';
+import { type Dimensions, withoutSpaces } from '../kernels/kernels.ts';
+import { cardSource, elementMacros, launchesOf } from '../kernels/use-cards.ts';
+import type { Dtype } from '../native/device.ts';
+import { formatTable } from '../report/table.ts';
+import { absentGpu } from './absent-gpu.ts';
+import { type PerKernel, ptxOf, type Resources, resourcesOf, sassOf } from './compiled-kernels.ts';
+import { type Limiter, limitsOf, type Occupancy, occupancyOf } from './occupancy.ts';
+import { casesNamed } from './ops.ts';
+import { callsWithoutGpu, gpuStep, sizesOf } from './step-calls.ts';
+
+export interface ShowOptions {
+  /** A folder with a card, or a .cu file. */
+  readonly path: string;
+  /** Compute capability to compile for: "9.0". */
+  readonly target: string;
+  readonly view: 'figures' | 'ptx' | 'sass';
+  /** Default: each that a card takes, of a listing the first; of a file fp32. */
+  readonly dtype?: Dtype;
+  /** Default: those that a card launches, or all of a file. */
+  readonly kernel?: string;
+  /** How a file is compiled, and launched: one without a card. */
+  readonly file?: Omit<KernelSource, 'file' | 'source' | 'checks'> & {
+    readonly block?: number;
+    readonly shared?: number;
+  };
+}
+
+interface Launch {
+  readonly grid?: Dimensions;
+  readonly block: Dimensions;
+  readonly shared?: number;
+  /** "N 8192, C 768" */
+  readonly sizes?: string;
+}
+
+/** Kernels that are compiled together. */
+interface Unit {
+  /** "layernorm_forward bf16" */
+  readonly title: string;
+  readonly source: KernelSource;
+  /** By kernel; undefined: nothing says how it is launched. */
+  launches(kernel: string): readonly Launch[] | undefined;
+  /** Those to show if none is named; undefined: all. */
+  readonly kernels: readonly string[] | undefined;
+}
+
+/** @throws Gpt2Error for a kernel, dtype or GPU that is not there; CompileError */
+export async function showKernels(options: ShowOptions, onLine: (line: string) => void): Promise<void> {
+  const units = await unitsOf(options);
+  if (options.view === 'figures') showFigures(units, options, onLine);
+  else showListings(units, options, onLine);
+}
+
+/** What was made of the kernels to show. @throws Gpt2Error for one that the sources do not have */
+function chosen<Value>(
+  units: readonly Unit[],
+  { kernel, path }: ShowOptions,
+  madeOf: (source: KernelSource) => PerKernel<Value>,
+): { unit: Unit; kernels: (readonly [name: string, Value])[] }[] {
+  // The kernels of several ops may be in one file.
+  const launching = kernel === undefined ? [] : units.filter((unit) => unit.launches(kernel));
+  const known = new Set<string>();
+  const missing = new Set(kernel === undefined ? [] : [kernel]);
+  const all = (launching.length > 0 ? launching : units).map((unit) => {
+    const made = [...madeOf(unit.source)];
+    for (const [name] of made) known.add(name);
+    const names = kernel === undefined ? (unit.kernels ?? made.map(([name]) => name)) : [kernel];
+    const kernels = names.flatMap((name) => {
+      const own = made.filter((each) => withoutSpaces(each[0]) === withoutSpaces(name));
+      if (own.length > 0) missing.delete(name);
+      else if (kernel === undefined) missing.add(name);
+      return own;
+    });
+    return { unit, kernels };
+  });
+  for (const name of missing) {
+    throw new Gpt2Error(`there is no kernel ${name} in ${path}: it has ${[...known].join(', ') || 'none'}`);
+  }
+  return all.filter(({ kernels }) => kernels.length > 0);
+}
+
+function showListings(units: readonly Unit[], options: ShowOptions, onLine: (line: string) => void): void {
+  const { target, view } = options;
+  const listings = view === 'ptx' ? ptxOf : sassOf;
+  for (const { unit, kernels } of chosen(units, options, (source) => listings(source, target))) {
+    for (const [name, text] of kernels) {
+      onLine(`// ${name} (${unit.title}), compute capability ${target}`);
+      onLine(`${text}\n`);
+    }
+  }
+}
+
+/** What the last column means for the author of a kernel. */
+const meanings: Readonly<Record<Limiter | 'full', string>> = {
+  registers:
+    'registers: an SM has 65536; with fewer a thread (smaller tiles, __launch_bounds__) it holds more blocks, until they spill',
+  'shared memory': 'shared memory: with less of it a block, static and dynamic together, an SM holds more blocks',
+  threads: 'threads: an SM has too few free warps for another block of this size; another size may fill it',
+  blocks: 'blocks: an SM holds no more of them, however small they are; larger blocks give it more warps',
+  full: 'full: an SM holds all the warps that it can',
+};
+const spills =
+  'spill: bytes that the code of a thread stores to memory and loads from there because it lacks registers; smaller tiles, or a higher limit of registers, avoid them';
+const failing = '0 blocks: the launch fails, because a single block needs more than there is';
+
+const head = ['kernel', 'registers', 'static', 'dynamic', 'local', 'spill stores', 'spill loads', 'grid', 'block'];
+
+function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line: string) => void): void {
+  const { target } = options;
+  // Before anything is compiled.
+  limitsOf(target);
+  const notes = new Set<string>();
+  const lines: string[] = [];
+  for (const { unit, kernels } of chosen(units, options, (source) => resourcesOf(source, target))) {
+    const rows = kernels.flatMap(([name, made]) =>
+      (unit.launches(name) ?? [undefined]).map((launch) => {
+        const occupancy = launch && occupancyOf(target, needsOf(made, launch));
+        for (const each of occupancy ? limitersOf(occupancy) : []) notes.add(meanings[each]);
+        if (occupancy?.blocks === 0) notes.add(failing);
+        if (made.spillStores + made.spillLoads > 0) notes.add(spills);
+        return cells(name, made, launch, occupancy);
+      }),
+    );
+    lines.push(unit.title);
+    const isSized = rows.some((row) => row.at(-1) !== '');
+    const table = formatTable([[...head, 'blocks/SM', 'warps/SM', 'limited by', isSized ? 'sizes' : ''], ...rows]);
+    lines.push(...table.split('\n').map((line) => `  ${line}`), '');
+  }
+  const step = units.some(({ kernels }) => kernels) ? `, launches of a training step of ${gpuStep}` : '';
+  onLine(`for compute capability ${target}${step}\n`);
+  for (const line of lines) onLine(line);
+  onLine('registers and local bytes are of a thread, static and dynamic bytes of shared memory of a block');
+  for (const note of notes) onLine(note);
+}
+
+const limitersOf = ({ limiters }: Occupancy): readonly (Limiter | 'full')[] =>
+  limiters.length > 0 ? limiters : ['full'];
+
+const cells = (
+  name: string,
+  { registers, shared, local, spillStores, spillLoads }: Resources,
+  launch: Launch | undefined,
+  occupancy: Occupancy | undefined,
+): string[] => [
+  ...[name, String(registers), String(shared), launch ? String(launch.shared ?? 0) : '-'],
+  ...[local, spillStores, spillLoads].map(String),
+  ...[launch?.grid, launch?.block].map((size) => (size === undefined ? '-' : [size].flat().join('x'))),
+  ...(occupancy
+    ? [String(occupancy.blocks), `${occupancy.warps} of ${occupancy.most}`, limitersOf(occupancy).join(', ')]
+    : ['-', '-', '-']),
+  launch?.sizes ?? '',
+];
+
+const needsOf = ({ registers, shared }: Resources, launch: Launch) => ({
+  threads: ([launch.block].flat() as number[]).reduce((product, size) => product * size, 1),
+  ...{ registers, shared: shared + (launch.shared ?? 0) },
+});
+
+async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
+  const { path, dtype, view, file = {} } = options;
+  if (path.endsWith('.cu')) {
+    const { block = 256, shared, ...given } = file;
+    const defines = { ...elementMacros(absentGpu(dtype ?? 'fp32')), ...given.defines };
+    const launches = () => [{ block, shared }];
+    return [
+      { title: `${path} ${dtype ?? 'fp32'}`, source: { ...given, file: path, defines }, launches, kernels: undefined },
+    ];
+  }
+  const units: Unit[] = [];
+  for (const card of await loadCards(path)) {
+    const taken = (card.dtypes ?? ['fp32']).filter((each) => dtype === undefined || each === dtype);
+    for (const each of view === 'figures' ? taken : taken.slice(0, 1)) units.push(await unitOf(card, each));
+  }
+  if (units.length > 0) return units;
+  throw new Gpt2Error(`no kernel of ${path} takes ${dtype}: add the dtype to the card, or name another with --dtype`);
+}
+
+async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
+  const { op } = casesNamed(card.op);
+  const { device, calls } = await callsWithoutGpu(dtype);
+  const launches = new Map<string, Launch[]>();
+  const seen = new Set<string>();
+  for (const call of calls.get(op.name) ?? []) {
+    const scratch = (bytes: number) => (bytes > 0 ? device.allocate(bytes, 'scratch') : null);
+    for (const { kernel, args: _, ...shape } of launchesOf(card, call.given, call.args, scratch)) {
+      const launch = { ...shape, sizes: sizesOf(call) };
+      const key = JSON.stringify([kernel, launch]);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      const name = withoutSpaces(kernel);
+      launches.set(name, [...(launches.get(name) ?? []), launch]);
+    }
+  }
+  return {
+    title: `${card.op} ${dtype}`,
+    source: cardSource(card, device),
+    launches: (kernel) => launches.get(withoutSpaces(kernel)),
+    // A training step does not use every op.
+    kernels: launches.size > 0 ? [...launches.keys()] : undefined,
+  };
+}
