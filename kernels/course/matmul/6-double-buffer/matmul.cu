@@ -1,5 +1,5 @@
 // As rung 5, but with two pairs of tiles in shared memory: while one pair is multiplied, the next is copied from memory to the other.
-// Rung 5 waits for memory in each step, until another block on the SM has something to do.
+// Rung 5 waits for memory in each step, and only another block on the SM can compute meanwhile.
 #include "../async-tile.cuh"
 
 constexpr int tile = 128, step_k = 16, threads = 256;

@@ -1,6 +1,6 @@
 // As rung 6, but tensor cores multiply, in bf16: 2048 multiplications and additions in one instruction of a warp. A block of 4 warps
-// computes a tile of 128 x 128 in steps of 64 in k; a warp has 64 x 64 of it, in 128 registers of a lane. A fragment that it reads
-// from shared memory serves four multiplications of a, or eight halves of b.
+// computes a tile of 128 x 128 in steps of 64 in k; a warp has 64 x 64 of it, in 128 registers of a lane. Eight fragments that it reads
+// from shared memory serve 32 of these instructions.
 #include "../../tensor-cores.cuh"
 #include "../async-tile.cuh"
 
