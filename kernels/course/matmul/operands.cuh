@@ -13,6 +13,12 @@
 using element = ELEMENT;
 using gradient = GRADIENT;
 
+// WIDTH neighbouring elements, which one instruction reads or writes.
+template <int WIDTH>
+struct alignas(WIDTH * sizeof(element)) Pack {
+  element values[WIDTH];
+};
+
 // `lines` lines (the m's or n's) of K. K_INNER: stored as [lines,K], so that neighbouring k's are neighbours in memory; else as
 // [K,lines].
 template <bool K_INNER>
@@ -25,6 +31,12 @@ struct Operand {
   }
   // Zero outside.
   __device__ float at(int line, int k) const { return line < lines && k < K ? static_cast<float>(*place(line, k)) : 0.0f; }
+  // WIDTH neighbours in memory, from this one on. Zeros if it is outside; where it is inside, all must be.
+  template <int WIDTH>
+  __device__ Pack<WIDTH> pack(int line, int k) const {
+    if (line < lines && k < K) return *reinterpret_cast<const Pack<WIDTH> *>(place(line, k));
+    return {};
+  }
   // Whether all vectors of 16 bytes begin at a multiple of 16 bytes, and lie inside if their first element does.
   __device__ bool has_vectors() const {
     return (K_INNER ? K : lines) * sizeof(element) % 16 == 0 && reinterpret_cast<size_t>(data) % 16 == 0;
