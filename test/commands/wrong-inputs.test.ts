@@ -151,7 +151,8 @@ const rows: Record<string, Row[]> = {
   ],
   prepro: [
     [2, ['prepro'], 'no data set was named', ['tinyshakespeare, own-source, hellaswag, text']],
-    [2, ['prepro', 'tinyshakespear'], 'there is no data set "tinyshakespear"', ['tinyshakespeare']],
+    [2, ['prepro', 'tinyshakespear'], 'no data set "tinyshakespear"', ['did you mean tinyshakespeare?']],
+    [2, ['prepro', 'wikitext'], 'there is no data set "wikitext"', ['name one of tinyshakespeare, own-source']],
     [
       2,
       ['prepro', 'own-source', '--from', 'notes.txt'],
