@@ -21,8 +21,9 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   const flag = flagOf(row);
   const word = typeof type === 'object' && 'switch' in type ? type.or : undefined;
   if ((type === 'switch' || word !== undefined) && typeof value !== 'boolean' && value !== word) {
+    const meant = row.otherwise && typeof value === 'string' ? `; ${row.otherwise(value)}` : '';
     throw new UsageError(
-      `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}`,
+      `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}${meant}`,
     );
   }
   const read = isNumeric(type) && !isWordOf(type, value) ? numberOf(value) : value;

@@ -87,6 +87,12 @@ const rows: Record<string, Row[]> = {
     [2, train('--model', 'd7'), 'd7 does not exist', ['--model takes d6']],
     [2, ['train', '--model', 'custom', '--layers', '2'], '--model custom needs --layers', ['--channels', '--heads']],
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
+    [
+      2,
+      ['train', '--resume', 'runs/x'],
+      'no value, not "runs/x"',
+      ['continue a run there, give --out runs/x --resume'],
+    ],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
     [2, train('--keep-every', '2'), '--keep-every goes with --keep', ['give both']],
     [2, train('--hellaswag', 'none.bin'), '--hellaswag goes with --hellaswag-every', ['give both']],
