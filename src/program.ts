@@ -39,7 +39,7 @@ export { selectKind } from './native/select-device.ts';
 export { completeOptions } from './options/check.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, presets, recipeNames } from './options/presets.ts';
-export { readValue, withSources } from './options/read.ts';
+export { namingSources, readValue, withSources } from './options/read.ts';
 export { runToResume, withGiven } from './options/resume.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';

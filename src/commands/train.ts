@@ -1,6 +1,6 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, readRun, type TrainingPlan } from '../index.ts';
+import { Gpt2Error, readRun, type TrainingPlan, type TrainOptions } from '../index.ts';
 import {
   asTyped,
   attempt,
@@ -9,6 +9,7 @@ import {
   type LivePage,
   launchRanks,
   modelPaths,
+  namingSources,
   type OptionName,
   optionNames,
   optionParts,
@@ -70,10 +71,9 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
-  return command.action(async (flags: Record<string, unknown>) => {
-    const given = optionsFromFlags(optionNames, flags);
+  const start = async (given: TrainOptions, specs?: readonly string[]): Promise<void> => {
     const options = withSources(given);
-    if (flags.sweep) return sweep(options, flags.sweep as string[], () => interruption('quiet'));
+    if (specs) return sweep(options, specs, () => interruption('quiet'));
     const onNotice = (text: string) => {
       clearStatus();
       (options.json ? process.stderr : process.stdout).write(`${text}\n`);
@@ -124,6 +124,12 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       clearStatus();
       page?.close();
     }
+  };
+  return command.action(async (flags: Record<string, unknown>) => {
+    const given = optionsFromFlags(optionNames, flags);
+    await start(given, flags.sweep as string[] | undefined).catch((error) => {
+      throw namingSources(error, given);
+    });
   });
 }
 

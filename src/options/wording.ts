@@ -1,5 +1,5 @@
 // Words messages for programs: they name options as `train({ data, resume: true })` takes them, not as flags.
-import { Gpt2Error } from '../errors.ts';
+import { reworded } from '../errors.ts';
 import { asTyped } from '../package-root.ts';
 import { flagOf } from './row.ts';
 import { optionNames, optionRows } from './table.ts';
@@ -26,12 +26,6 @@ export async function worded<R>(work: () => Promise<R>): Promise<R> {
   try {
     return await work();
   } catch (error) {
-    if (error instanceof Gpt2Error) {
-      const { message, stack } = error;
-      error.message = forPrograms(message);
-      // The first lines of the stack are the message.
-      error.stack = stack?.replace(message, () => error.message);
-    }
-    throw error;
+    throw reworded(error, forPrograms);
   }
 }

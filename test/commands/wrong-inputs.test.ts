@@ -33,6 +33,8 @@ beforeAll(() => {
     file: '',
     'options.json': '{"bach": 2}',
     'elsewhere.json': '{"max_steps": 2}',
+    'wrong.json': '{"batch": "x"}',
+    'long.json': '{"preset": "gpt2-124m-fineweb", "batch": 5, "sequence": 60}',
     'twice.json': '{"learningRate": 1, "lr": 2}',
     'array.json': '[]',
     'torn.json': '{',
@@ -105,6 +107,22 @@ const rows: Record<string, Row[]> = {
       ['elsewhere.json', 'did you mean "steps"?'],
     ],
     [2, train('--config', 'twice.json'), 'gives "learningRate" twice', ['twice.json', '"lr"']],
+    [2, train('--config', 'wrong.json'), 'not "x"', ['wrong.json: --batch takes']],
+    ...[[], ['--dry-run'], ['--sweep', 'seed=1,2']].map((more): Row => {
+      const args = ['--preset', 'shakespeare-laptop', '--data', 'data', '--steps', '20', ...more];
+      return [
+        2,
+        ['train', ...args],
+        '--warmup 100 is over --steps 20',
+        ['take a shorter --warmup (from --preset shakespeare-laptop: --warmup 100)'],
+      ];
+    }),
+    [
+      2,
+      train('--config', 'long.json'),
+      'is not a multiple of',
+      ['(from --config long.json: --batch 5, --seq 60; from --preset gpt2-124m-fineweb: --total-batch 524288)'],
+    ],
     [1, train('--config', 'empty'), 'cannot be read: ENOENT', ['empty/config.json']],
     [1, train('--config', 'torn.json'), 'cannot be read', ['torn.json', '--config']],
     [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
