@@ -4,6 +4,7 @@ export { benchTraining } from './bench/bench-training.ts';
 export { readClocks } from './bench/clocks.ts';
 export { leastMs } from './bench/peaks.ts';
 export { refuseOtherTokenizer } from './checkpoint/weights.ts';
+export { checkValue } from './checks/given.ts';
 export { didYouMean } from './checks/nearest.ts';
 export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';

@@ -1,6 +1,15 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { type Argument, Command, type Option } from 'commander';
-import { asTyped, flagOf, helpOf, isCompiled, optionMeant, optionRows, programVersion } from '../program.ts';
+import {
+  asTyped,
+  checkValue,
+  flagOf,
+  helpOf,
+  isCompiled,
+  optionMeant,
+  optionRows,
+  programVersion,
+} from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';
@@ -50,6 +59,8 @@ export function program(interruption: () => AbortSignal): Command {
       .exitOverride()
       .configureHelp({ optionDescription: describe, argumentDescription: describe })
       .option('--verbose', 'print the stack of an error');
+    for (const option of command.options) refuseOtherChoices(option, option.long!);
+    for (const argument of command.registeredArguments) refuseOtherChoices(argument, argument.name());
     if (!isCompiled && command.options.some(({ long }) => long === '--json')) {
       const why = 'npm prints lines of its own before the JSON';
       command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
@@ -64,6 +75,16 @@ export function program(interruption: () => AbortSignal): Command {
     });
   }
   return root;
+}
+
+/** Words the error for a wrong choice as that of a value of the options table. */
+function refuseOtherChoices(part: Option | Argument, name: string): void {
+  const { argChoices, parseArg } = part;
+  if (!argChoices || !parseArg) return;
+  part.argParser((text) => {
+    checkValue(name, argChoices, text);
+    return text;
+  });
 }
 
 /** The help of an option or argument with its choices and its default, unless the help itself names them. */

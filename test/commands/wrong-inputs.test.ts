@@ -131,7 +131,7 @@ const rows: Record<string, Row[]> = {
       1,
       train('--data', 'none'),
       'none does not exist',
-      ['--data, such as data, short, small, or make it', 'prepro text FILE --out none'],
+      ['--data, such as data, short, small, or make it', 'text FILE --out none'],
     ],
     [1, train('--data', 'smal'), 'smal does not exist', ['did you mean small?']],
     [1, ['train'], 'there is no data in data/tinyshakespeare', ['prepro tinyshakespeare', '--data']],
@@ -257,7 +257,7 @@ const rows: Record<string, Row[]> = {
   eval: [
     [1, ['eval', ...cpu], 'runs/ has no trained model', ['train', '--model']],
     [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
-    [2, ['eval', '--model', 'run', '--role', 'test'], "argument 'test' is invalid", ['--role', 'val, train']],
+    [2, ['eval', '--model', 'run', '--role', 'test'], 'not "test"', ['--role takes one of val, train']],
     [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
     [2, ['eval', ...cpu, '--model', 'run', '--seq', '65'], 'is over the model', ['--seq 65']],
     [1, ['eval', ...cpu, '--model', 'run', '--data', 'none'], 'none does not exist', ['--data']],
@@ -297,7 +297,7 @@ const rows: Record<string, Row[]> = {
   ],
   export: [
     [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
-    [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], "argument 'pt' is invalid", ['hf, llmc, gguf']],
+    [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], 'not "pt"', ['--format takes one of hf, llmc']],
     [
       2,
       ['export', '--model', 'run', '--format', 'llmc', '--dtype', 'fp16', '--out', 'x'],
@@ -321,6 +321,8 @@ const rows: Record<string, Row[]> = {
     [1, ['bench', ...cpu, '--out', 'none/x.json'], 'which does not exist', ['--out none/x.json']],
     [1, ['bench', ...cpu, '--data', 'none'], 'none does not exist', ['--data']],
   ],
+  presets: [[2, ['presets', 'mine'], 'not "mine"', ['NAME takes one of shakespeare-laptop, gpt2-124m-fineweb']]],
+  runs: [[2, ['runs', '--sort', 'loss'], 'not "loss"', ['--sort takes one of run, started']]],
   doctor: [
     [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['Did you mean --json?']],
     [2, ['doctor', 'extra'], "too many arguments for 'doctor'", ['doctor --help']],
