@@ -46,12 +46,12 @@ export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {
   type OptionName,
-  optionMeant,
   optionNamed,
   optionNames,
   optionParts,
   optionRows,
   optionTable,
+  plain,
   recordedNames,
 } from './options/table.ts';
 export { asTyped, isCompiled, programVersion, shellWord } from './package-root.ts';

@@ -31,7 +31,6 @@ import {
   launchRanks,
   loadFolders,
   modelOrNewest,
-  modelPaths,
   optionTable,
   placeFromEnvironment,
   Ranks,
@@ -43,7 +42,7 @@ import {
   threadsOf,
 } from '../program.ts';
 import { count, numberOption } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { modelOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
@@ -82,7 +81,7 @@ export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
+    .addOption(modelOption())
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")

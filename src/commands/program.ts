@@ -1,15 +1,6 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { type Argument, Command, type Option } from 'commander';
-import {
-  asTyped,
-  checkValue,
-  flagOf,
-  helpOf,
-  isCompiled,
-  optionMeant,
-  optionRows,
-  programVersion,
-} from '../program.ts';
+import { asTyped, checkValue, isCompiled, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { doctorCommand } from './doctor.ts';
@@ -17,6 +8,7 @@ import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
 import { kernelCommand } from './kernel.ts';
 import { namesOf, refuseKeptFlags } from './npm-flags.ts';
+import { optionMeant } from './option-of-table.ts';
 import { preproCommand } from './prepro.ts';
 import { presetsCommand } from './presets.ts';
 import { replayCommand } from './replay.ts';
@@ -114,11 +106,7 @@ const missing: Readonly<Record<string, string>> = {
 function knownElsewhere(text: string, { options }: Command): string {
   const [unknown, flag] = /unknown option '(--[\w-]+)[^']*'/.exec(text) ?? [];
   if (flag === undefined) return text;
-  const name = optionMeant(flag);
-  const row = name && optionRows[name];
-  const hint =
-    row && options.some(({ long }) => long === flagOf(row))
-      ? `here it is ${flagOf(row)}, ${helpOf(row)}`
-      : missing[flag];
+  const meant = optionMeant(flag, options);
+  const hint = meant ? `here it is ${meant.long}, ${describe(meant)}` : missing[flag];
   return hint === undefined ? text : `${unknown}: ${hint}`;
 }

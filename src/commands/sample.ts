@@ -16,9 +16,9 @@ import {
   type Tokenizer,
   UsageError,
 } from '../index.ts';
-import { attempt, fittingTexts, generationRows, modelOrNewest, modelPaths, promptIds } from '../program.ts';
+import { attempt, fittingTexts, generationRows, modelOrNewest, promptIds } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
 
@@ -54,11 +54,25 @@ const mostTexts = { cuda: 32, cpu: 8 };
 export function sampleCommand(): Command {
   return new Command('sample')
     .description('Generate texts with a trained model')
-    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
-    .option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input', '')
+    .addOption(modelOption(['out-dir']))
+    .addOption(
+      knownAs(new Option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input').default(''), [
+        'start',
+      ]),
+    )
     .option('-i, --interactive', 'read prompts one by one and keep the model loaded')
-    .addOption(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1))
-    .addOption(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128))
+    .addOption(
+      knownAs(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1), [
+        'num-samples',
+        'num-return-sequences',
+      ]),
+    )
+    .addOption(
+      knownAs(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128), [
+        'max-new-tokens',
+        'max-length',
+      ]),
+    )
     .addOption(
       numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
     )

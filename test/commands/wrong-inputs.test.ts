@@ -237,6 +237,16 @@ const rows: Record<string, Row[]> = {
     ],
   ],
   sample: [
+    ...Object.entries({
+      '--num_samples=4': '--count, texts per prompt (default: 1)',
+      '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
+      '--start': '--prompt, text to continue',
+      '--top_k': '--top-k, choose among',
+      '--init_from': '--model, a run, a checkpoint',
+      '--out_dir': '--model, a run, a checkpoint',
+    }).map(
+      ([typed, meant]): Row => [2, ['sample', typed, '4'], `unknown option '${typed}'`, [`: here it is ${meant}`]],
+    ),
     [2, ['sample', '--temperature', 'hot'], 'not "hot"', ['--temperature takes a number']],
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
