@@ -37,14 +37,14 @@ beginning of one is used.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
 Examples:
-  npm run prepro -- text book.txt                          data/book
+  npm run prepro -- text book.txt                                  data/book
   npm run prepro -- text notes/ --out data/n --val-fraction 0.1
   npm run prepro -- text notes/ --include '*.md' --exclude 'drafts/**'
-  npm run prepro -- text corpus.txt --separator '\\n\\n'     \\n: a line break, \\t: a tab
-  npm run prepro -- text dump.jsonl.gz --field text        a JSON object per line
-  npm run prepro -- text table.parquet --field text        a column of text
-  npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
-  npm run prepro -- text book.txt --tokenizer char         a vocabulary of the text's characters
+  npm run prepro -- text corpus.txt --separator '\\n\\n'             \\n: a line break, \\t: a tab
+  npm run prepro -- text dump.jsonl.gz --field text                a JSON object per line
+  npm run prepro -- text table.parquet --field text                a column of text
+  npm run prepro -- text дневник.txt --tokenizer bytes             a vocabulary of 257, which train then takes
+  npm run prepro -- text book.txt --tokenizer char                 a vocabulary of the text's characters
   npm run prepro -- text book.txt --tokenizer my/tokenizer.json    a Hugging Face tokenizer: npm install tokenizers
 `;
 

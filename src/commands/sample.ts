@@ -26,7 +26,8 @@ const examples = `
 Examples:
   npm run sample                                        from the newest run in runs/
   npm run sample -- --model runs/d6 --prompt "ROMEO:" --tokens 200 --temperature 0.8
-  npm run sample -- --model openai-community/gpt2 --prompt "In a shocking finding,"   GPT-2 as published, downloaded once
+  npm run sample -- --model openai-community/gpt2 --prompt "In a shocking finding,"
+                                                        GPT-2 as published, downloaded once
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
   npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
   npm run sample -- -i                                  type a prompt, read its text, type the next one
