@@ -25,7 +25,7 @@ import {
 } from '../program.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
-import { isSwept, sweep, sweepOption } from './sweep.ts';
+import { isSwept, nextCommands, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
 --model takes one of
@@ -152,7 +152,7 @@ function describe(run: RunDescription): string {
   ].join('\n');
 }
 
-/** The results of a finished run and the next commands; empty if steps are left. */
+/** The results of a finished run and, unless it is one of a sweep, the next commands; empty if steps are left. */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));
   // A line that an earlier start left damaged.
@@ -163,9 +163,9 @@ function endText(out: string): string {
   const loss = ([step, value]: readonly [number, number]) => `${value.toFixed(4)} at step ${step}`;
   const best = val.reduce((least, each) => (each[1] < least[1] ? each : least), val[0]!);
   const losses = val.length > 0 ? [`val loss ${loss(val.at(-1)!)}, best ${loss(best)}`] : [];
-  const name = shellWord(out);
-  const next = [`next: npm run sample -- --model ${name} --prompt "Once"`, `      npm run compare ${name}`];
-  return [...losses, `run: ${out}`, ...next].map((line) => `${line}\n`).join('');
+  return [...losses, `run: ${out}`, ...(isSwept() ? [] : nextCommands(out, shellWord(out)))]
+    .map((line) => `${line}\n`)
+    .join('');
 }
 
 /** Prints the plan of --dry-run. @throws Gpt2Error if the run would not fit */
