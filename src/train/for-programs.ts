@@ -12,7 +12,7 @@ const naming = (options: TrainOptions) => (error: unknown) => {
 };
 
 /**
- * Trains as the options say (src/options/table.ts).
+ * Trains as the options say (docs/api.md lists them).
  * @throws UsageError for invalid options; StoppedError after `signal`; Gpt2Error for everything else a user can fix
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
