@@ -7,14 +7,12 @@ import {
   type Dtype,
   type Evaluation,
   evaluate,
-  findShards,
   Gpt2Error,
   type HellaswagScore,
   type Role,
   readDataset,
   readDatasetTokenizer,
   readHellaswag,
-  resolveWeights,
   scoreHellaswag,
   selectDevice,
   useCards,
@@ -28,6 +26,7 @@ import {
   checkSequence,
   chooseInferenceBatch,
   ExitError,
+  findShardsAsTyped,
   launchRanks,
   loadFolders,
   modelOrNewest,
@@ -37,6 +36,7 @@ import {
   refuseAccidentalCpu,
   refuseAutoBatch,
   refuseOtherTokenizer,
+  resolveWeightsAsTyped,
   selectKind,
   stopWithLauncher,
   threadsOf,
@@ -145,7 +145,9 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
   const name = modelOrNewest(flags.model);
-  const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
+  const weights = await (isHeard
+    ? withProgress((shown) => resolveWeightsAsTyped(name, shown))
+    : resolveWeightsAsTyped(name));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
@@ -218,7 +220,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
 /** The shards to evaluate on. @throws Gpt2Error if there are none, or they have another vocabulary */
 function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
-  const shards = findShards(data, flags.role);
+  const shards = findShardsAsTyped(data, flags.role);
   const dataset = readDataset(data);
   refuseOtherTokenizer(weights, data, dataset);
   return { folder: data, shards, tokenizer: readDatasetTokenizer(data, dataset) ?? dataset!.tokenizer };

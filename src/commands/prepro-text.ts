@@ -2,8 +2,16 @@
 // progress line, and the printed result.
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
-import { optionTable, presets, recipeNames, shardPrefix, shellWord, tokenizerNames } from '../program.ts';
+import { findInputs, type Prepared, type TextOptions, UsageError } from '../index.ts';
+import {
+  optionTable,
+  prepareTextAsTyped,
+  presets,
+  recipeNames,
+  shardPrefix,
+  shellWord,
+  tokenizerNames,
+} from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
@@ -74,7 +82,15 @@ export function preproTextCommand(): Command {
         const inputs = findInputs(paths, { include, exclude, notice: shown.notice });
         const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
         if (lines && field === undefined) shown.notice(readAsText(lines.path));
-        const made = await prepareText(inputs, { ...shown, tokenizer, workers, overwrite, out, format, division });
+        const made = await prepareTextAsTyped(inputs, {
+          ...shown,
+          tokenizer,
+          workers,
+          overwrite,
+          out,
+          format,
+          division,
+        });
         const files = inputs.filter(({ bytes }) => bytes > 0).length;
         if (mark !== undefined && made.dataset.documents! <= files) shown.notice(neverFound(mark));
         return made;

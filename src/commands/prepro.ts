@@ -1,7 +1,7 @@
 // The command `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
-import { type PrepareOptions, prepareDataset, UsageError } from '../index.ts';
-import { datasetNames, datasets, didYouMean, prepareHellaswag } from '../program.ts';
+import { type PrepareOptions, UsageError } from '../index.ts';
+import { datasetNames, datasets, didYouMean, prepareDatasetAsTyped, prepareHellaswag } from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
@@ -51,7 +51,7 @@ export function preproCommand(): Command {
         throw new UsageError(`there is no data set ${JSON.stringify(name)}; ${didYouMean(name, known, choice)}`);
       }
       const { json, ...options } = flags;
-      tell(await prepareDataset(name, { ...options, notice }), { json });
+      tell(await prepareDatasetAsTyped(name, { ...options, notice }), { json });
     });
 }
 

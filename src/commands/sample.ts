@@ -10,13 +10,12 @@ import {
   Gpt2Error,
   generate,
   KeyValueCache,
-  resolveWeights,
   StreamDecoder,
   selectDevice,
   type Tokenizer,
   UsageError,
 } from '../index.ts';
-import { attempt, fittingTexts, generationRows, modelOrNewest, promptIds } from '../program.ts';
+import { attempt, fittingTexts, generationRows, modelOrNewest, promptIds, resolveWeightsAsTyped } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -106,7 +105,7 @@ async function sample(flags: Flags): Promise<void> {
     throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
   }
   const target = selectDevice(flags.device ?? 'auto');
-  const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
+  const weights = await withProgress((shown) => resolveWeightsAsTyped(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;
