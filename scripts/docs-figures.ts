@@ -12,7 +12,7 @@ import h100Runs from '../benchmarks/h100-runs.json' with { type: 'json' };
 import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' };
 import { apiReference } from './docs-api.ts';
 import { fits } from './docs-fits.ts';
-import { recordedOptions, startOptions, table } from './docs-options.ts';
+import { recordedOptions, startOptions, table, trainOptions } from './docs-options.ts';
 
 const root = new URL('../', import.meta.url);
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
@@ -303,6 +303,7 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   generation,
   options: recordedOptions,
   'start-options': startOptions,
+  'train-options': trainOptions,
   // The largest batches that fit on GPUs, by dtype.
   fits,
   // The public functions and types.

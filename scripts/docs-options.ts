@@ -1,8 +1,10 @@
-// Makes the tables of options in docs/formats.md from the options table.
+// Makes the tables of options in docs/formats.md and docs/api.md from the options table.
 import { derivedFields } from '../src/options/configuration.ts';
 import { flagOf, helpOf, type OptionRow } from '../src/options/row.ts';
 import { startRows } from '../src/options/start-rows.ts';
-import { optionRows, recordedNames } from '../src/options/table.ts';
+import { optionNames, optionRows, recordedNames } from '../src/options/table.ts';
+import { forPrograms } from '../src/options/wording.ts';
+import { valueTypeOf } from './generate/options.ts';
 
 function typeOf({ type, optional }: OptionRow): string {
   const words = Array.isArray(type) ? type.map((word) => `\`${word}\``).join(', ') : '';
@@ -32,6 +34,15 @@ export function recordedOptions(): string {
   for (const [name, { type, meaning }] of Object.entries(derivedFields))
     rows.push([`\`${name}\``, type, '', 'never', meaning]);
   return table(['field', 'type', 'flag', '`--resume` may change it', 'meaning'], rows, 5);
+}
+
+/** The table of the options of `train` for programs, whose names and types they have. */
+export function trainOptions(): string {
+  const rows = optionNames.map((name) => {
+    const row = optionRows[name];
+    return [`\`${name}\``, `\`${valueTypeOf(row).replaceAll('|', '\\|')}\``, forPrograms(helpOf(row))];
+  });
+  return table(['option', 'type', 'meaning'], rows, 3);
 }
 
 /** The table of the options of one start. */

@@ -110,6 +110,17 @@ export function attempt<R>(work: () => R): R | Gpt2Error {
   }
 }
 
+/** The error with another message, if it is a Gpt2Error; its stack has that message too. */
+export function reworded<E>(error: E, change: (message: string) => string): E {
+  if (error instanceof Gpt2Error) {
+    const { message, stack } = error;
+    error.message = change(message);
+    // The first lines of the stack are the message.
+    error.stack = stack?.replace(message, () => error.message);
+  }
+  return error;
+}
+
 /** The first names of a list, and how many more there are. */
 export const shortList = (names: readonly string[], most = 3): string =>
   names.length > most ? `${names.slice(0, most).join(', ')} and ${names.length - most} more` : names.join(', ');

@@ -24,12 +24,13 @@ export type { ElementType, Tensor } from './native/buffer.ts';
 
 export { type Batch, type Loader, type LoaderOptions, openLoader } from './batches/loader.ts';
 export type { OrderName, Position } from './batches/order.ts';
-export { type PrepareOptions, prepareDataset } from './datasets/prepare.ts';
+export type { PrepareOptions } from './datasets/prepare.ts';
 export type { Prepared } from './datasets/standing.ts';
 export type { Format, Input } from './datasets/text/format.ts';
 export { findInputs } from './datasets/text/inputs.ts';
-export { prepareText, type TextOptions } from './datasets/text/prepare-text.ts';
-export { type Dataset, findShards, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
+export type { TextOptions } from './datasets/text/prepare-text.ts';
+export { findShards, prepareDataset, prepareText } from './options/for-programs.ts';
+export { type Dataset, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
 export {
   type BuiltInTokenizer,
   decode,
@@ -62,11 +63,12 @@ export type { Optimizer, StateRow, StepScalar, UpdateContext, UpdatePart } from 
 
 export { type FoundCheckpoint, listCheckpoints, resolveCheckpoint } from './checkpoint/directory.ts';
 export { loadOptimizer, loadWeights } from './checkpoint/read.ts';
-export { resolveWeights, type Weights } from './checkpoint/weights.ts';
+export type { Weights } from './checkpoint/weights.ts';
 export { weightsHash } from './checkpoint/weights-hash.ts';
 export { type CheckpointToWrite, writeCheckpoint } from './checkpoint/write.ts';
-export { type ExportFormat, type ExportOptions, exportModel } from './formats/export.ts';
+export type { ExportFormat, ExportOptions } from './formats/export.ts';
 export type { FetchOptions } from './formats/hub.ts';
+export { exportModel, resolveWeights } from './options/for-programs.ts';
 
 // generation
 

@@ -43,7 +43,7 @@ export function asTyped(text: string, { compiled = isCompiled, installed = isIns
 
 /** A line whose npm scripts are commands of npx. What follows a command in a column of its own stays there. */
 function withNpx(line: string): string {
-  const [all, command, rest] = /^(.*?\S) {3,}(?=\S)(.*)$/.exec(line) ?? [];
+  const [all, command, rest] = /^(.*?\S) {2,}(?=\S)(.*)$/.exec(line) ?? [];
   if (all !== undefined) return withNpx(command!).padEnd(all.length - rest!.length) + withNpx(rest!);
   const ours = 'npm run (?:--silent )?(?=(?:gpt2|prepro|train|sample|eval|compare|bench)\\b)';
   return line

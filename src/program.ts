@@ -3,7 +3,9 @@ export type { BenchReport } from './bench/bench.ts';
 export { benchTraining } from './bench/bench-training.ts';
 export { readClocks } from './bench/clocks.ts';
 export { leastMs } from './bench/peaks.ts';
-export { refuseOtherTokenizer } from './checkpoint/weights.ts';
+export { refuseOtherTokenizer, resolveWeights as resolveWeightsAsTyped } from './checkpoint/weights.ts';
+export { checkValue } from './checks/given.ts';
+export { didYouMean } from './checks/nearest.ts';
 export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
 export { mismatches, nearestReference, referenceNames } from './compare/reference.ts';
@@ -11,14 +13,14 @@ export { tokenizerNames } from './datasets/choose-tokenizer.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
 export { prepareHellaswag } from './datasets/hellaswag.ts';
 export { inspectShard } from './datasets/inspect.ts';
-export { datasetNames, datasets } from './datasets/prepare.ts';
-export { shardPrefix } from './datasets/text/prepare-text.ts';
+export { datasetNames, datasets, prepareDataset as prepareDatasetAsTyped } from './datasets/prepare.ts';
+export { prepareText as prepareTextAsTyped, shardPrefix } from './datasets/text/prepare-text.ts';
 export { prepareTinystories, tinystories } from './datasets/tinystories.ts';
 export type { Check } from './doctor/check.ts';
 export { examine } from './doctor/examine.ts';
 export { attempt, ExitError } from './errors.ts';
 export { checkInferenceMemory, checkSequence, chooseInferenceBatch } from './evaluate/fit.ts';
-export { exportFormats } from './formats/export.ts';
+export { exportFormats, exportModel as exportAsTyped } from './formats/export.ts';
 export { modelPaths } from './formats/stored-model.ts';
 export { weightTypes } from './formats/weight-types.ts';
 export { cardHashes, loadFolders } from './kernels/card-hash.ts';
@@ -41,18 +43,18 @@ export { selectKind } from './native/select-device.ts';
 export { completeOptions } from './options/check.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, presets, recipeNames } from './options/presets.ts';
-export { readValue, withSources } from './options/read.ts';
+export { namingSources, readValue, withSources } from './options/read.ts';
 export { runToResume, withGiven } from './options/resume.ts';
 export { flagOf, helpOf, type OptionRow, whole } from './options/row.ts';
 export { defaultPort } from './options/start-rows.ts';
 export {
   type OptionName,
-  optionMeant,
   optionNamed,
   optionNames,
   optionParts,
   optionRows,
   optionTable,
+  plain,
   recordedNames,
 } from './options/table.ts';
 export { asTyped, isCompiled, programVersion, shellWord } from './package-root.ts';
@@ -85,6 +87,7 @@ export { findRuns, newestRun } from './runs/find.ts';
 export { modelOrNewest } from './runs/model.ts';
 export { timeName } from './runs/paths.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';
+export { findShards as findShardsAsTyped } from './shards/find.ts';
 export { signalOf } from './signals.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';
 export { type ReplayOptions, replay } from './train/failure/replay.ts';

@@ -4,7 +4,8 @@ import { helpOf, type OptionRow } from '../../src/options/row.ts';
 import { optionNames, optionRows } from '../../src/options/table.ts';
 import { jsDoc } from './header.ts';
 
-function typeOf({ type }: OptionRow): string {
+/** The type of an option's value in TypeScript. */
+export function valueTypeOf({ type }: OptionRow): string {
   if (type === 'text') return 'string';
   if (type === 'texts') return 'readonly string[]';
   if (type === 'switch') return 'boolean';
@@ -17,7 +18,7 @@ function typeOf({ type }: OptionRow): string {
 export function trainOptions(): string {
   const fields = optionNames.map((name) => {
     const row = optionRows[name];
-    return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${typeOf(row)};`;
+    return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${valueTypeOf(row)};`;
   });
   return `// Made from the options table by scripts/generate (npm run generate). Do not edit.
 import type { Time } from '../checks/number.ts';

@@ -13,8 +13,10 @@ import { findShards } from '../shards/find.ts';
 import { type BenchOptions, type BenchReport, bench } from './bench.ts';
 
 interface BenchSettings extends Pick<BenchOptions, 'steps' | 'warmup' | 'ops'> {
-  /** Called when the measured steps begin, with the GPU's name for the driver's tool; undefined on a CPU. */
-  readonly onMeasuring?: (gpu: string | undefined) => void;
+  /** Called when options and data are checked, before the device is opened. */
+  readonly onOpening?: () => void;
+  /** Called when the measured steps begin, with their time so far and the GPU's name for the driver's tool; undefined on a CPU. */
+  readonly onMeasuring?: (stepMs: number, gpu: string | undefined) => void;
 }
 
 /**
@@ -45,12 +47,13 @@ export async function benchTraining(
         });
   const random = () => Int32Array.from({ length: batch * sequence }, () => Math.random() * config.vocabularySize);
   try {
+    settings.onOpening?.();
     const report = await bench({
       device: { kind, index, dtype: options.dtype, threads: options.threads },
       ...{ config, batch, sequence, accumulation, cards: await loadFolders(options.kernels) },
       ...settings,
       joules: kind === 'cuda' ? openEnergyCounter(toolsName(index)) : undefined,
-      onMeasuring: () => settings.onMeasuring?.(kind === 'cuda' ? toolsName(index) : undefined),
+      onMeasuring: (ms) => settings.onMeasuring?.(ms, kind === 'cuda' ? toolsName(index) : undefined),
       nextBatch: loader ? () => loader.next() : () => ({ inputs: random(), targets: random() }),
     });
     return { report, data };

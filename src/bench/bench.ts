@@ -32,8 +32,8 @@ export interface BenchOptions {
   readonly ops: boolean;
   /** Micro-batches; its arrays may be reused. */
   readonly nextBatch: () => Batch;
-  /** Called when the measured steps begin, to read clocks. */
-  readonly onMeasuring?: () => void;
+  /** Called when the measured steps begin, to read clocks, with the milliseconds of a step so far. */
+  readonly onMeasuring?: (stepMs: number) => void;
   /** Joules that the device has used so far; its counter may lag a tenth of a second behind. */
   readonly joules?: () => number;
 }
@@ -94,7 +94,7 @@ async function timeSteps(trainer: Trainer, options: BenchOptions) {
   for (let index = 0; measureFrom === undefined || index < measureFrom + steps + 1; index++) {
     if (measureFrom === undefined && index >= 2 && performance.now() - started >= warmup * 1000) {
       measureFrom = index;
-      options.onMeasuring?.();
+      options.onMeasuring?.((performance.now() - started) / index);
     }
     const begun = await trainer.begin(index, 1e-4, nextBatch);
     if (before) {

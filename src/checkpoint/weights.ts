@@ -42,15 +42,7 @@ export interface Weights {
   open(): StoredModel;
 }
 
-/**
- * Finds and verifies the weights that a text names: the path of a run, a checkpoint, or a model file or folder of another program,
- * or a model of the Hugging Face hub, such as openai-community/gpt2 or OWNER/NAME@REVISION, which is downloaded once.
- * @throws UsageError for a size of new models, such as gpt2; Gpt2Error if the text names no weights, or damaged ones, or the
- * download fails; InterruptedError after `signal`
- * @example
- * const weights = await resolveWeights('runs/first');
- * weights.load(createModel(device, weights.model, { B: 1, T: 32, purpose: 'inference' }));
- */
+/** Finds and verifies the weights that a text names. @throws as for programs (options/for-programs.ts); messages name flags */
 export async function resolveWeights(path: string, options: FetchOptions = {}): Promise<Weights> {
   checkGiven(options, {}, { notice: 'function', onProgress: 'function', signal: 'object' });
   const name = hubName(path);

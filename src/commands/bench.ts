@@ -9,6 +9,7 @@ import {
   type BenchReport,
   benchTraining,
   dataSheetFlops,
+  formatDuration,
   leastMs,
   type OptionName,
   type OptionRow,
@@ -20,7 +21,7 @@ import {
 } from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
-import { writeResult } from './output.ts';
+import { notice, writeResult } from './output.ts';
 import { formatBytes } from './progress.ts';
 
 const shared = optionNames.filter((name) => optionRows[name].bench);
@@ -59,11 +60,16 @@ Examples:
       );
     }
     let clocks: string | null = null;
+    const [steps, warmup] = [flags.steps as number, flags.warmupSeconds as number];
     const { report, data } = await benchTraining(options, {
-      steps: flags.steps as number,
-      warmup: flags.warmupSeconds as number,
+      steps,
+      warmup,
       ops: flags.ops !== false,
-      onMeasuring: (gpu) => {
+      onOpening: () =>
+        notice(`warming up for ${formatDuration(warmup)} (--warmup-seconds), then measuring ${steps} steps (--steps)`),
+      onMeasuring: (ms, gpu) => {
+        const rest = [...(flags.ops === false ? [] : ['single ops']), "the device's rates"].join(' and ');
+        notice(`measuring ${steps} steps: about ${formatDuration((steps * ms) / 1000)}; then ${rest}`);
         if (gpu !== undefined) clocks = readClocks(gpu);
       },
     });
@@ -86,13 +92,13 @@ Examples:
 async function timeToFirstStep(options: TrainOptions): Promise<number> {
   const flags = flagsOf(options);
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-bench-'));
-  const once = (): Promise<number> =>
+  const once = (name: string): Promise<number> =>
     new Promise((done, failed) => {
       const started = performance.now();
       const train = ['train', ...flags, '--steps', '1000', '--val-every', '0', '--sample-every', '0', '--json'];
       const child = spawn(
         process.execPath,
-        [...process.execArgv, process.argv[1]!, ...train, '--out', join(folder, 'run'), '--overwrite'],
+        [...process.execArgv, process.argv[1]!, ...train, '--out', join(folder, name)],
         { stdio: ['ignore', 'pipe', 'inherit'] },
       );
       let text = '';
@@ -106,9 +112,9 @@ async function timeToFirstStep(options: TrainOptions): Promise<number> {
       child.on('exit', (code) => failed(new Gpt2Error(`train ended with exit code ${code} before its first step`)));
     });
   try {
-    const first = await once();
+    const first = await once('first');
     // The first run may have read from a cold disk.
-    return Math.min(first, await once());
+    return Math.min(first, await once('second'));
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -122,8 +128,13 @@ const percent = (part: number, whole: number): string => `${((100 * part) / whol
 export const difference = (used: number, planned: number): string =>
   `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
 
+/** Operations per second in TFLOP/s; a CPU has less than one. */
+const teraflops = (rate: number): string => (rate < 1e12 ? (rate / 1e12).toPrecision(2) : (rate / 1e12).toFixed(1));
+
 function table(all: Measured): string {
   const { device, step, peaks, memory, ops } = all;
+  // On a CPU they bound no op: data in its caches are read faster than a copy of large arrays.
+  const hasLimits = device.library !== 'cpu';
   const flops = (step.tokensPerSecond.median * all.flopsPerToken) / 1e12;
   const sheet = dataSheetFlops(device.device, all.dtype);
   const lines = [
@@ -133,14 +144,14 @@ function table(all: Measured): string {
     `tokens/s      ${Math.round(step.tokensPerSecond.median).toLocaleString('en-US')} (median; ${Math.round(step.tokensPerSecond.p95).toLocaleString('en-US')} at the 95th percentile of step times)`,
     `step          ${step.ms.median.toFixed(3)} ms median, ${step.ms.p95.toFixed(3)} p95, ${step.ms.least.toFixed(3)} to ${step.ms.most.toFixed(3)}`,
     `host          ${step.hostMs.toFixed(3)} ms a step enqueuing work, ${percent(step.hostMs, step.ms.median)} of the step`,
-    `rate          ${flops.toFixed(1)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
+    `rate          ${teraflops(flops * 1e12)} TFLOP/s = tokens/s x ${(all.flopsPerToken / 1e6).toFixed(1)} MFLOP a token (6 x weights in matmuls + 6 x layers x T x channels)`,
     ...(step.tokensPerJoule === undefined
       ? []
       : [
           `energy        ${step.tokensPerJoule.toFixed(1)} tokens/J: ${step.joules!.toFixed(2)} J a step, by the GPU's own counter`,
         ]),
     ...(sheet ? [`MFU           ${percent(flops * 1e12, sheet)} of the data sheet's ${sheet / 1e12} TFLOP/s`] : []),
-    `limits        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${(peaks.matmulFlopsPerSecond / 1e12).toFixed(1)} TFLOP/s`,
+    `${hasLimits ? 'limits' : 'device'}        copy ${(peaks.copyBytesPerSecond / 1e9).toFixed(0)} GB/s; our matmul of ${peaks.matmulSize}^3 ${teraflops(peaks.matmulFlopsPerSecond)} TFLOP/s`,
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
@@ -148,7 +159,8 @@ function table(all: Measured): string {
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(22)}${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');
-  lines.push('', 'op                               calls         ms      total   share   TFLOP/s     GB/s  of limit');
+  const head = 'op                               calls         ms      total   share   TFLOP/s     GB/s';
+  lines.push('', hasLimits ? `${head}  of limit` : head);
   for (const { name: op, calls, ms, flops: work, bytes } of ops) {
     lines.push(
       [
@@ -159,14 +171,18 @@ function table(all: Measured): string {
         percent(ms * calls, step.ms.median).padStart(8),
         (work > 0 ? (work / ms / 1e9).toPrecision(3) : '').padStart(10),
         (bytes > 0 ? (bytes / ms / 1e6).toFixed(0) : '').padStart(9),
-        (bytes > 0 ? percent(leastMs(peaks, { flops: work, bytes }), ms) : '').padStart(10),
-      ].join(''),
+        (hasLimits && bytes > 0 ? percent(leastMs(peaks, { flops: work, bytes }), ms) : '').padStart(10),
+      ]
+        .join('')
+        .trimEnd(),
     );
   }
   const sum = ops.reduce((total, { ms, calls }) => total + ms * calls, 0);
   lines.push(`${'sum'.padEnd(32)}${sum.toFixed(3).padStart(28)}${percent(sum, step.ms.median).padStart(8)}`);
-  lines.push(
-    'limit: the longer of two times: operations at the rate of our matmul, bytes (each once) at that of a copy',
-  );
+  if (hasLimits) {
+    lines.push(
+      'limit: the longer of two times: operations at the rate of our matmul, bytes (each once) at that of a copy',
+    );
+  }
   return lines.join('\n');
 }

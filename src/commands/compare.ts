@@ -1,5 +1,5 @@
 // The command `compare`: table, plot, report and verdict of runs. A run outside the limits is an error, for the exit code.
-import { join } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { styleText } from 'node:util';
 import { Command, Option } from 'commander';
 import { compareSeries, Gpt2Error, type RunRecord, UsageError } from '../index.ts';
@@ -90,7 +90,11 @@ export function compareCommand(): Command {
         },
       ),
     )
-    .option('--out <FILE>', 'file of the plot, .svg or .png (default: compare.svg in the first run)', readPlotName)
+    .option(
+      '--out <FILE>',
+      'file of the plot, .svg or .png (default: compare.svg in the run; of several, next to them)',
+      readPlotName,
+    )
     .option('--html <FILE>', "file of the report (default: the plot's name with .html)")
     .option('--plot', 'draw the training losses in the terminal')
     .option('--json', 'the result as JSON on stdout')
@@ -103,8 +107,23 @@ function readPlotName(name: string): string {
   throw new UsageError(`--out takes a file that ends in .svg or .png, not ${JSON.stringify(name)}`);
 }
 
-async function compare(folders: readonly string[], flags: Flags): Promise<void> {
+const plotName = 'compare.svg';
+
+/** The folder of plot and report: the run's own, or the one that several runs lie in; of runs in several, the first one's. */
+function folderFor(runs: readonly string[]): string {
+  const parents = new Set(runs.map((run) => dirname(resolve(run))));
+  return runs.length > 1 && parents.size === 1 ? join(runs[0]!, '..') : runs[0]!;
+}
+
+/** The paths without the plot and report of an earlier comparison, which runs/sweep/* matches too. */
+const withoutPlots = (paths: readonly string[]): string[] =>
+  paths.filter((path) => ![plotName, reportOf(plotName)].includes(basename(path)));
+
+const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
+
+async function compare(paths: readonly string[], flags: Flags): Promise<void> {
   const { tolerance } = flags;
+  const folders = withoutPlots(paths);
   const pairing = pairRuns(folders, flags.reference);
   const { runs, baselines } = pairing;
   if (tolerance !== undefined && pairing.pairs.length === 0) {
@@ -123,8 +142,8 @@ async function compare(folders: readonly string[], flags: Flags): Promise<void> 
     throw new Gpt2Error(`${run.folder} has no step in common with ${baseline.name} yet: train it further`);
   }
 
-  const plot = flags.out ?? join(folders[0]!, 'compare.svg');
-  const report = flags.html ?? plot.replace(/\.\w+$/, '.html');
+  const plot = flags.out ?? join(folderFor(folders), plotName);
+  const report = flags.html ?? reportOf(plot);
   // The figures come first, so that they are printed even if the plot cannot be written.
   if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
   else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);

@@ -7,14 +7,12 @@ import {
   type Dtype,
   type Evaluation,
   evaluate,
-  findShards,
   Gpt2Error,
   type HellaswagScore,
   type Role,
   readDataset,
   readDatasetTokenizer,
   readHellaswag,
-  resolveWeights,
   scoreHellaswag,
   selectDevice,
   useCards,
@@ -28,22 +26,23 @@ import {
   checkSequence,
   chooseInferenceBatch,
   ExitError,
+  findShardsAsTyped,
   launchRanks,
   loadFolders,
   modelOrNewest,
-  modelPaths,
   optionTable,
   placeFromEnvironment,
   Ranks,
   refuseAccidentalCpu,
   refuseAutoBatch,
   refuseOtherTokenizer,
+  resolveWeightsAsTyped,
   selectKind,
   stopWithLauncher,
   threadsOf,
 } from '../program.ts';
 import { count, numberOption } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { modelOption, tableOption } from './option-of-table.ts';
 import { jsonLine, notice as tell } from './output.ts';
 import { clearStatus, isLive, showShare, withProgress } from './progress.ts';
 
@@ -82,7 +81,7 @@ export function evalCommand(): Command {
   const asRun = (otherwise: string) => `the model's own run's, else ${otherwise}`;
   return new Command('eval')
     .description('Evaluate a trained model')
-    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
+    .addOption(modelOption())
     .option('--data <DIR>', `folder of token shards (default: ${asRun(optionTable.data.default)})`)
     .addOption(new Option('--role <ROLE>', 'shards to use').choices(['val', 'train']).default('val'))
     .option('--hellaswag <FILE>', "multiple-choice questions in llm.c's format; alone if --data is not given")
@@ -146,7 +145,9 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const notice = isHeard ? tell : () => {};
   const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
   const name = modelOrNewest(flags.model);
-  const weights = await (isHeard ? withProgress((shown) => resolveWeights(name, shown)) : resolveWeights(name));
+  const weights = await (isHeard
+    ? withProgress((shown) => resolveWeightsAsTyped(name, shown))
+    : resolveWeightsAsTyped(name));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const { model: config, configuration = {} } = weights;
   const sequence = flags.seq ?? Math.min(size(configuration.sequence) ?? config.context, config.context);
@@ -219,7 +220,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
 /** The shards to evaluate on. @throws Gpt2Error if there are none, or they have another vocabulary */
 function openData(flags: Flags, weights: Weights) {
   const data = flags.data ?? folder(weights.configuration?.data) ?? optionTable.data.default;
-  const shards = findShards(data, flags.role);
+  const shards = findShardsAsTyped(data, flags.role);
   const dataset = readDataset(data);
   refuseOtherTokenizer(weights, data, dataset);
   return { folder: data, shards, tokenizer: readDatasetTokenizer(data, dataset) ?? dataset!.tokenizer };

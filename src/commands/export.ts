@@ -1,7 +1,8 @@
 // The command `export`: writes a trained model in another program's format.
 import { Command, Option } from 'commander';
-import { type ExportOptions, exportModel } from '../index.ts';
-import { exportFormats, modelOrNewest, modelPaths, weightTypes } from '../program.ts';
+import type { ExportOptions } from '../index.ts';
+import { exportAsTyped, exportFormats, modelOrNewest, weightTypes } from '../program.ts';
+import { modelOption } from './option-of-table.ts';
 import { withProgress } from './progress.ts';
 
 const examples = `
@@ -17,7 +18,7 @@ export function exportCommand(): Command {
   const formats = Object.entries(exportFormats);
   return new Command('export')
     .description('Write a trained model for another program')
-    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
+    .addOption(modelOption())
     .addOption(
       new Option('--format <NAME>', `${formats.map(([name, what]) => `${name}: ${what}`).join('; ')} (required)`)
         .choices(formats.map(([name]) => name))
@@ -30,7 +31,7 @@ export function exportCommand(): Command {
     .addHelpText('after', examples)
     .action(async (options: Omit<ExportOptions, 'model'> & { model?: string }) => {
       const model = modelOrNewest(options.model);
-      const from = await withProgress((shown) => exportModel({ ...options, model, ...shown }));
+      const from = await withProgress((shown) => exportAsTyped({ ...options, model, ...shown }));
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
     });
 }

@@ -1,13 +1,44 @@
 // Makes commander's options from the rows of the options table, for train and for commands that share options with it.
 import { Option } from 'commander';
 import type { TrainOptions } from '../index.ts';
-import { flagOf, helpOf, type OptionName, type OptionRow, optionRows, readValue } from '../program.ts';
+import {
+  flagOf,
+  helpOf,
+  modelPaths,
+  type OptionName,
+  type OptionRow,
+  optionRows,
+  plain,
+  readValue,
+} from '../program.ts';
+
+const otherNames = new WeakMap<Option, readonly string[]>();
+
+/** Gives an option other names, such as those in other programs: an error that quotes one names the option. */
+export function knownAs(option: Option, names: readonly string[]): Option {
+  otherNames.set(option, names);
+  return option;
+}
+
+/** The option that is meant by its flag or its name in config.json, however the words are divided, or by one in another program. */
+export const optionMeant = (flag: string, options: readonly Option[]): Option | undefined =>
+  options.find((option) =>
+    [option.long!, ...(otherNames.get(option) ?? [])].some((name) => plain(name) === plain(flag)),
+  );
+
+/** --model of commands that read a trained model. @param elsewhere more names in other programs */
+export const modelOption = (elsewhere: readonly string[] = []): Option =>
+  tableOption('model', {
+    help: modelPaths,
+    default: { text: 'the newest run in runs/' },
+    elsewhere: [...optionRows.model.elsewhere!, ...elsewhere],
+  });
 
 /** @param changes columns that differ in this command */
 export function tableOption(name: OptionName, changes: Partial<OptionRow> = {}): Option {
   const row: OptionRow = { ...optionRows[name], ...changes };
-  const { usage, alone, type } = row;
-  const option = new Option(usage, helpOf(row));
+  const { usage, alone, type, elsewhere = [] } = row;
+  const option = knownAs(new Option(usage, helpOf(row)), [name, ...elsewhere]);
   if (type === 'switch') return option;
   if (type === 'texts') return option.argParser((text, before: readonly string[] = []) => [...before, text]);
   return option.preset(alone).argParser((text) => readValue(row, text));

@@ -2,8 +2,16 @@
 // progress line, and the printed result.
 import { basename, join, resolve } from 'node:path';
 import { Command } from 'commander';
-import { findInputs, type Prepared, prepareText, type TextOptions, UsageError } from '../index.ts';
-import { optionTable, presets, recipeNames, shardPrefix, shellWord, tokenizerNames } from '../program.ts';
+import { findInputs, type Prepared, type TextOptions, UsageError } from '../index.ts';
+import {
+  optionTable,
+  prepareTextAsTyped,
+  presets,
+  recipeNames,
+  shardPrefix,
+  shellWord,
+  tokenizerNames,
+} from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { printResult } from './output.ts';
 import { withProgress } from './progress.ts';
@@ -37,14 +45,14 @@ beginning of one is used.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
 Examples:
-  npm run prepro -- text book.txt                          data/book
+  npm run prepro -- text book.txt                                  data/book
   npm run prepro -- text notes/ --out data/n --val-fraction 0.1
   npm run prepro -- text notes/ --include '*.md' --exclude 'drafts/**'
-  npm run prepro -- text corpus.txt --separator '\\n\\n'     \\n: a line break, \\t: a tab
-  npm run prepro -- text dump.jsonl.gz --field text        a JSON object per line
-  npm run prepro -- text table.parquet --field text        a column of text
-  npm run prepro -- text дневник.txt --tokenizer bytes     a vocabulary of 257, which train then takes
-  npm run prepro -- text book.txt --tokenizer char         a vocabulary of the text's characters
+  npm run prepro -- text corpus.txt --separator '\\n\\n'             \\n: a line break, \\t: a tab
+  npm run prepro -- text dump.jsonl.gz --field text                a JSON object per line
+  npm run prepro -- text table.parquet --field text                a column of text
+  npm run prepro -- text дневник.txt --tokenizer bytes             a vocabulary of 257, which train then takes
+  npm run prepro -- text book.txt --tokenizer char                 a vocabulary of the text's characters
   npm run prepro -- text book.txt --tokenizer my/tokenizer.json    a Hugging Face tokenizer: npm install tokenizers
 `;
 
@@ -74,7 +82,15 @@ export function preproTextCommand(): Command {
         const inputs = findInputs(paths, { include, exclude, notice: shown.notice });
         const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
         if (lines && field === undefined) shown.notice(readAsText(lines.path));
-        const made = await prepareText(inputs, { ...shown, tokenizer, workers, overwrite, out, format, division });
+        const made = await prepareTextAsTyped(inputs, {
+          ...shown,
+          tokenizer,
+          workers,
+          overwrite,
+          out,
+          format,
+          division,
+        });
         const files = inputs.filter(({ bytes }) => bytes > 0).length;
         if (mark !== undefined && made.dataset.documents! <= files) shown.notice(neverFound(mark));
         return made;

@@ -1,7 +1,7 @@
 // The command `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
-import { type PrepareOptions, prepareDataset, UsageError } from '../index.ts';
-import { datasetNames, datasets, prepareHellaswag } from '../program.ts';
+import { type PrepareOptions, UsageError } from '../index.ts';
+import { datasetNames, datasets, didYouMean, prepareDatasetAsTyped, prepareHellaswag } from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
@@ -45,12 +45,13 @@ export function preproCommand(): Command {
     .action(async (name: string | undefined, flags: Flags) => {
       if (name === 'hellaswag') return makeQuestions(flags);
       if (name === undefined || !datasetNames.includes(name)) {
-        const what = name === undefined ? 'no data set was named' : `there is no data set ${JSON.stringify(name)}`;
         const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
-        throw new UsageError(`${what}: name one of ${known.join(', ')}`);
+        const choice = `name one of ${known.join(', ')}`;
+        if (name === undefined) throw new UsageError(`no data set was named: ${choice}`);
+        throw new UsageError(`there is no data set ${JSON.stringify(name)}; ${didYouMean(name, known, choice)}`);
       }
       const { json, ...options } = flags;
-      tell(await prepareDataset(name, { ...options, notice }), { json });
+      tell(await prepareDatasetAsTyped(name, { ...options, notice }), { json });
     });
 }
 

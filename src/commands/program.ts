@@ -1,6 +1,6 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { type Argument, Command, type Option } from 'commander';
-import { asTyped, flagOf, helpOf, isCompiled, optionMeant, optionRows, programVersion } from '../program.ts';
+import { asTyped, checkValue, isCompiled, programVersion } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { courseCommand } from './course.ts';
@@ -9,6 +9,7 @@ import { evalCommand } from './eval.ts';
 import { exportCommand } from './export.ts';
 import { kernelCommand } from './kernel.ts';
 import { namesOf, refuseKeptFlags } from './npm-flags.ts';
+import { optionMeant } from './option-of-table.ts';
 import { preproCommand } from './prepro.ts';
 import { presetsCommand } from './presets.ts';
 import { replayCommand } from './replay.ts';
@@ -52,6 +53,8 @@ export function program(interruption: () => AbortSignal): Command {
       .exitOverride()
       .configureHelp({ optionDescription: describe, argumentDescription: describe })
       .option('--verbose', 'print the stack of an error');
+    for (const option of command.options) refuseOtherChoices(option, option.long!);
+    for (const argument of command.registeredArguments) refuseOtherChoices(argument, argument.name());
     if (!isCompiled && command.options.some(({ long }) => long === '--json')) {
       const why = 'npm prints lines of its own before the JSON';
       command.addHelpText('after', `To pass --json to a program, use npm run --silent: ${why} otherwise.\n`);
@@ -66,6 +69,16 @@ export function program(interruption: () => AbortSignal): Command {
     });
   }
   return root;
+}
+
+/** Words the error for a wrong choice as that of a value of the options table. */
+function refuseOtherChoices(part: Option | Argument, name: string): void {
+  const { argChoices, parseArg } = part;
+  if (!argChoices || !parseArg) return;
+  part.argParser((text) => {
+    checkValue(name, argChoices, text);
+    return text;
+  });
 }
 
 /** The help of an option or argument with its choices and its default, unless the help itself names them. */
@@ -95,11 +108,7 @@ const missing: Readonly<Record<string, string>> = {
 function knownElsewhere(text: string, { options }: Command): string {
   const [unknown, flag] = /unknown option '(--[\w-]+)[^']*'/.exec(text) ?? [];
   if (flag === undefined) return text;
-  const name = optionMeant(flag);
-  const row = name && optionRows[name];
-  const hint =
-    row && options.some(({ long }) => long === flagOf(row))
-      ? `here it is ${flagOf(row)}, ${helpOf(row)}`
-      : missing[flag];
+  const meant = optionMeant(flag, options);
+  const hint = meant ? `here it is ${meant.long}, ${describe(meant)}` : missing[flag];
   return hint === undefined ? text : `${unknown}: ${hint}`;
 }

@@ -13,7 +13,7 @@ Examples:
   npm run gpt2 -- report runs/d6                     runs/d6/report.html: one file that needs no network
   npm run gpt2 -- report runs/d6 --serve             http://127.0.0.1:${defaultPort}/, of a run that trains or has ended
   npm run gpt2 -- report runs/d6 --serve --port 0    at any free port
-  ssh -L ${defaultPort}:localhost:${defaultPort} machine         forwards the page from another machine
+  ssh -L ${defaultPort}:localhost:${defaultPort} machine                 forwards the page from another machine
 
 The page shows the curves next to the reference of the same configuration, how the run ended, throughput, samples and the end
 of the log. It is read-only. train --serve also shows the machine's memory and temperature.

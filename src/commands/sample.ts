@@ -10,15 +10,14 @@ import {
   Gpt2Error,
   generate,
   KeyValueCache,
-  resolveWeights,
   StreamDecoder,
   selectDevice,
   type Tokenizer,
   UsageError,
 } from '../index.ts';
-import { attempt, fittingTexts, generationRows, modelOrNewest, modelPaths, promptIds } from '../program.ts';
+import { attempt, fittingTexts, generationRows, modelOrNewest, promptIds, resolveWeightsAsTyped } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
-import { tableOption } from './option-of-table.ts';
+import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
 
@@ -26,7 +25,8 @@ const examples = `
 Examples:
   npm run sample                                        from the newest run in runs/
   npm run sample -- --model runs/d6 --prompt "ROMEO:" --tokens 200 --temperature 0.8
-  npm run sample -- --model openai-community/gpt2 --prompt "In a shocking finding,"   GPT-2 as published, downloaded once
+  npm run sample -- --model openai-community/gpt2 --prompt "In a shocking finding,"
+                                                        GPT-2 as published, downloaded once
   npm run sample -- --model runs/d6/checkpoints/step-00000400 --top-k 40 --count 4 --seed 7
   npm run --silent sample -- --model runs/d6 --prompt - --json < prompts.txt > texts.jsonl
   npm run sample -- -i                                  type a prompt, read its text, type the next one
@@ -54,11 +54,25 @@ const mostTexts = { cuda: 32, cpu: 8 };
 export function sampleCommand(): Command {
   return new Command('sample')
     .description('Generate texts with a trained model')
-    .option('--model <NAME|PATH>', `${modelPaths} (default: the newest run in runs/)`)
-    .option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input', '')
+    .addOption(modelOption(['out-dir']))
+    .addOption(
+      knownAs(new Option('--prompt <TEXT>', 'text to continue; -: one prompt per line of standard input').default(''), [
+        'start',
+      ]),
+    )
     .option('-i, --interactive', 'read prompts one by one and keep the model loaded')
-    .addOption(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1))
-    .addOption(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128))
+    .addOption(
+      knownAs(numberOption('--count <N>', 'texts per prompt', { least: 1, most: 100_000 }, 1), [
+        'num-samples',
+        'num-return-sequences',
+      ]),
+    )
+    .addOption(
+      knownAs(numberOption('--tokens <N>', 'maximum new tokens per text', { least: 1, most: 1_000_000 }, 128), [
+        'max-new-tokens',
+        'max-length',
+      ]),
+    )
     .addOption(
       numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
     )
@@ -91,7 +105,7 @@ async function sample(flags: Flags): Promise<void> {
     throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
   }
   const target = selectDevice(flags.device ?? 'auto');
-  const weights = await withProgress((shown) => resolveWeights(modelOrNewest(flags.model), shown));
+  const weights = await withProgress((shown) => resolveWeightsAsTyped(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
   const { model: config, tokenizer } = weights;

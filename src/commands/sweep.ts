@@ -6,6 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import { Option } from 'commander';
 import { Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
 import {
+  asTyped,
   attempt,
   checkRuns,
   completeOptions,
@@ -40,6 +41,12 @@ export const sweepOption = (): Option =>
 
 /** Whether this process trains a run of a sweep, in which another one follows. */
 export const isSwept = (): boolean => process.env.GPT2_SWEPT === '1';
+
+/** The commands that follow training: texts of a run's model, and curves. @param compared the runs, as a shell takes them */
+export const nextCommands = (run: string, compared: string): string[] => [
+  `next: npm run sample -- --model ${shellWord(run)} --prompt "Once"`,
+  `      npm run compare ${compared}`,
+];
 
 interface SweptRun {
   /** "lr=1e-4,seed=1" */
@@ -92,7 +99,11 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
     pairRuns(folders.filter((folder) => !(attempt(() => readRun(folder)) instanceof Gpt2Error))).runs,
   );
   if (options.json) process.stdout.write(jsonLine({ out, ranking, failures }));
-  else if (ranking.length > 0) process.stdout.write(`${describeRanking(ranking)}\n`);
+  else if (ranking.length > 0) {
+    const [best] = ranking;
+    const lines = [describeRanking(ranking), ...nextCommands(best!.run, `${shellWord(out)}/*`)];
+    process.stdout.write(asTyped(`${lines.join('\n')}\n`));
+  }
   if (failures.length === 0) return;
   throw new Gpt2Error(
     `${failures.length} of ${runs.length} runs failed: ${failures.join('; ')}; the same command with --out ${shellWord(out)} tries them again`,

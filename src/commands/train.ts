@@ -1,6 +1,6 @@
 // The command `train`: reads options from the command line, runs training, shows its progress.
 import { Command } from 'commander';
-import { Gpt2Error, readRun, type TrainingPlan } from '../index.ts';
+import { Gpt2Error, readRun, type TrainingPlan, type TrainOptions } from '../index.ts';
 import {
   asTyped,
   attempt,
@@ -9,6 +9,7 @@ import {
   type LivePage,
   launchRanks,
   modelPaths,
+  namingSources,
   type OptionName,
   optionNames,
   optionParts,
@@ -24,7 +25,7 @@ import {
 } from '../program.ts';
 import { flagsOf, optionsFromFlags, tableOption } from './option-of-table.ts';
 import { clearStatus, formatBytes, Progress, showBytes } from './progress.ts';
-import { isSwept, sweep, sweepOption } from './sweep.ts';
+import { isSwept, nextCommands, sweep, sweepOption } from './sweep.ts';
 
 const examples = `
 --model takes one of
@@ -70,10 +71,9 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
     for (const name of Object.keys(rows)) command.addOption(tableOption(name as OptionName).helpGroup(heading));
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
-  return command.action(async (flags: Record<string, unknown>) => {
-    const given = optionsFromFlags(optionNames, flags);
+  const start = async (given: TrainOptions, specs?: readonly string[]): Promise<void> => {
     const options = withSources(given);
-    if (flags.sweep) return sweep(options, flags.sweep as string[], () => interruption('quiet'));
+    if (specs) return sweep(options, specs, () => interruption('quiet'));
     const onNotice = (text: string) => {
       clearStatus();
       (options.json ? process.stderr : process.stdout).write(`${text}\n`);
@@ -124,6 +124,12 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
       clearStatus();
       page?.close();
     }
+  };
+  return command.action(async (flags: Record<string, unknown>) => {
+    const given = optionsFromFlags(optionNames, flags);
+    await start(given, flags.sweep as string[] | undefined).catch((error) => {
+      throw namingSources(error, given);
+    });
   });
 }
 
@@ -146,7 +152,7 @@ function describe(run: RunDescription): string {
   ].join('\n');
 }
 
-/** The results of a finished run and the next commands; empty if steps are left. */
+/** The results of a finished run and, unless it is one of a sweep, the next commands; empty if steps are left. */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));
   // A line that an earlier start left damaged.
@@ -157,9 +163,9 @@ function endText(out: string): string {
   const loss = ([step, value]: readonly [number, number]) => `${value.toFixed(4)} at step ${step}`;
   const best = val.reduce((least, each) => (each[1] < least[1] ? each : least), val[0]!);
   const losses = val.length > 0 ? [`val loss ${loss(val.at(-1)!)}, best ${loss(best)}`] : [];
-  const name = shellWord(out);
-  const next = [`next: npm run sample -- --model ${name} --prompt "Once"`, `      npm run compare ${name}`];
-  return [...losses, `run: ${out}`, ...next].map((line) => `${line}\n`).join('');
+  return [...losses, `run: ${out}`, ...(isSwept() ? [] : nextCommands(out, shellWord(out)))]
+    .map((line) => `${line}\n`)
+    .join('');
 }
 
 /** Prints the plan of --dry-run. @throws Gpt2Error if the run would not fit */

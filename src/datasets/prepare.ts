@@ -33,12 +33,7 @@ export interface PrepareOptions {
   readonly notice?: (text: string) => void;
 }
 
-/**
- * Makes a data set's shards, unless they exist and are intact.
- * @throws UsageError for an unknown name, or a --from that it does not take; Gpt2Error if the source cannot be read or
- * downloaded, the folder cannot be written, or it holds another data set and `overwrite` is not set
- * @example const { folder, dataset } = await prepareDataset('own-source', { out: 'data/own-source' });
- */
+/** Makes a data set's shards. @throws as for programs (options/for-programs.ts); messages name flags */
 export async function prepareDataset(name: string, options: PrepareOptions = {}): Promise<Prepared> {
   checkGiven(options, {}, { from: 'text', out: 'text', tokenizer: 'text', overwrite: 'switch', notice: 'function' });
   const { from, tokenizer: asked = gpt2.name, overwrite, notice = () => {} } = options;

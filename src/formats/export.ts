@@ -34,11 +34,7 @@ export interface ExportOptions {
   readonly onProgress?: (done: number, total: number) => void;
 }
 
-/**
- * Writes a model in another program's format and returns the path of its checkpoint or file.
- * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
- * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
- */
+/** Writes a model in another program's format. @throws as for programs (options/for-programs.ts); messages name flags */
 export async function exportModel(options: ExportOptions): Promise<string> {
   const formats = Object.keys(exportFormats);
   checkGiven(

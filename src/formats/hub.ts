@@ -37,10 +37,22 @@ const patienceMilliseconds = 5000;
 
 const isCommit = (revision = ''): boolean => /^[0-9a-f]{40}$/.test(revision);
 
-/** The parts of a name; undefined: the text has another form. */
+/** The parts of a name, or of an address as a browser shows it; undefined: the text has another form. */
 export function parseHubName(text: string): HubName | undefined {
-  const [, repository, revision] = /^([A-Za-z0-9_][\w.-]*\/[A-Za-z0-9_][\w.-]*)(?:@(\S+))?$/.exec(text) ?? [];
+  const [, repository, revision] =
+    /^([A-Za-z0-9_][\w.-]*\/[A-Za-z0-9_][\w.-]*)(?:@(\S+))?$/.exec(nameInAddress(text) ?? text) ?? [];
   return repository === undefined ? undefined : { repository, revision };
+}
+
+/** OWNER/NAME@REVISION of a model's page, folder or file on the hub, or on the mirror that HF_ENDPOINT names. */
+function nameInAddress(text: string): string | undefined {
+  const mirror = huggingFace('');
+  const path = text.startsWith(mirror)
+    ? text.slice(mirror.length)
+    : /^(?:https?:\/\/)?(?:www\.)?(?:huggingface\.co|hf\.co)\/(.*)$/.exec(text)?.[1];
+  const [, repository, revision] =
+    /^([^/?#@]+\/[^/?#@]+)(?:\/(?:tree|blob|resolve)\/([\w.%-]+)(?:\/.*)?)?\/?(?:[?#].*)?$/.exec(path ?? '') ?? [];
+  return repository && `${repository}${revision ? `@${revision.replaceAll('%2F', '/')}` : ''}`;
 }
 
 /**

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { checkGiven, checkValue, isNumeric, isWordOf, type Kind } from '../checks/given.ts';
 import { type Spellings, unknownOption } from '../checks/nearest.ts';
 import { numberOf } from '../checks/number.ts';
-import { Gpt2Error, UsageError } from '../errors.ts';
+import { attempt, Gpt2Error, reworded, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { type PresetName, presets } from './presets.ts';
@@ -21,8 +21,9 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
   const flag = flagOf(row);
   const word = typeof type === 'object' && 'switch' in type ? type.or : undefined;
   if ((type === 'switch' || word !== undefined) && typeof value !== 'boolean' && value !== word) {
+    const meant = row.otherwise && typeof value === 'string' ? `; ${row.otherwise(value)}` : '';
     throw new UsageError(
-      `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}`,
+      `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}${meant}`,
     );
   }
   const read = isNumeric(type) && !isWordOf(type, value) ? numberOf(value) : value;
@@ -58,7 +59,11 @@ export function readOptions(values: Record<string, unknown>, source: string): Tr
     const option = optionNamed(name);
     if (!option) throw new UsageError(`${source}: ${unknownOption(name, spellings, help)}`);
     if (option in options) throw new UsageError(`${source} gives "${option}" twice, once as "${name}": remove one`);
-    options[option] = readValue(optionRows[option], value);
+    try {
+      options[option] = readValue(optionRows[option], value);
+    } catch (error) {
+      throw reworded(error, (message) => `${source}: ${message}`);
+    }
   }
   return options as TrainOptions;
 }
@@ -105,14 +110,45 @@ export function withSources(given: TrainOptions): TrainOptions {
   return { ...presetOptions(given)?.options, ...options };
 }
 
+/** A UsageError with the values that it names and that --config or --preset gave; any other error as it is. */
+export function namingSources(error: unknown, given: TrainOptions): unknown {
+  const sources = attempt(() => sourcesOf(given));
+  // Without a valid source, that is the error.
+  if (!(error instanceof UsageError) || sources instanceof Gpt2Error) return error;
+  const named = sources.flatMap(([source, options]) => {
+    const flags = Object.entries(options).map(
+      ([name, value]) => [flagOf(optionRows[name as OptionName]), value] as const,
+    );
+    const found = flags.filter(([flag]) => new RegExp(`${flag}(?![\\w-])`).test(error.message));
+    const typed = found.map(([flag, value]) => (value === true ? flag : `${flag} ${value}`));
+    return typed.length === 0 ? [] : `from ${source}: ${typed.join(', ')}`;
+  });
+  return named.length === 0 ? error : reworded(error, (message) => `${message} (${named.join('; ')})`);
+}
+
+/** What --config's file and --preset add to the options that are given themselves. */
+function sourcesOf(given: TrainOptions): [source: string, added: TrainOptions][] {
+  checkTrainOptions(given);
+  const { config } = given;
+  const preset = presetOptions(given);
+  return [
+    ...(config === undefined
+      ? []
+      : [[`--config ${config}`, addedTo(given, withFile(given))] as [string, TrainOptions]]),
+    ...(preset ? [[`--preset ${preset.name}`, preset.options] as [string, TrainOptions]] : []),
+  ];
+}
+
+/** The options that `given` has not. */
+const addedTo = (given: TrainOptions, merged: TrainOptions): TrainOptions =>
+  Object.fromEntries(Object.entries(merged).filter(([option]) => given[option as OptionName] === undefined));
+
 /** The preset that is named by the options or by the file of --config, and what it adds to both. @throws as `readOptionsFile` */
 export function presetOptions(given: TrainOptions): { name: PresetName; options: TrainOptions } | undefined {
   const options = withFile(given);
   const { preset: name } = options;
   if (name === undefined) return undefined;
-  const merged = withGiven(presets[name].options, options);
-  const added = Object.entries(merged).filter(([option]) => options[option as OptionName] === undefined);
-  return { name, options: Object.fromEntries(added) };
+  return { name, options: addedTo(options, withGiven(presets[name].options, options)) };
 }
 
 const withFile = ({ config, ...given }: TrainOptions): TrainOptions =>

@@ -53,6 +53,8 @@ export interface OptionRow {
   readonly needs?: string;
   /** `bench` has the option too. */
   readonly bench?: true;
+  /** What a user who gives it another value may mean, to end the error. */
+  readonly otherwise?: (value: string) => string;
   /** Its names in other programs: an error that quotes one names this option. */
   readonly elsewhere?: readonly string[];
 }

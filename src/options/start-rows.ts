@@ -1,4 +1,5 @@
 // Options of one start of the program, which no file records. Part of the options table (table.ts).
+import { shellWord } from '../package-root.ts';
 import { recipeNames } from './presets.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
@@ -19,6 +20,7 @@ export const startRows = {
     type: { switch: true, or: 'auto' },
     help: 'continue the run in --out from its newest valid checkpoint; auto: if any',
     default: false,
+    otherwise: (value) => `to continue a run there, give --out ${shellWord(value)} --resume`,
   },
   overwrite: {
     usage: '--overwrite',

@@ -32,16 +32,12 @@ export const recordedNames = Object.keys(recordedRows) as readonly RecordedName[
 export const rowNamed = (name: string): OptionRow | undefined =>
   Object.hasOwn(optionTable, name) ? optionRows[name as OptionName] : undefined;
 
-const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
+/** A name without what divides its words: learning_rate and learning-rate are one. */
+export const plain = (name: string): string => name.replaceAll(/[-_]/g, '').toLowerCase();
 
 /** The option of a name as config.json or --help has it, however its words are divided: learningRate, learning_rate, lr, --lr. */
 export const optionNamed = (name: string): OptionName | undefined =>
   optionNames.find((key) => [key, flagOf(optionRows[key])].some((known) => plain(known) === plain(name)));
-
-/** The option that is meant by its own name or by its name in another program, such as max-steps; undefined: none. */
-export const optionMeant = (name: string): OptionName | undefined =>
-  optionNamed(name) ??
-  optionNames.find((key) => optionRows[key].elsewhere?.some((each) => plain(each) === plain(name)));
 
 export type { TrainOptions };
 

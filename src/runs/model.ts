@@ -2,16 +2,20 @@
 import { existsSync, statSync } from 'node:fs';
 import { listCheckpoints } from '../checkpoint/directory.ts';
 import { attempt, Gpt2Error } from '../errors.ts';
-import { shellWord } from '../package-root.ts';
-import { findRuns, newestModel } from './find.ts';
+import type { Configuration } from '../options/table.ts';
+import { continueWith, shellWord } from '../package-root.ts';
+import { findRuns, newestModel, newestRun } from './find.ts';
+import { whileIdle } from './lock.ts';
 import { checkpointsFolder, logPath } from './paths.ts';
 import { readRun } from './reader.ts';
 
 /** The model that --model names; undefined: the run in runs/ that saved last. @throws as `refuseUnsaved` */
 export function modelOrNewest(named: string | undefined): string {
-  if (named === undefined) return newestModel();
-  refuseUnsaved(named);
-  return named;
+  const model = named ?? attempt(newestModel);
+  const run = model instanceof Gpt2Error ? attempt(newestRun) : model;
+  if (!(run instanceof Gpt2Error)) refuseUnsaved(run);
+  if (model instanceof Gpt2Error) throw model;
+  return model;
 }
 
 /** @throws Gpt2Error for a run without a checkpoint yet, and for a folder of runs, with the best of them */
@@ -22,16 +26,26 @@ export function refuseUnsaved(path: string): void {
     if (run instanceof Gpt2Error || listCheckpoints(checkpointsFolder(path)).length > 0) return;
     // Checkpoints that were removed.
     if (run.events.some(({ event }) => event === 'checkpoint')) return;
-    const { saveEvery } = run.configuration;
-    const every = typeof saveEvery === 'number' ? `every ${saveEvery} steps` : `every ${saveEvery}`;
-    const when = saveEvery === 0 ? 'at its end' : `${every} and at its end`;
-    throw new Gpt2Error(`${path} has no checkpoint yet: the run saves ${when} (--save-every); wait, or name another`);
+    throw unsaved(path, run.configuration);
   }
   const runs = findRuns(path);
   if (runs.length === 0) return;
   const best = bestOf(runs);
   throw new Gpt2Error(
     `${path} is a folder of runs: name one of them, such as ${shellWord(best?.run ?? runs[0]!)}${best ? `, which has the lowest validation loss (${best.loss.toFixed(4)})` : ''}`,
+  );
+}
+
+function unsaved(run: string, { saveEvery }: Configuration): Gpt2Error {
+  if (whileIdle(run, () => {})) {
+    return new Gpt2Error(
+      `${run} has no checkpoint: the run ended before it saved one; ${continueWith(run)}, or name another`,
+    );
+  }
+  const every = typeof saveEvery === 'number' ? `every ${saveEvery} steps` : `every ${saveEvery}`;
+  const when = saveEvery === 0 ? 'at its end' : `${every} and at its end`;
+  return new Gpt2Error(
+    `${run} has no checkpoint yet: the run saves ${when} (--save-every); wait, stop it with Ctrl-C, which saves too, or name another`,
   );
 }
 

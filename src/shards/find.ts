@@ -32,11 +32,7 @@ export const unfinishedFolder = '.prepro';
 export const roleOfName = (name: string): Role[] =>
   (['train', 'val'] as const).filter((role) => name.endsWith('.bin') && roleWord[role].test(name));
 
-/**
- * Paths of a folder's shards of one role, sorted bytewise: .bin files with "train" or "val" in their name.
- * @throws Gpt2Error if the folder is missing or unfinished, has no such shard, or a name has both roles
- * @example const shards = findShards('data/tinyshakespeare', 'train');
- */
+/** Paths of a folder's shards of one role, sorted bytewise. @throws as for programs (options/for-programs.ts); messages name flags */
 export function findShards(folder: string, role: Role): string[] {
   if (!existsSync(folder)) throw noData(folder);
   if (existsSync(join(folder, unfinishedFolder)) && !existsSync(join(folder, datasetFile))) {

@@ -1,13 +1,18 @@
 // `train` and `planRun` as programs call them: errors and notices name options, not the flags of the command line.
 import type { FetchOptions } from '../formats/hub.ts';
+import { namingSources } from '../options/read.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { forPrograms, worded } from '../options/wording.ts';
 import { planRun as plan, type TrainingPlan } from './plan/plan.ts';
 import type { TrainHooks, TrainResult } from './run/hooks.ts';
 import { train as run } from './train.ts';
 
+const naming = (options: TrainOptions) => (error: unknown) => {
+  throw namingSources(error, options);
+};
+
 /**
- * Trains as the options say (src/options/table.ts).
+ * Trains as the options say (docs/api.md lists them).
  * @throws UsageError for invalid options; StoppedError after `signal`; Gpt2Error for everything else a user can fix
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
@@ -17,7 +22,7 @@ export async function train(options: TrainOptions, hooks: TrainHooks = {}): Prom
   const { onNotice } = hooks ?? {};
   const wordedHooks =
     typeof onNotice === 'function' ? { ...hooks, onNotice: (text: string) => onNotice(forPrograms(text)) } : hooks;
-  return worded(() => run(options, wordedHooks));
+  return worded(() => run(options, wordedHooks).catch(naming(options)));
 }
 
 /**
@@ -32,6 +37,6 @@ export async function planRun(
   notice: (text: string) => void = () => {},
   onProgress?: FetchOptions['onProgress'],
 ): Promise<TrainingPlan> {
-  const found = await worded(() => plan(given, (text) => notice(forPrograms(text)), onProgress));
+  const found = await worded(() => plan(given, (text) => notice(forPrograms(text)), onProgress).catch(naming(given)));
   return { ...found, refusal: found.refusal && forPrograms(found.refusal) };
 }

@@ -96,12 +96,17 @@ it('advises no flag that it lacks where memory is short', async () => {
 it('the command prints the table and writes the same as JSON', () => {
   using place = new Workplace();
   place.data();
-  const flags =
-    '--device cpu --model d6 --batch 1 --seq 8 --steps 2 --warmup-seconds 1 --data data --no-ops --no-start';
+  const flags = '--device cpu --model d6 --batch 1 --seq 8 --steps 2 --warmup-seconds 1 --data data';
   const PATH = pathWithTool(place);
   const { code, stdout, stderr } = place.run(['bench', ...flags.split(' '), '--out', 'bench.json'], { PATH });
   expect(code, stderr).toBe(0);
   expect(stdout).toMatch(/^tokens\/s +[\d,]+ \(median/m);
+  expect(stderr).toMatch(
+    /^warming up for 1s \(--warmup-seconds\), then measuring 2 steps \(--steps\)\nmeasuring 2 steps: about \d+s; then single ops and the device's rates\n$/,
+  );
+  // A copy does not bound what a CPU reads from its caches, and a CPU's rate is a fraction of 1 TFLOP/s.
+  expect(stdout).not.toMatch(/limit|[ =]0\.0 TFLOP|[ \t]$/m);
+  expect(stdout).toMatch(/^adamw .* \d+$/m);
   const written = JSON.parse(readFileSync(place.path('bench.json'), 'utf8')) as Record<string, unknown>;
   for (const key of ['command', 'date', 'device', 'step', 'peaks', 'memory', 'ops', 'flopsPerToken']) {
     expect(written, key).toHaveProperty(key);

@@ -9,7 +9,7 @@ import { openEnergyCounter } from '../../src/native/gpu-energy.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 
-vi.mock('../../src/bench/bench.ts', () => ({ bench: ({ onMeasuring }: BenchOptions) => onMeasuring?.() }));
+vi.mock('../../src/bench/bench.ts', () => ({ bench: ({ onMeasuring }: BenchOptions) => onMeasuring?.(5) }));
 afterEach(() => vi.unstubAllEnvs());
 
 it.each([
@@ -23,7 +23,7 @@ it.each([
   const onMeasuring = vi.fn();
   const data = place.data();
   await benchTraining({ device, data, sequence: 8 }, { steps: 1, warmup: 0, ops: false, onMeasuring });
-  expect(onMeasuring).toHaveBeenCalledExactlyOnceWith(gpu);
+  expect(onMeasuring).toHaveBeenCalledExactlyOnceWith(expect.any(Number), gpu);
 });
 
 it('asks the tool for that one', () => {

@@ -1,5 +1,6 @@
 // `compare` as a user calls it: what it prints, what it draws, and the errors that become exit codes.
-import { appendFileSync, constants, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, constants, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { compareCommand } from '../../src/commands/compare.ts';
 import { readReference } from '../../src/compare/reference.ts';
@@ -154,7 +155,7 @@ describe('several', () => {
     );
     expect(stdout).toContain(`${run} vs llmc-d6-fp32-b4-t64\n`);
     expect(stdout).toContain(`\n\n${other} vs llmc-d6-fp32-b4-t64\n`);
-    expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).toContain('>other, validation<');
+    expect(readFileSync(place.path('compare.svg'), 'utf8')).toContain('>other, validation<');
   });
 
   it('runs without a common reference over the first of them, with what they differ in', async () => {
@@ -230,21 +231,36 @@ best     7      4  0.0006    5.5000    5.1000       50  400/400   stopped
 run     42      4   0.001    5.8942    5.8942      400  400/400  finished
 bad     42      4  0.0006         -    5.1000       50    1/400    failed
 none    42      8  0.0006         -         -        -    0/400   running
-plot: ${place.path('run', 'compare.svg')}
-report: ${place.path('run', 'compare.html')}
+plot: ${place.path('compare.svg')}
+report: ${place.path('compare.html')}
 `);
     expect(json.ranking[0]).toEqual({
       ...{ run: best, name: 'best', options: { batch: 4, learningRate: 6e-4, seed: 7 }, last: 5.5 },
       ...{ best: { step: 50, loss: 5.1 }, steps: 400, ofSteps: 400, state: 'stopped' },
     });
-    const report = readFileSync(place.path('run', 'compare.html'), 'utf8');
+    const report = readFileSync(place.path('compare.html'), 'utf8');
     expect(report).toContain('"title":"Ranking by last validation loss"');
     // None is the baseline of the others.
     expect(report).toContain('"title":"4 runs"');
     expect(report).toContain('"baseline":-1');
-    expect(readFileSync(place.path('run', 'compare.svg'), 'utf8')).not.toContain('|difference|');
+    expect(readFileSync(place.path('compare.svg'), 'utf8')).not.toContain('|difference|');
     expect((await compare(bad, best, '--tolerance', '0.1')).stdout).toContain(`${best} vs ${run}\n`);
     expect((await compare(best, none, '--reference', bad)).stdout).not.toContain('Ranking');
+  });
+
+  it('of one folder are plotted there, and the plot in it is no run; of several folders, in the first', async () => {
+    const [a, b] = ['sweep/seed=1', 'sweep/seed=2'].map((name) => writeRun({}, {}, name));
+    const shell = (...more: string[]) => place.run(['compare', ...more]);
+    const names = ['sweep/compare.html', 'sweep/compare.svg', 'sweep/seed=1', 'sweep/seed=2'];
+    for (const given of [names.slice(2), names]) {
+      const { code, stdout, stderr } = shell(...given);
+      expect(code, stderr).toBe(0);
+      expect(stdout).toMatch(/\nplot: sweep\/compare\.svg\nreport: sweep\/compare\.html\n$/);
+      expect(readdirSync(place.path('sweep'))).toEqual(names.map((name) => basename(name)));
+    }
+    expect(readdirSync(a!)).toEqual(readdirSync(b!));
+    writeRun({});
+    expect(shell('run', 'sweep/seed=1').stdout).toMatch(/\nplot: run\/compare\.svg\n/);
   });
 
   it('--json: one object with a list', async () => {
@@ -252,8 +268,8 @@ report: ${place.path('run', 'compare.html')}
     const other = writeRun({}, {}, 'other');
     const { stdout } = await compare(other, '--json');
     expect(JSON.parse(stdout)).toMatchObject({
-      plot: place.path('run', 'compare.svg'),
-      report: place.path('run', 'compare.html'),
+      plot: place.path('compare.svg'),
+      report: place.path('compare.html'),
       comparisons: [
         { run, inside: true },
         { run: other, inside: true },

@@ -96,12 +96,7 @@ it('picks the batch that fits, to the same loss', () => {
 it.each([
   ['no --model', [], 1, 'runs/ has no trained model'],
   ['a --steps of no number', ['--model', 'run', '--steps', '0'], 2, '--steps takes a whole number of at least 1'],
-  [
-    'another role',
-    ['--model', 'run', '--role', 'test'],
-    2,
-    "argument 'test' is invalid. Allowed choices are val, train",
-  ],
+  ['another role', ['--model', 'run', '--role', 'test'], 2, '--role takes one of val, train, not "test"'],
   ['a dtype it does not know', ['--model', 'run', '--dtype', 'fp8'], 2, '--dtype takes one of fp32, tf32, bf16'],
   ['sequences over the context', ['--model', 'run', '--seq', '65'], 2, "--seq 65 is over the model's context of 64"],
   [

@@ -99,12 +99,37 @@ it.each([
   [['eval', '--model', 'runs/sweep'], /^runs\/sweep is a folder of runs: name one of them, such as runs\/sweep\/lr=1,/],
   [['export', '--format', 'hf', '--out', 'x', '--model', 'runs/sweep'], /^runs\/sweep is a folder of runs: /],
   [['train', '--model', 'runs/sweep'], /^runs\/sweep is a folder of runs: /],
-  [['sample', '--model', 'runs/failed'], /^runs\/failed has no checkpoint yet: the run saves every 10m and at its end/],
+  [
+    ['sample', '--model', 'runs/failed'],
+    /^runs\/failed has no checkpoint: the run ended before it saved one; continue with --out runs\/failed --resume, or/,
+  ],
 ])('gpt2 %j is refused in one line', (args, message) => {
   const { code, stderr } = place.run(args);
   expect(stderr.trimEnd()).toMatch(message);
   expect(code).toBe(1);
 });
+
+it.each([['sample'], ['eval'], ['export', '--format', 'hf', '--out', 'x'], ['train', '--out', 'x']])(
+  'gpt2 %j --model of a run that has not saved yet: when it saves, and how to save now',
+  (...args) => {
+    const lock = RunLock.take(place.path('runs/failed'), constants.O_RDWR)!;
+    const { code, stderr } = place.run([...args, '--model', 'runs/failed']);
+    lock.close();
+    expect(stderr).toMatch(
+      /^runs\/failed has no checkpoint yet: the run saves every 10m and at its end \(--save-every\); wait, stop it with Ctrl-C, which saves too, or name another\n$/,
+    );
+    expect(code).toBe(1);
+  },
+);
+
+it.each([['sample'], ['eval'], ['export', '--format', 'hf', '--out', 'x']])(
+  'gpt2 %j without --model: the newest run if none has saved yet',
+  (...args) => {
+    const { code, stderr } = place.run(args);
+    expect(stderr).toMatch(/^runs\/sweep\/lr=1 has no checkpoint: the run ended before it saved one; continue with /);
+    expect(code).toBe(1);
+  },
+);
 
 it('report takes the run whose log was written last, and names it', () => {
   const { code, stdout, stderr } = place.run(['report']);

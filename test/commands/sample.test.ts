@@ -195,7 +195,12 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
     ['a negative --temperature', ['--temperature=-1'], 2, '--temperature takes a number from 0 to 100, not "-1"'],
     ['a --count of none', ['--count', '0'], 2, '--count takes a whole number from 1 to 100000, not "0"'],
     ['-i with a --prompt', ['-i', '--prompt', 'To be'], 2, '--interactive reads its prompts line by line'],
-    ['a --when-full it does not know', ['--when-full', 'burst'], 2, "argument 'burst' is invalid"],
+    [
+      'a --when-full it does not know',
+      ['--when-full', 'burst'],
+      2,
+      '--when-full takes one of slide, stop, not "burst"',
+    ],
     [
       'no prompt on standard input',
       ['--prompt', '-', '--model', 'elsewhere/bytes'],

@@ -33,6 +33,8 @@ beforeAll(() => {
     file: '',
     'options.json': '{"bach": 2}',
     'elsewhere.json': '{"max_steps": 2}',
+    'wrong.json': '{"batch": "x"}',
+    'long.json': '{"preset": "gpt2-124m-fineweb", "batch": 5, "sequence": 60}',
     'twice.json': '{"learningRate": 1, "lr": 2}',
     'array.json': '[]',
     'torn.json': '{',
@@ -87,6 +89,12 @@ const rows: Record<string, Row[]> = {
     [2, train('--model', 'd7'), 'd7 does not exist', ['--model takes d6']],
     [2, ['train', '--model', 'custom', '--layers', '2'], '--model custom needs --layers', ['--channels', '--heads']],
     [2, train('--resume', '--overwrite'), 'exclude each other', ['--resume', '--overwrite']],
+    [
+      2,
+      ['train', '--resume', 'runs/x'],
+      'no value, not "runs/x"',
+      ['continue a run there, give --out runs/x --resume'],
+    ],
     [2, ['train', '--resume'], '--resume needs --out', ['the folder of the run to continue']],
     [2, train('--keep-every', '2'), '--keep-every goes with --keep', ['give both']],
     [2, train('--hellaswag', 'none.bin'), '--hellaswag goes with --hellaswag-every', ['give both']],
@@ -99,6 +107,22 @@ const rows: Record<string, Row[]> = {
       ['elsewhere.json', 'did you mean "steps"?'],
     ],
     [2, train('--config', 'twice.json'), 'gives "learningRate" twice', ['twice.json', '"lr"']],
+    [2, train('--config', 'wrong.json'), 'not "x"', ['wrong.json: --batch takes']],
+    ...[[], ['--dry-run'], ['--sweep', 'seed=1,2']].map((more): Row => {
+      const args = ['--preset', 'shakespeare-laptop', '--data', 'data', '--steps', '20', ...more];
+      return [
+        2,
+        ['train', ...args],
+        '--warmup 100 is over --steps 20',
+        ['take a shorter --warmup (from --preset shakespeare-laptop: --warmup 100)'],
+      ];
+    }),
+    [
+      2,
+      train('--config', 'long.json'),
+      'is not a multiple of',
+      ['(from --config long.json: --batch 5, --seq 60; from --preset gpt2-124m-fineweb: --total-batch 524288)'],
+    ],
     [1, train('--config', 'empty'), 'cannot be read: ENOENT', ['empty/config.json']],
     [1, train('--config', 'torn.json'), 'cannot be read', ['torn.json', '--config']],
     [1, train('--config', 'array.json'), 'must hold one JSON object', ['array.json', 'config.json']],
@@ -107,7 +131,7 @@ const rows: Record<string, Row[]> = {
       1,
       train('--data', 'none'),
       'none does not exist',
-      ['--data, such as data, short, small, or make it', 'prepro text FILE --out none'],
+      ['--data, such as data, short, small, or make it', 'text FILE --out none'],
     ],
     [1, train('--data', 'smal'), 'smal does not exist', ['did you mean small?']],
     [1, ['train'], 'there is no data in data/tinyshakespeare', ['prepro tinyshakespeare', '--data']],
@@ -151,7 +175,8 @@ const rows: Record<string, Row[]> = {
   ],
   prepro: [
     [2, ['prepro'], 'no data set was named', ['tinyshakespeare, own-source, hellaswag, text']],
-    [2, ['prepro', 'tinyshakespear'], 'there is no data set "tinyshakespear"', ['tinyshakespeare']],
+    [2, ['prepro', 'tinyshakespear'], 'no data set "tinyshakespear"', ['did you mean tinyshakespeare?']],
+    [2, ['prepro', 'wikitext'], 'there is no data set "wikitext"', ['name one of tinyshakespeare, own-source']],
     [
       2,
       ['prepro', 'own-source', '--from', 'notes.txt'],
@@ -212,6 +237,16 @@ const rows: Record<string, Row[]> = {
     ],
   ],
   sample: [
+    ...Object.entries({
+      '--num_samples=4': '--count, texts per prompt (default: 1)',
+      '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
+      '--start': '--prompt, text to continue',
+      '--top_k': '--top-k, choose among',
+      '--init_from': '--model, a run, a checkpoint',
+      '--out_dir': '--model, a run, a checkpoint',
+    }).map(
+      ([typed, meant]): Row => [2, ['sample', typed, '4'], `unknown option '${typed}'`, [`: here it is ${meant}`]],
+    ),
     [2, ['sample', '--temperature', 'hot'], 'not "hot"', ['--temperature takes a number']],
     [2, ['sample', '--top-p', '2'], 'not "2"', ['--top-p takes a number from 0 to 1']],
     [2, ['sample', '--model', 'run', '--device', 'tpu'], 'not "tpu"', ['--device takes']],
@@ -232,7 +267,7 @@ const rows: Record<string, Row[]> = {
   eval: [
     [1, ['eval', ...cpu], 'runs/ has no trained model', ['train', '--model']],
     [2, ['eval', '--model', 'run', '--steps', '0'], 'not "0"', ['--steps takes a whole number of at least 1']],
-    [2, ['eval', '--model', 'run', '--role', 'test'], "argument 'test' is invalid", ['--role', 'val, train']],
+    [2, ['eval', '--model', 'run', '--role', 'test'], 'not "test"', ['--role takes one of val, train']],
     [2, ['eval', '--model', 'run', '--dtype', 'fp8'], 'not "fp8"', ['--dtype takes one of']],
     [2, ['eval', ...cpu, '--model', 'run', '--seq', '65'], 'is over the model', ['--seq 65']],
     [1, ['eval', ...cpu, '--model', 'run', '--data', 'none'], 'none does not exist', ['--data']],
@@ -272,7 +307,7 @@ const rows: Record<string, Row[]> = {
   ],
   export: [
     [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
-    [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], "argument 'pt' is invalid", ['hf, llmc, gguf']],
+    [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], 'not "pt"', ['--format takes one of hf, llmc']],
     [
       2,
       ['export', '--model', 'run', '--format', 'llmc', '--dtype', 'fp16', '--out', 'x'],
@@ -296,6 +331,8 @@ const rows: Record<string, Row[]> = {
     [1, ['bench', ...cpu, '--out', 'none/x.json'], 'which does not exist', ['--out none/x.json']],
     [1, ['bench', ...cpu, '--data', 'none'], 'none does not exist', ['--data']],
   ],
+  presets: [[2, ['presets', 'mine'], 'not "mine"', ['NAME takes one of shakespeare-laptop, gpt2-124m-fineweb']]],
+  runs: [[2, ['runs', '--sort', 'loss'], 'not "loss"', ['--sort takes one of run, started']]],
   doctor: [
     [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['Did you mean --json?']],
     [2, ['doctor', 'extra'], "too many arguments for 'doctor'", ['doctor --help']],

@@ -39,7 +39,11 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('train --sweep', () => {
     const first = place.run(command);
     expect(first.code).toBe(1);
     expect(first.stdout).toMatch(/^4 runs in sweep, 0 of them finished before\nlr=1e-3,seed=1\n/);
-    const ranking = first.stdout.slice(first.stdout.indexOf('Ranking')).trimEnd().split('\n');
+    const [ranked = '', next] = first.stdout.slice(first.stdout.indexOf('Ranking')).split('next: ');
+    const ranking = ranked.trimEnd().split('\n');
+    // Once, at the end: the best run, and all of them.
+    expect(first.stdout.match(/^next: /gm)).toHaveLength(1);
+    expect(next).toMatch(/sample .*--model sweep\/lr=1e-3,seed=[12] --prompt "Once"\n {6}np.* compare sweep\/\*\n$/);
     expect(ranking[1]).toMatch(/^run +seed +lr +last val +best val +at step +steps +state$/);
     expect(
       ranking

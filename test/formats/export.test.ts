@@ -320,7 +320,7 @@ it('the command writes what it says, and refuses what cannot be', () => {
     [['--format', 'llmc', '--out', 'made.bin'], 1, /^made\.bin already exists: name another --out, or remove it$/m],
     [['--format', 'hf', '--out', 'full'], 1, /^full already exists/m],
     [['--format', 'llmc', '--out', 'new', '--dtype', 'fp16'], 2, /^--format llmc writes fp32 or bf16/m],
-    [['--format', 'onnx', '--out', 'new'], 2, /Allowed choices are hf, llmc, gguf/],
+    [['--format', 'onnx', '--out', 'new'], 2, /--format takes one of hf, llmc, gguf, not "onnx"/],
     [['--format', 'gguf', '--out', 'full'], 1, /^full already exists/m],
     [['--format', 'gguf', '--out', 'empty'], 1, /^empty already exists/m],
     [

@@ -40,6 +40,11 @@ afterEach(async () => {
 
 const folderOf = (name: string) => place.path('cache', 'gpt2.ts', 'models', repository, name);
 describe('a model by name', () => {
+  it.each(['', '/tree/main'])('or by its address on the hub%s', async (rest) => {
+    const weights = await resolveWeights(`${hub.url}/${repository}${rest}`, options);
+    expect(weights.hubName).toBe(`${repository}@${commit}`);
+  });
+
   it('is downloaded once, and needs no network again', async () => {
     await resolveWeights(repository, options);
     expect(notices).toEqual([`downloading ${repository}@${commit} to ${folderOf(commit)}`]);
@@ -269,6 +274,23 @@ it('a new model of the size that is also the name of a pretrained one is told ap
 
 it('names have one slash', () => {
   expect(parseHubName('a/b.c-d_e')).toEqual({ repository: 'a/b.c-d_e', revision: undefined });
+  const host = 'https://huggingface.co/openai-community/gpt2';
+  const page = { repository: 'openai-community/gpt2', revision: undefined };
+  for (const address of [
+    host,
+    `${host}/`,
+    `${host}?library=transformers`,
+    host.slice(8),
+    host.replace('huggingface', 'hf'),
+  ]) {
+    expect(parseHubName(address), address).toEqual(page);
+  }
+  for (const address of [`${host}/tree/main`, `${host}/tree/main/onnx`, `${host}/blob/main/config.json`]) {
+    expect(parseHubName(address), address).toEqual({ ...page, revision: 'main' });
+  }
+  expect(parseHubName(`${host}/tree/refs%2Fpr%2F1`)).toEqual({ ...page, revision: 'refs/pr/1' });
+  expect(parseHubName('https://huggingface.co/datasets/a/b')).toBeUndefined();
+  expect(parseHubName('https://github.com/a/b')).toBeUndefined();
   expect(parseHubName('a/b@refs/pr/1')).toEqual({ repository: 'a/b', revision: 'refs/pr/1' });
   for (const path of ['gpt2', './a', '../a', '/a/b', 'a/', 'a/b/c', 'a/../b', '~/a', 'C:\\a', 'a/b@', '']) {
     expect(parseHubName(path), path).toBeUndefined();

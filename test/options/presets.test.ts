@@ -45,6 +45,12 @@ it('an option that is given as undefined is not given', () => {
   expect(withSources({ preset: laptop, steps: undefined }).steps).toBe(presets[laptop].options.steps);
 });
 
+it.each([[train], [planRun]])('%s says which value of an error comes from the preset', async (start) => {
+  await expect(start({ preset: laptop, data: place.data(), steps: 20 })).rejects.toThrow(
+    /^warmup 100 is over steps 20; take a shorter warmup \(from preset shakespeare-laptop: warmup 100\)$/,
+  );
+});
+
 it('`presets` lists each with the commands that prepare its data and train it', () => {
   const { code, stdout } = place.run(['presets']);
   expect(code).toBe(0);

@@ -3,9 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { optionMeant, tableOption } from '../../src/commands/option-of-table.ts';
 import { readValue } from '../../src/options/read.ts';
 import { defaultOf, flagOf } from '../../src/options/row.ts';
-import { optionMeant, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
+import { type OptionName, optionNamed, optionNames, optionRows } from '../../src/options/table.ts';
 
 describe.each(optionNames)('%s', (name) => {
   const row = optionRows[name];
@@ -33,7 +34,9 @@ describe.each(optionNames)('%s', (name) => {
 it('has no name of another program twice, nor one of its own', () => {
   const elsewhere = optionNames.flatMap((name) => (optionRows[name].elsewhere ?? []).map((other) => [other, name]));
   expect(elsewhere.length).toBeGreaterThan(30);
-  expect(elsewhere.map(([other]) => [other, optionMeant(`--${other}`)])).toEqual(elsewhere);
+  const options = optionNames.map((name) => tableOption(name));
+  const meant = elsewhere.map(([other]) => [other, optionMeant(`--${other}`, options)?.long]);
+  expect(meant).toEqual(elsewhere.map(([other, name]) => [other, flagOf(optionRows[name as OptionName])]));
   expect(elsewhere.filter(([other]) => optionNamed(other!))).toEqual([]);
 });
 

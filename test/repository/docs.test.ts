@@ -4,6 +4,7 @@ import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { pages, withFigures } from '../../scripts/docs-figures.ts';
+import { optionNames } from '../../src/options/table.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -74,6 +75,13 @@ describe.each([...pages(), 'CONTRIBUTING.md', ...ofCourse])('%s', (page) => {
     );
     expect(names.filter((name) => name !== 'gpt2.ts' && !sources.has(name))).toEqual([]);
   });
+});
+
+it('the API page lists the options of train, by the names that a program uses', () => {
+  const list = read('docs/api.md').split('\n## TrainOptions\n')[1] ?? '';
+  const rows = [...list.matchAll(/^\| `(\w+)` \| (.+) \| (.+) \|$/gm)];
+  expect(rows.map(([, name]) => name)).toEqual(optionNames);
+  expect(list).not.toMatch(/--[a-z]/);
 });
 
 it('a region without its end, or of unknown figures, is an error', () => {

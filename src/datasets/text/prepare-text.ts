@@ -52,14 +52,7 @@ export interface TextOptions {
   readonly notice?: (text: string) => void;
 }
 
-/**
- * Makes the shards of a text, unless they exist and are intact.
- * @throws UsageError for an invalid option; Gpt2Error for a file that cannot be read or has another format, and for a folder
- * that holds another data set unless `overwrite` is set
- * @example
- * const division = { prefix: 'books', shardTokens: 100_000_000, validation: 0.1 } as const;
- * await prepareText(findInputs(['books']), { out: 'data/books', format: { kind: 'text' }, division });
- */
+/** Makes the shards of a text. @throws as for programs (options/for-programs.ts); messages name flags */
 export async function prepareText(inputs: readonly Input[], options: TextOptions): Promise<Prepared> {
   checkGiven(
     options,

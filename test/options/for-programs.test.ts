@@ -1,0 +1,92 @@
+// Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { exportModel, findInputs, findShards, prepareDataset, prepareText, resolveWeights } from '../../src/index.ts';
+import { Workplace } from '../support/cli.ts';
+
+const place = new Workplace();
+beforeAll(() => {
+  place.data();
+  for (const name of ['alone', 'alone/none']) mkdirSync(place.path(name));
+  writeFileSync(place.path('a.txt'), 'a few words');
+});
+afterAll(() => place[Symbol.dispose]());
+
+const division = { prefix: 'x', shardTokens: 100, validation: 0.1 };
+const text = (more: object) =>
+  prepareText(findInputs([place.path('a.txt')]), {
+    ...{ out: place.path('data'), format: { kind: 'text' }, division, workers: 1, ...more },
+  } as never);
+
+const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
+  'findShards: no such folder': [
+    () => findShards(place.path('dat'), 'train'),
+    /dat does not exist; did you mean .*data\?$/,
+  ],
+  'findShards: no such folder, and no other': [
+    () => findShards(place.path('alone/no'), 'train'),
+    /alone\/no does not exist; name another, or make it: `(npm run|npx gpt2) prepro .*--out .*alone\/no`$/,
+  ],
+  'findShards: the default folder': [
+    () => findShards('data/own-source-of-tests/../tinystories', 'train'),
+    /^there is no data in .*tinystories: run `(npm run|npx gpt2) prepro tinystories`, or name another folder$/,
+  ],
+  'findShards: a file': [
+    () => findShards(place.path('a.txt'), 'train'),
+    /a\.txt cannot be read as a folder of token shards: .*; name another$/,
+  ],
+  'resolveWeights: a size': [
+    () => resolveWeights('gpt2'),
+    'gpt2 is a size of new models and has no weights; the pretrained GPT-2 of this size is openai-community/gpt2',
+  ],
+  'exportModel: a size': [
+    () => exportModel({ model: 'd6', format: 'hf', out: place.path('new') }),
+    'model d6 is a size of new models and has no weights; name a trained model',
+  ],
+  'exportModel: a dtype that a format lacks': [
+    () => exportModel({ model: 'd6', format: 'llmc', dtype: 'fp16', out: place.path('new') }),
+    'format llmc writes fp32 or bf16, not fp16: give another dtype',
+  ],
+  'exportModel: a file that exists': [
+    () => exportModel({ model: 'd6', format: 'gguf', out: place.path('a.txt') }),
+    /a\.txt already exists: name another out, or remove it$/,
+  ],
+  'prepareText: validation': [
+    () => text({ division: { ...division, validation: 1 } }),
+    'validation takes a number over 0 and under 1, not 1',
+  ],
+  'prepareText: separator': [
+    () => text({ format: { kind: 'text', separator: '' } }),
+    'separator takes a text, not "": leave it out if a file is a document',
+  ],
+  'prepareText: another data set': [
+    () => text({}),
+    /random_train\.bin, which belongs to .*: name another folder with out$/,
+  ],
+  'prepareText: tokenizer': [
+    () => text({ tokenizer: 'gpt4' }),
+    /^tokenizer takes one of gpt2, bytes, char, or a tokenizer\.json, not "gpt4"$/,
+  ],
+  'prepareDataset: from': [
+    () => prepareDataset('own-source', { from: 'x' }),
+    'own-source takes no from: leave it out, its files come with the package',
+  ],
+};
+
+it.each(Object.entries(cases))('%s', async (_, [work, message]) => {
+  const error = await Promise.resolve()
+    .then(work)
+    .catch((error: unknown) => error as Error);
+  expect((error as Error).message).toMatch(message);
+  if (typeof message === 'string') expect((error as Error).message).toBe(message);
+  expect((error as Error).stack).toContain((error as Error).message);
+});
+
+it('prepareText: notices too', async () => {
+  const notices: string[] = [];
+  const notice = (line: string) => void notices.push(line);
+  writeFileSync(place.path('long.txt'), 'a word and another\n'.repeat(300));
+  const options = { out: place.path('made'), format: { kind: 'text' }, division: { ...division, validation: 0.001 } };
+  await prepareText(findInputs([place.path('long.txt')]), { ...options, workers: 1, notice } as never);
+  expect(notices.join()).toMatch(/^validation is .*; give more text, or another validation$/);
+});
