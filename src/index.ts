@@ -90,6 +90,7 @@ export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 
 // kernels of your own
 
+export { compileKernels, type KernelSource } from './kernels/compile.ts';
 export {
   type CardLaunch,
   defineKernel,
@@ -98,8 +99,7 @@ export {
   loadCards,
   type OpArgumentsOf,
   type OpName,
-} from './kernels/card.ts';
-export { compileKernels, type KernelSource } from './kernels/compile.ts';
+} from './kernels/kernel-card.ts';
 export {
   type Dimensions,
   Kernel,

@@ -1,6 +1,6 @@
 // Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
 import type { Batch } from '../batches/loader.ts';
-import type { LoadedCard } from '../kernels/card.ts';
+import type { LoadedCard } from '../kernels/kernel-card.ts';
 import { useCards } from '../kernels/use-cards.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { flopsPerToken } from '../model/flops.ts';

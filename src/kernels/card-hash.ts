@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
-import { type LoadedCard, loadCards } from './card.ts';
 import { includedFiles } from './includes.ts';
+import { type LoadedCard, loadCards } from './kernel-card.ts';
 
 /** 16 hexadecimal digits. @throws Gpt2Error if the source cannot be read */
 export function cardHash({ op, file, folder, source }: LoadedCard): string {

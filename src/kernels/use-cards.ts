@@ -7,8 +7,8 @@ import type { NativeArguments, OpContract } from '../ops/contract.ts';
 import { enqueue, type OpArguments } from '../ops/enqueue.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import { replaceOp } from '../ops/replacements.ts';
-import { type CardLaunch, contractNamed, type LoadedCard } from './card.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
+import { type CardLaunch, contractNamed, type LoadedCard } from './kernel-card.ts';
 
 type Given = Readonly<Record<string, Tensor & number & boolean>>;
 /** An op, and its arguments from those of the fused op. */

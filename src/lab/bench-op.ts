@@ -4,7 +4,7 @@ import { enqueueAgain, workOf } from '../bench/op-times.ts';
 import { leastMs } from '../bench/peaks.ts';
 import { timeCold, timeOnDevice } from '../bench/timing.ts';
 import { Gpt2Error } from '../errors.ts';
-import { opNameOf } from '../kernels/card.ts';
+import { opNameOf } from '../kernels/kernel-card.ts';
 import { toolsName } from '../live/machine-load.ts';
 import type { Device } from '../native/device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';

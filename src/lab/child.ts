@@ -5,8 +5,8 @@ import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
 import { Gpt2Error } from '../errors.ts';
-import { loadCards } from '../kernels/card.ts';
 import { cardHash } from '../kernels/card-hash.ts';
+import { loadCards } from '../kernels/kernel-card.ts';
 import { useCards } from '../kernels/use-cards.ts';
 import { type Tensor, tensorOf } from '../native/buffer.ts';
 import { Device, type Dtype } from '../native/device.ts';
@@ -73,7 +73,9 @@ async function answer(request: Request): Promise<void> {
     const { dtypes: own } = opened(choice, 'fp32').device.description;
     say({
       say: 'list',
-      cards: cards.map(({ op, dtypes = ['fp32'] }) => ({ op, dtypes: dtypes.filter((each) => own.includes(each)) })),
+      cards: cards.map(({ op, dtypes: takes = ['fp32'] }) => ({
+        ...{ op, takes, dtypes: takes.filter((each) => own.includes(each)) },
+      })),
     });
     return;
   }

@@ -2,8 +2,8 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { loadCards } from '../kernels/card.ts';
 import { cardHash } from '../kernels/card-hash.ts';
+import { loadCards } from '../kernels/kernel-card.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { packageRoot } from '../package-root.ts';
 import { KernelProcess } from './kernel-process.ts';

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { cardFiles, loadCards } from '../kernels/card.ts';
+import { cardFiles, loadCards } from '../kernels/kernel-card.ts';
 
 /** Folders deeper than this are not looked into: the working folder may be somebody's home. */
 const deepest = 6;

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { measureTraining } from '../bench/bench.ts';
 import { UsageError } from '../errors.ts';
-import { cardFiles, type LoadedCard, loadCards } from '../kernels/card.ts';
+import { cardFiles, type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
 import { presetConfig } from '../model/config.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import { type DeviceChoice, selectDevice } from '../native/select-device.ts';

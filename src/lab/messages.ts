@@ -25,7 +25,8 @@ export type Request =
 
 export interface ListedCard {
   readonly op: string;
-  /** Those that the card takes and the device has. */
+  /** Those that the card takes; `dtypes`: of these, those that the device has. */
+  readonly takes: readonly Dtype[];
   readonly dtypes: readonly Dtype[];
 }
 

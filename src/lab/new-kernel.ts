@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
-import { contractNamed } from '../kernels/card.ts';
+import { contractNamed } from '../kernels/kernel-card.ts';
 import { packageRoot } from '../package-root.ts';
 
 interface Naive {

@@ -1,6 +1,6 @@
 // The ops that a kernel can compute: those with cases, by which it is tested.
 import { Gpt2Error } from '../errors.ts';
-import { opNameOf } from '../kernels/card.ts';
+import { opNameOf } from '../kernels/kernel-card.ts';
 import { opCases } from '../op-cases/index.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
 

@@ -1,7 +1,7 @@
 // Shows what a compiler made of the kernels of a folder or file: figures with what fits on a multiprocessor (SM), or listings.
 import { Gpt2Error } from '../errors.ts';
-import { type LoadedCard, loadCards } from '../kernels/card.ts';
 import type { KernelSource } from '../kernels/compile.ts';
+import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
 import { type Dimensions, withoutSpaces } from '../kernels/kernels.ts';
 import { cardSource, elementMacros, launchesOf } from '../kernels/use-cards.ts';
 import type { Dtype } from '../native/device.ts';

@@ -28,9 +28,14 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
     dtypes.filter((each) => dtype === undefined || each === dtype).map((each) => ({ op, dtype: each })),
   );
   if (jobs.length > 0) return jobs;
-  const where = dtype === undefined ? `on ${device.kind}` : `in ${dtype} on ${device.kind}`;
+  const taken = [...new Set(cards.flatMap((card) => card.takes))];
+  const fix =
+    dtype === undefined || taken.includes(dtype)
+      ? `${device.kind === 'cpu' ? 'a CPU has fp32 only: ' : ''}choose another --device`
+      : 'add the dtype to the card, or name another with --dtype';
+  const wanted = dtype === undefined ? '' : ` in ${dtype}`;
   throw new Gpt2Error(
-    `no kernel of ${folder} can run ${where}: add the dtype to the card, or name another with --dtype`,
+    `no kernel of ${folder} can run${wanted} on ${device.kind}, its card takes ${taken.join(', ')}: ${fix}`,
   );
 }
 

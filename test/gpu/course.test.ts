@@ -1,7 +1,7 @@
 // The course's kernels: every op against its formula, at the op suite's sizes; and GPT-2's whole training step on them alone.
 import { relative } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { contractNamed } from '../../src/kernels/card.ts';
+import { contractNamed } from '../../src/kernels/kernel-card.ts';
 import { useCards } from '../../src/kernels/use-cards.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { opCases } from '../../src/op-cases/index.ts';

@@ -2,8 +2,10 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { afterAll, describe, expect, it } from 'vitest';
+import { findCards } from '../../src/lab/find-cards.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readOptionsFile } from '../../src/options/read.ts';
+import { packageRoot } from '../../src/package-root.ts';
 import { train } from '../../src/train/train.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
@@ -51,7 +53,11 @@ it.each([
   [['nothing'], /^there is no kernel card in nothing: name a folder with a card\.ts or card\.mjs\n$/],
   [
     ['gelu', '--dtype', 'bf16'],
-    /^no kernel of gelu can run in bf16 on cpu: add the dtype to the card, or name another/,
+    /^no kernel of gelu can run in bf16 on cpu, its card takes fp32, bf16: a CPU has fp32 only: choose another --device\n$/,
+  ],
+  [
+    ['gelu', '--dtype', 'tf32'],
+    /^no kernel of gelu can run in tf32 on cpu, its card takes fp32, bf16: add the dtype to the card, or name another/,
   ],
   [['gelu', '--dtype', 'fp8'], /^--dtype takes one of fp32, tf32, bf16, not "fp8"/],
   [['gelu', '--time-limit', '0'], /^--time-limit takes /],
@@ -66,6 +72,10 @@ it('a kernel that the source lacks is named with the source', () => {
   writeFileSync(card, readFileSync(card, 'utf8').replace("kernel: 'gelu_forward'", "kernel: 'gelu'"));
   const { stdout } = place.run(['kernel', 'test', 'lacking', '--device', 'cpu']);
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
+});
+
+it('kernel list finds only cards in a clone', async () => {
+  for (const { folder, ops } of await findCards(packageRoot)) expect(ops, folder).toBeInstanceOf(Array);
 });
 
 it('kernel watch goes again at every save of a source or card, and survives what a card does', async () => {

@@ -1,6 +1,6 @@
 // Trains a small GPT-2 on the library's ops, or with kernels of the course in their places.
 
-import type { LoadedCard } from '../../src/kernels/card.ts';
+import type { LoadedCard } from '../../src/kernels/kernel-card.ts';
 import { type CardOptions, useCards } from '../../src/kernels/use-cards.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
