@@ -92,11 +92,14 @@ export class NativeError extends Gpt2Error {
   readonly function: string;
   /** The status it returned, e.g. "GPT2_INVALID_ARGUMENT". */
   readonly status: string;
+  /** What the library says; the emulator's reports have several lines. */
+  readonly detail: string;
 
   constructor(functionName: string, status: string, detail: string) {
     super(`${functionName}: ${detail} (${status})`);
     this.function = functionName;
     this.status = status;
+    this.detail = detail;
   }
 }
 

@@ -4,7 +4,7 @@
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, NativeError } from '../errors.ts';
 import { cardHash } from '../kernels/card-hash.ts';
 import { loadCards } from '../kernels/kernel-card.ts';
 import { useCards } from '../kernels/use-cards.ts';
@@ -122,12 +122,15 @@ for await (const line of createInterface({ input: process.stdin })) {
     say({ say: 'done' });
   } catch (thrown) {
     const error = firstError(thrown);
-    // An error of the card's own code is its author's too.
-    const message = error instanceof Gpt2Error ? error.message : (error as Error).stack!;
     const isLost = (used as Device | undefined)?.hasFailed === true;
     const kernel = [...running].at(-1);
-    const where = isLost && kernel !== undefined ? `the kernel ${kernel} failed: ` : '';
-    say({ say: 'failed', message: `${where}${message}`, isLost });
+    let { message } = error as Error;
+    if (isLost && kernel !== undefined && error instanceof NativeError) {
+      message = `the kernel ${kernel} failed: ${error.detail.replace(`${kernel}: `, '')}`;
+    }
+    // An error of the card's own code is its author's too.
+    else if (!(error instanceof Gpt2Error)) message = (error as Error).stack!;
+    say({ say: 'failed', message, isLost });
     if (isLost) process.exit(1);
   }
 }
