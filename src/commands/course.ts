@@ -1,6 +1,7 @@
 // The command `course`: exercises in writing CUDA kernels and their score, and what the course's kernels gain.
 import { Command } from 'commander';
 import {
+  asTyped,
   barsSvg,
   type CheckedExercise,
   checkCourse,
@@ -10,6 +11,7 @@ import {
   type LadderOptions,
   type MeasuredStep,
   presetNames,
+  shellWord,
   startCourse,
   whole,
 } from '../program.ts';
@@ -41,7 +43,9 @@ export function courseCommand(): Command {
     .addHelpText('after', '\nExamples:\n  npm run gpt2 -- course start\n')
     .action((folder: string) => {
       startCourse(folder);
-      process.stdout.write(`wrote the exercises to ${folder}; next: npm run gpt2 -- course check ${folder}\n`);
+      process.stdout.write(
+        asTyped(`wrote the exercises to ${folder}; next: npm run gpt2 -- course check ${shellWord(folder)}\n`),
+      );
     });
   const check = new Command('check')
     .description('Test your exercises in the emulator, and print the score')

@@ -55,7 +55,9 @@ export async function* checkCourse(folder: string, seconds: number): AsyncGenera
       )
     : [];
   if (names.length === 0) {
-    throw new Gpt2Error(`there are no exercises in ${folder}: copy them there with npx gpt2 course start ${folder}`);
+    throw new Gpt2Error(
+      `there are no exercises in ${folder}: copy them there with npm run gpt2 -- course start ${folder}`,
+    );
   }
   const path = join(folder, scoreFile);
   const score = readScore(path);

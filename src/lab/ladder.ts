@@ -13,10 +13,10 @@ import { packageRoot } from '../package-root.ts';
 
 const course = join(packageRoot, 'kernels/course');
 
-/** The chapters whose kernels compute ops, in the order of a step. */
+/** The chapters whose kernels compute ops, in the course's order, from the easier to the harder. */
 export const chapters = [
-  ...['embedding', 'layernorm', 'matmul', 'attention', 'gelu', 'residual'],
-  ...['cross-entropy', 'optimizer'],
+  ...['residual', 'gelu', 'layernorm', 'cross-entropy', 'optimizer'],
+  ...['matmul', 'attention', 'embedding'],
 ] as const;
 
 /** A step's kernels. */

@@ -1,7 +1,8 @@
-// Find a race. This sum is right on many GPUs on many days, and nevertheless wrong.
+// Find a race. This kernel often gives the right sum, and nevertheless has an error.
 //
 // The lanes of a warp add their sums by shuffles, and the first warp adds the sums of the eight warps. The emulator names the two lines
-// that race, and the element of shared memory. Add what is missing; no other line needs a change.
+// that race, and the element of shared memory: npx gpt2 kernel test my-course/03-race --device cpu. Add what is missing; no other line
+// needs a change. The op is loss_sum, as in exercise 2.
 // Chapter: kernels/course/reductions.
 #include "gpt2.h"
 

@@ -2,8 +2,9 @@
 //
 //   mean = sum(x) / C        rstd = 1 / sqrt(sum((x - mean)^2) / C + 1e-5)
 //
-// Lane l takes the elements l, l + 32, l + 64, ... of the row. Write warp_sum by shuffles, then use it for mean and rstd. Every lane
-// needs both. __shfl_xor_sync(0xffffffffu, value, n) gives a lane the value of the lane whose number differs in the bit n.
+// First write warp_sum, below, by shuffles: __shfl_xor_sync(0xffffffffu, value, n) gives lane i the value of lane i ^ n. With n = 16, 8,
+// 4, 2 and 1 in turn, every lane ends with the sum of all 32. Then compute the mean `m` and `r` = rstd. Lane l takes the elements l,
+// l + 32, l + 64, ... of the row. Every lane needs both results.
 // Chapter: kernels/course/layernorm.
 
 // The sum of the 32 lanes' values, which every lane gets.

@@ -3,8 +3,10 @@
 // exp of a large logit overflows, so softmax subtracts the largest logit first. Usually that takes a pass for the largest and one for the
 // sum. One pass is enough if the sum is relative to the largest logit so far, and is scaled when a larger one comes:
 //
-//   largest' = max(largest, x)        sum' = sum * exp(largest - largest') + exp(x - largest')
+//   new_largest = max(largest, x[v])
+//   sum = sum * exp(largest - new_largest) + exp(x[v] - new_largest)
 //
+// A row has V logits. It is stored with Vp columns, of which the last ones are padding.
 // Chapter: kernels/course/cross-entropy.
 #include <cfloat>
 

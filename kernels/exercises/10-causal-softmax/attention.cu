@@ -1,7 +1,7 @@
 // Causal attention without a T x T matrix, one warp per query.
 //
 // The query at position t attends to the keys at positions s <= t. Their values are averaged with the weights softmax(score). Scores
-// come one after the other, so use the online softmax of exercise 5: when the largest score grows, what is already summed is scaled, the
+// come one after the other, so use the online softmax of exercise 7: when the largest score grows, what is already summed is scaled, the
 // sum of the exponentials and the sum of values alike. At the end a lane's values are divided by the sum, and lse = largest + log(sum).
 // Chapter: kernels/course/attention.
 #include <cfloat>
