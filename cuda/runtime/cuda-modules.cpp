@@ -20,6 +20,8 @@ struct gpt2_module {
   CUmodule handle = nullptr;
   std::vector<CUfunction> kernels;
   std::vector<std::string> names;
+  // Dynamic shared memory that each kernel may have so far, in bytes.
+  std::vector<int64_t> shared_limits;
   std::string description;
 };
 
@@ -94,6 +96,7 @@ CUresult add(gpt2_module &module, CUfunction listed, int shared_limit) {
   module.description += (module.kernels.empty() ? "" : ",") + text;
   module.kernels.push_back(kernel);
   module.names.push_back(demangled(name));
+  module.shared_limits.push_back(0);
   return CUDA_SUCCESS;
 }
 
@@ -159,10 +162,12 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   CudaContext &own = cuda(*context);
   const CUfunction function = module->kernels[static_cast<size_t>(kernel)];
   const auto refused = [&](CUresult result) { return failed(context, __func__, module->names[kernel], result); };
-  // A block gets more than 48 KB only on request.
-  if (shared_bytes > 48 * 1024) {
+  // A block gets more than 48 KB, static and dynamic together, only on request.
+  int64_t &limit = module->shared_limits[static_cast<size_t>(kernel)];
+  if (shared_bytes > limit) {
     const CUresult result = driver().set_attribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes);
     if (result != CUDA_SUCCESS) return refused(result);
+    limit = shared_bytes;
   }
   // The driver copies the arguments before it returns.
   auto size = static_cast<size_t>(bytes);

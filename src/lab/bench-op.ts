@@ -57,7 +57,12 @@ export async function benchOp(
     throw new Gpt2Error(`a training step does not use ${opNameOf(op)}, so there are no sizes to time it at`);
   }
   const groups = new Map<string, RecordedCall[]>();
-  for (const call of recorded) groups.set(sizesOf(call), [...(groups.get(sizesOf(call)) ?? []), call]);
+  for (const call of recorded) {
+    // Without an optional tensor a call moves fewer bytes.
+    const missing = Object.keys(op.tensors).filter((name) => call.given[name] === null);
+    const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
+    groups.set(kind, [...(groups.get(kind) ?? []), call]);
+  }
   const { library } = device.description;
   const memory = device.allocate(flushBytes[library], 'cache flush');
   const flush = () => device.call('fillZero', { destination: memory.pointer, bytes: memory.bytes });

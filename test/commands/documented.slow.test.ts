@@ -118,6 +118,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
     return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';
   },
   course: (args) => (args[1] === 'start' ? [] : 'it takes minutes; test/lab runs its parts'),
+  replay: (args) => (args.includes('--kernel') ? 'it needs the kernels of the run; test/lab runs it' : []),
   report: (args) => (args.includes('--serve') ? 'it serves until it is stopped' : []),
   bench: () => {
     const sizes = ['--model', 'd6', '--batch', '1', '--seq', '8', '--steps', '1', '--warmup-seconds', '1'];

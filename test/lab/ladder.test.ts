@@ -41,7 +41,7 @@ describe('its steps', async () => {
     ]);
     const faster = some.at(-2)!.cards.filter(({ folder }) => !folder.endsWith('1-naive'));
     expect(faster.map(({ op }) => op)).toEqual(['gelu_forward', 'gelu_backward']);
-    await expect(ladderOf(['fp32'], ['gelus'])).rejects.toThrow(/^--chapter takes one of embedding, .*, not "gelus"$/);
+    await expect(ladderOf(['fp32'], ['gelus'])).rejects.toThrow(/^--chapter takes one of residual, .*, not "gelus"$/);
   });
 });
 

@@ -74,16 +74,19 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
   });
 
   it('bench: a kernel beside ours, in the sizes of a step, and its history', () => {
-    newKernel(place.path('timed'), ['gelu_forward']);
+    newKernel(place.path('timed'), ['gelu_forward', 'layernorm_backward']);
     const { code, stdout, stderr } = run('bench', 'timed', '--dtype', 'fp32');
     expect(stderr).toBe('');
     expect(stdout).toMatch(/^gelu_forward fp32, count \d+, \d+ calls a step, on /);
     expect(stdout).toMatch(/^ {2}ours +\S+ +\S+ +\d+ +- +\S+% +█/m);
     expect(stdout).toMatch(/^ {2}this kernel +\S+ +\S+ +\d+ +- +\S+% +█/m);
     expect(code).toBe(0);
+    // A call without an optional tensor moves fewer bytes.
+    expect(stdout).toMatch(/^layernorm_backward fp32, N \d+, C \d+, without dresidual, 1 call a step, on /m);
+    expect(stdout).toMatch(/^layernorm_backward fp32, N \d+, C \d+, \d+ calls a step, on /m);
     const [entry, ...others] = readHistory(place.path('timed'));
     expect(entry).toMatchObject({ op: 'gelu_forward', dtype: 'fp32', hash: expect.stringMatching(/^[0-9a-f]{16}$/) });
-    expect(others).toEqual([]);
+    expect(others.map(({ op }) => op)).toEqual(['layernorm_backward', 'layernorm_backward']);
   });
 
   it('train, eval and bench take the kernels; the log and --resume know them', () => {

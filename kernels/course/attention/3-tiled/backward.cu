@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(threads, blocks<WIDTH>)
                                const float *lse, int T, int NH, int HS) {
   extern __shared__ float4 memory[];
   auto &shared = *reinterpret_cast<Memory<WIDTH> *>(memory);
-  const int head = blockIdx.y, first = (gridDim.x - 1 - blockIdx.x) * tile;
+  const int head = blockIdx.x, first = (gridDim.y - 1 - blockIdx.y) * tile;
   const auto outs = rows_of(out, head, T, NH, HS);
   const auto keys = rows_of(qkv, 1, head, T, NH, HS), values = rows_of(qkv, 2, head, T, NH, HS);
   const float scale = rsqrtf(static_cast<float>(HS));
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(threads, blocks<WIDTH>)
                             int NH, int HS) {
   extern __shared__ float4 memory[];
   auto &shared = *reinterpret_cast<Memory<WIDTH> *>(memory);
-  const int head = blockIdx.y, first = blockIdx.x * tile;
+  const int head = blockIdx.x, first = blockIdx.y * tile;
   const auto queries = rows_of(qkv, 0, head, T, NH, HS), gradients = rows_of(dout, head, T, NH, HS);
   const float scale = rsqrtf(static_cast<float>(HS));
   shared.keys.fill(rows_of(qkv, 1, head, T, NH, HS), first, T, HS);

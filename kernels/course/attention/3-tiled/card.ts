@@ -21,7 +21,7 @@ export default [
       return [
         {
           kernel: `attention_forward<${width}>`,
-          grid: [Math.ceil(T / 64), B * NH],
+          grid: [B * NH, Math.ceil(T / 64)],
           block: 256,
           shared: bytesOf(3, width),
           args: [out, lse, qkv, T, NH, C / NH],
@@ -41,14 +41,14 @@ export default [
       return [
         {
           kernel: `attention_backward_queries<${width}>`,
-          grid: [Math.ceil(T / 64), B * NH],
+          grid: [B * NH, Math.ceil(T / 64)],
           block: 256,
           shared: bytesOf(4, width),
           args: [dqkv, scratch, dout, out, qkv, lse, T, NH, C / NH],
         },
         {
           kernel: `attention_backward_keys<${width}>`,
-          grid: [Math.ceil(T / 64), B * NH],
+          grid: [B * NH, Math.ceil(T / 64)],
           block: 256,
           shared: bytesOf(4, width),
           args: [dqkv, scratch, dout, qkv, lse, T, NH, C / NH],

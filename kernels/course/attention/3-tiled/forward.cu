@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(threads, blocks<WIDTH>)
   extern __shared__ float4 memory[];
   auto &shared = *reinterpret_cast<Memory<WIDTH> *>(memory);
   // The last queries, which have the most keys, begin first.
-  const int head = blockIdx.y, first = (gridDim.x - 1 - blockIdx.x) * tile;
+  const int head = blockIdx.x, first = (gridDim.y - 1 - blockIdx.y) * tile;
   const auto keys = rows_of(qkv, 1, head, T, NH, HS), values = rows_of(qkv, 2, head, T, NH, HS);
   const float scale = rsqrtf(static_cast<float>(HS));
   shared.queries.fill(rows_of(qkv, 0, head, T, NH, HS), first, T, HS);

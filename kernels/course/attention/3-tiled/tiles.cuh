@@ -8,7 +8,7 @@
 #include "../heads.cuh"
 
 constexpr int tile = 64, threads = 256;
-// Blocks on an SM, as far as its shared memory goes.
+// Blocks on an SM, as far as the shared memory of an H100 goes in backward.
 template <int WIDTH>
 constexpr int blocks = WIDTH == 64 ? 2 : 1;
 

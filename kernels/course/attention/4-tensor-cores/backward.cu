@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(threads, blocks<WIDTH>)
   auto &shared = *reinterpret_cast<Memory<WIDTH> *>(memory);
   auto &[queries, gradients] = shared.own;
   constexpr int step = others<WIDTH>;
-  const int head = blockIdx.y, first = (gridDim.x - 1 - blockIdx.x) * lines, end = min(first + lines, T);
+  const int head = blockIdx.x, first = (gridDim.y - 1 - blockIdx.y) * lines, end = min(first + lines, T);
   const auto keys = rows_of(qkv, 1, head, T, NH, HS), values = rows_of(qkv, 2, head, T, NH, HS);
   const auto outs = rows_of(out, head, T, NH, HS), douts = rows_of(dout, head, T, NH, HS);
   const float scale = rsqrtf(static_cast<float>(HS));
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(threads, blocks<WIDTH>)
   auto &shared = *reinterpret_cast<Memory<WIDTH> *>(memory);
   auto &[keys, values] = shared.own;
   constexpr int step = others<WIDTH>;
-  const int head = blockIdx.y, first = blockIdx.x * lines;
+  const int head = blockIdx.x, first = blockIdx.y * lines;
   const auto queries = rows_of(qkv, 0, head, T, NH, HS), gradients = rows_of(dout, head, T, NH, HS);
   const float scale = rsqrtf(static_cast<float>(HS));
   const auto fill = [&](int stage, int query0) {

@@ -23,7 +23,7 @@ export default [
       return [
         {
           kernel: `attention_forward<${width}>`,
-          grid: [Math.ceil(T / 64), B * NH],
+          grid: [B * NH, Math.ceil(T / 64)],
           block: 128,
           shared: bytesOf(1, width),
           args: [out, lse, qkv, T, NH, C / NH],
@@ -45,14 +45,14 @@ export default [
       return [
         {
           kernel: `attention_backward_queries<${width}>`,
-          grid: [Math.ceil(T / 64), B * NH],
+          grid: [B * NH, Math.ceil(T / 64)],
           block: 128,
           shared,
           args: [dqkv, scratch, dout, out, qkv, lse, T, NH, C / NH],
         },
         {
           kernel: `attention_backward_keys<${width}>`,
-          grid: [Math.ceil(T / 64), B * NH],
+          grid: [B * NH, Math.ceil(T / 64)],
           block: 128,
           shared,
           args: [dqkv, scratch, dout, qkv, lse, T, NH, C / NH],

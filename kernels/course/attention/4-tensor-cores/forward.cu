@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(threads)
   auto &shared = *reinterpret_cast<Memory<WIDTH> *>(memory);
   constexpr int step = others<WIDTH>;
   // The last queries, which have the most keys, begin first.
-  const int head = blockIdx.y, first = (gridDim.x - 1 - blockIdx.x) * lines, end = min(first + lines, T);
+  const int head = blockIdx.x, first = (gridDim.y - 1 - blockIdx.y) * lines, end = min(first + lines, T);
   const auto keys = rows_of(qkv, 1, head, T, NH, HS), values = rows_of(qkv, 2, head, T, NH, HS);
   const float scale = rsqrtf(static_cast<float>(HS));
   const auto fill = [&](int stage, int key0) {

@@ -10,7 +10,7 @@ constexpr int warps = threads / 32;
 
 // The largest of some logits, and the sum of exp(logit - largest). Of none: -FLT_MAX, which no finite logit is below, and 0.
 struct Softmax {
-  float largest = -FLT_MAX, sum = 0;
+  float largest, sum;
 
   // Takes in other logits. A sum that was relative to a smaller maximum is scaled down.
   __device__ void join(Softmax other) {
@@ -46,7 +46,7 @@ __global__ void cross_entropy(float *losses, element *dlogits, const element *lo
   const bool exists = target >= 0 && target < V;
   const float of_target = exists ? static_cast<float>(x[target]) : nanf("");
 
-  Softmax own;
+  Softmax own{-FLT_MAX, 0};
   for (int v = threadIdx.x; v < V; v += threads) {
     const float logit = static_cast<float>(x[v]);
     if (logit > own.largest) {

@@ -21,7 +21,7 @@ __device__ bool is_aligned(const void *pointer) { return reinterpret_cast<uintpt
 
 // The largest of some logits, and the sum of exp(logit - largest). Of none: -FLT_MAX, which no finite logit is below, and 0.
 struct Softmax {
-  float largest = -FLT_MAX, sum = 0;
+  float largest, sum;
 
   // Takes in other logits. A sum that was relative to a smaller maximum is scaled down.
   __device__ void join(Softmax other) {
@@ -49,12 +49,12 @@ __device__ Softmax joined(Softmax own, Softmax *of_warps) {
 // The first pass over a row, which leaves its first `most_kept` packs in `kept`.
 template <int WIDTH>
 __device__ Softmax read_row(const element *x, Pack<WIDTH> *kept, int most_kept, int V) {
-  Softmax own;
+  Softmax own{-FLT_MAX, 0};
 #pragma unroll 2
   for (int p = threadIdx.x; p * WIDTH < V; p += threads) {
     const Pack<WIDTH> pack = reinterpret_cast<const Pack<WIDTH> *>(x)[p];
     if (p < most_kept) kept[p] = pack;
-    Softmax of_pack;
+    Softmax of_pack{-FLT_MAX, 0};
     for (int j = 0; j < WIDTH; j++) {
       if (p * WIDTH + j < V) of_pack.largest = fmaxf(of_pack.largest, pack[j]);
     }

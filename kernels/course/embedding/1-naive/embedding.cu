@@ -1,4 +1,4 @@
-// Token and position embedding. ELEMENT is float or __nv_bfloat16, GRADIENT the type of the tables' gradients.
+// Token and position embedding. ELEMENT is the type of tensors, GRADIENT that of the tables' gradients; the card takes fp32.
 #include <cuda_bf16.h>
 
 using element = ELEMENT;

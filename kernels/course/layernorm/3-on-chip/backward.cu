@@ -28,7 +28,7 @@ __device__ float warp_sum(float value) {
 }
 
 // Of a warp's rows: row, row + step, ... `sums` has 2 C floats, for dweight and dbias: that of value j of pack p is at j * packs + p,
-// so that neighbouring lanes use neighbouring words. `kept` has two rows. Both are the warp's own.
+// so that neighbouring lanes use neighbouring words. `memory` has two rows. Both are the warp's own.
 template <int WIDTH>
 __device__ void backward_rows(element *din, const element *dout, const element *dresidual, const element *in,
                               const element *weight, const float *mean, const float *rstd, int N, int C, int row, int step,
