@@ -10,6 +10,7 @@ import {
   formatTable,
   type LadderOptions,
   type MeasuredStep,
+  optionNames,
   presetNames,
   shellWord,
   startCourse,

@@ -80,8 +80,8 @@ const rungsOf = (chapter: string): string[] =>
     .sort((a, b) => Number.parseInt(a, 10) - Number.parseInt(b, 10));
 
 export interface LadderOptions {
-  /** Device, model (a preset), batch and sequence count; the defaults are train's. */
-  readonly training: Pick<TrainOptions, 'device' | 'model' | 'sequence'> & { readonly batch?: number };
+  /** Device, model (a preset), batch and sequence count; the defaults are train's, but the batch of 4. */
+  readonly training: Omit<TrainOptions, 'batch'> & { readonly batch?: number };
   /** Measured steps of each. */
   readonly steps: number;
   readonly chapters?: readonly string[];
