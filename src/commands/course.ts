@@ -108,9 +108,7 @@ interface LadderFlags {
 }
 
 async function ladderOf({ steps, chapter, out, plot, ...flags }: LadderFlags): Promise<void> {
-  const training = optionsFromFlags(['device', 'model', 'batch', 'sequence'], {
-    ...flags,
-  }) as LadderOptions['training'];
+  const training = optionsFromFlags(optionNames, { ...flags }) as LadderOptions['training'];
   const measured: MeasuredStep[] = [];
   let what = '';
   const onStart = (text: string) => {
