@@ -1,4 +1,4 @@
-// The command `kernel watch`: tests and times kernels at every save.
+// The command `kernel watch`: tests kernels at every save, and on a GPU times them.
 import type { Command } from 'commander';
 import { watchKernels } from '../program.ts';
 import { type LabFlags, labCommand, labOptions } from './kernel-test.ts';
@@ -12,7 +12,7 @@ Examples:
 `;
 
 export const kernelWatchCommand = (): Command =>
-  labCommand('watch', 'Test kernels at every save, and time them if they are right')
+  labCommand('watch', 'Test kernels at every save, and on a GPU time them if they are right')
     .addHelpText('after', examples)
     .action(async (folder: string, flags: LabFlags) => {
       const print = (line: string) => void process.stdout.write(`${line}\n`);
