@@ -1,6 +1,16 @@
 // What the package says of itself where it is installed; scripts/test-package installs it.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -50,10 +60,25 @@ it.each([['train'], ['gpt2', '--', '--help'], ['build'], ['test'], ['lint']])(
   },
 );
 
+it('npx gpt2 finds its program before a build, and says what to do', () => {
+  using place = new Workplace();
+  const { bin } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { bin: { gpt2: string } };
+  const launcher = join(packageRoot, bin.gpt2);
+  expect(statSync(launcher).mode & 0o111).toBe(0o111);
+  expect(spawnSync('git', ['ls-files', bin.gpt2], { cwd: packageRoot, encoding: 'utf8' }).stdout).toBe(`${bin.gpt2}\n`);
+  cpSync(launcher, place.path(bin.gpt2));
+  const { status, stderr } = spawnSync(process.execPath, [place.path(bin.gpt2), 'train'], { encoding: 'utf8' });
+  expect(stderr).toBe(`gpt2.ts is not built: run \`npm ci && npm run build\` in ${place.folder}/\n`);
+  expect(status).toBe(1);
+});
+
 const built = join(packageRoot, 'dist/cli.js');
 describe.skipIf(!existsSync(built))('the built program', () => {
-  it('can be executed, for npx in a clone', () => {
-    expect(statSync(built).mode & 0o111).toBe(0o111);
+  it('runs through its launcher', () => {
+    const { stdout } = spawnSync(process.execPath, [join(packageRoot, 'bin/gpt2.js'), '--version'], {
+      encoding: 'utf8',
+    });
+    expect(stdout).toMatch(/^gpt2\.ts \d/);
   });
 
   it('says in one line that packages are not installed', () => {
