@@ -25,8 +25,9 @@ struct Host {
   void *(*dynamic_shared)();
   // __syncthreads; returns for how many threads the predicate was not 0.
   unsigned (*barrier)(int predicate, const void *caller);
-  // Waits for the lanes of the mask; returns the values that they gave, by lane. Memory is ordered between them if asked.
-  const uint64_t *(*exchange)(unsigned mask, uint64_t value, bool orders_memory, const void *caller);
+  // Waits for the lanes of the mask; returns the values that they gave, by lane, and in `lanes` which of them have not ended. Memory is
+  // ordered between them if asked.
+  const uint64_t *(*exchange)(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
   // Before an atomic operation, and for __threadfence.
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();

@@ -196,7 +196,7 @@ GPT2_UNCHECKED inline int __syncthreads_and(int predicate) {
   return gpt2_emulator::host->barrier(!predicate, GPT2_CALLER) == 0;
 }
 GPT2_UNCHECKED inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  gpt2_emulator::host->exchange(mask, 0, true, GPT2_CALLER);
+  gpt2_emulator::host->exchange(mask, 0, true, nullptr, GPT2_CALLER);
 }
 GPT2_UNCHECKED inline void __threadfence_block() { gpt2_emulator::host->fence(); }
 inline void __threadfence() { __threadfence_block(); }
@@ -204,16 +204,19 @@ inline void __threadfence_system() { __threadfence_block(); }
 // Any lanes may be the active ones at a moment; here it is always the own lane alone.
 inline unsigned __activemask() { return 1u << gpt2_emulator::lane(); }
 
-// The value of another lane, or the own one outside its part of `width` lanes.
+// The value of another lane, or the own one outside its part of `width` lanes. That of a lane which has ended, or which its block does
+// not have, is undefined on a GPU, and a kernel may ask for it and not use it: here all its bits are set, a NaN of every type.
+inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
 #define GPT2_SHUFFLE(name, parameter, condition, source)                                                            \
   template <class T>                                                                                                \
   GPT2_UNCHECKED T name(unsigned mask, T value, parameter, int width = 32) {                                        \
     using namespace gpt2_emulator;                                                                                  \
-    const uint64_t *values = host->exchange(mask, bits_of(value), false, GPT2_CALLER);                              \
+    unsigned there;                                                                                                 \
+    const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, GPT2_CALLER);                      \
     const int own = lane(), first = own / width * width, wanted = source;                                           \
     if (!(condition)) return value;                                                                                 \
-    if (!(mask >> wanted & 1)) fail("reads the value of a lane that its mask lacks", nullptr, 0, GPT2_CALLER); \
-    return from_bits<T>(values[wanted]);                                                                            \
+    if (!(mask >> wanted & 1)) fail("reads the value of a lane that its mask lacks", nullptr, 0, GPT2_CALLER);      \
+    return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                      \
   }
 GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, first + (lane_in_part & (width - 1)))
 GPT2_SHUFFLE(__shfl_up_sync, unsigned delta, wanted >= first, own - int(delta))
@@ -222,14 +225,13 @@ GPT2_SHUFFLE(__shfl_xor_sync, int lanes, wanted < first + width, own ^ lanes)
 
 namespace gpt2_emulator {
 
-// Calls visit(value) for each lane of the mask, in their order.
+// Calls visit(value) for each lane of the mask that has not ended, in their order.
 template <class T, class Visit>
 GPT2_UNCHECKED void each_lane(unsigned mask, T value, const void *caller, const Visit &visit) {
-  const uint64_t *values = host->exchange(mask, bits_of(value), false, caller);
-  const Sizes threads = block_sizes();
-  const unsigned count = threads.x * threads.y * threads.z, first = linear_thread() / 32 * 32;
-  for (unsigned i = 0; i < 32 && first + i < count; i++) {
-    if (mask >> i & 1) visit(i, from_bits<T>(values[i]));
+  unsigned there;
+  const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, caller);
+  for (unsigned i = 0; i < 32; i++) {
+    if (there >> i & 1) visit(i, from_bits<T>(values[i]));
   }
 }
 

@@ -248,6 +248,15 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
   ],
   [
     'a lane that does not take part',
+    'two shuffles in two branches',
+    kernel(
+      '  float x = in[i];\n  if (threadIdx.x < 16)\n    x = __shfl_sync(0xffffffffu, x, 20);\n  else\n    x = __shfl_sync(0xffffffffu, x, 3);  // WRONG\n  out[i] = x;',
+    ),
+    one,
+    /takes part in another operation of its warp than thread 0 of block 0/,
+  ],
+  [
+    'a lane that does not take part',
     'is not in its own mask',
     kernel('  out[i] = __shfl_sync(0xffffu, in[i], 0);  // WRONG'),
     one,
@@ -314,6 +323,12 @@ const right: readonly [name: string, source: string, shape: LaunchShape, expecte
     ),
     { grid: 1, block: 40 },
     [496, 496],
+  ],
+  [
+    'a lane that has ended, whose value is undefined: NaN',
+    kernel('  if (threadIdx.x >= 16) return;\n  out[i] = __shfl_down_sync(0xffffffffu, in[i], 8);'),
+    { grid: 1, block: 32 },
+    [8, 9, 10, 11, 12, 13, 14, 15, Number.NaN],
   ],
   [
     'ballots, votes, matches',

@@ -227,6 +227,7 @@ void Block::complete_warp(unsigned first, unsigned mask) {
   for (unsigned lane = 0; lane < 32; lane++) {
     if (!(there >> lane & 1)) continue;
     warps_[first / 32].results[lane] = threads_[first + lane].value;
+    threads_[first + lane].lanes = there;
     threads_[first + lane].state = State::ready;
   }
   if (launch_->memory && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) {
@@ -234,10 +235,16 @@ void Block::complete_warp(unsigned first, unsigned mask) {
   }
 }
 
-const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, const void *caller) {
+const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
   Thread &thread = *current_;
   const unsigned number = number_of(thread), first = number / 32 * 32;
   if (!(mask >> number % 32 & 1)) fail("is not in the mask that it names for its warp", caller);
+  for (unsigned lane = 0; launch_->memory && !orders_memory && lane < 32 && first + lane < threads_.size(); lane++) {
+    const Thread &each = threads_[first + lane];
+    if (each.state != State::in_warp || each.mask != mask || each.predicate) continue;
+    if (each.caller == caller || launch_->is_same_line(each.caller, caller)) continue;
+    fail("takes part in another operation of its warp than " + name_of(each), caller, each.caller);
+  }
   thread.caller = caller;
   thread.mask = mask;
   thread.value = value;
@@ -245,6 +252,7 @@ const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memor
   thread.state = State::in_warp;
   complete_warp(first, mask);
   if (thread.state == State::in_warp) wait(State::in_warp);
+  if (lanes) *lanes = thread.lanes;
   return warps_[first / 32].results;
 }
 
@@ -278,8 +286,8 @@ const gpt2_emulator::Host host = {
     },
     [] { return running().dynamic_shared(); },
     [](int predicate, const void *caller) { return running().barrier(predicate, caller); },
-    [](unsigned mask, uint64_t value, bool orders_memory, const void *caller) {
-      return running().exchange(mask, value, orders_memory, caller);
+    [](unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
+      return running().exchange(mask, value, orders_memory, lanes, caller);
     },
     [](const void *memory, size_t bytes, const void *caller) { running().atomic(memory, bytes, caller); },
     [] { running().fence(); },

@@ -46,6 +46,8 @@ struct Thread {
   const void *caller = nullptr;
   unsigned mask = 0;
   uint64_t value = 0;
+  // The lanes that took part in its last operation of a warp.
+  unsigned lanes = 0;
   int predicate = 0;
   // Operations since it last let the others run.
   int spins = 0;
@@ -67,7 +69,7 @@ class Block {
   void *shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller);
   void *dynamic_shared();
   unsigned barrier(int predicate, const void *caller);
-  const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, const void *caller);
+  const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
   void atomic(const void *memory, size_t bytes, const void *caller);
   void fence();
   void access(const void *memory, size_t bytes, bool is_write, const void *caller);
