@@ -83,6 +83,7 @@ export { type RunSummary, summarizeRun } from './report/run-summary.ts';
 export { shorten } from './report/svg.ts';
 export { formatTable } from './report/table.ts';
 export { terminalPlot } from './report/terminal-plot.ts';
+export { holdsRun } from './runs/existing.ts';
 export { findRuns, newestRun } from './runs/find.ts';
 export { modelOrNewest } from './runs/model.ts';
 export { timeName } from './runs/paths.ts';

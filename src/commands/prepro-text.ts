@@ -47,7 +47,7 @@ A killed preparation resumes when the command runs again. It takes twice the dis
 Examples:
   npm run prepro -- text book.txt                                  data/book
   npm run prepro -- text notes/ --out data/n --val-fraction 0.1
-  npm run prepro -- text notes/ --include '*.md' --exclude 'drafts/**'
+  npm run prepro -- text notes/ --include '*.md' --exclude drafts
   npm run prepro -- text corpus.txt --separator '\\n\\n'             \\n: a line break, \\t: a tab
   npm run prepro -- text dump.jsonl.gz --field text                a JSON object per line
   npm run prepro -- text table.parquet --field text                a column of text
@@ -63,7 +63,11 @@ export function preproTextCommand(): Command {
     .option('--separator <TEXT>', 'text between documents (default: a file is a document)')
     .option('--field <NAME>', 'JSON field or .parquet column of the documents')
     .option('--include <GLOB>', "files of folders to read, such as '*.md'; may be repeated", addTo)
-    .option('--exclude <GLOB>', "files of folders to leave out, such as 'drafts/**'; may be repeated", addTo);
+    .option(
+      '--exclude <GLOB>',
+      "files or folders in folders to leave out, such as drafts or '*.tmp'; may be repeated",
+      addTo,
+    );
   return addTextFlags(command)
     .option('--out <DIR>', 'folder to write (default: data/<NAME> of the first file)')
     .addHelpText('after', help)

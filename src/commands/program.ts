@@ -1,6 +1,7 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
+import { existsSync } from 'node:fs';
 import { type Argument, Command, type Option } from 'commander';
-import { asTyped, checkValue, isCompiled, programVersion } from '../program.ts';
+import { asTyped, checkValue, isCompiled, programVersion, shellWord } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { courseCommand } from './course.ts';
@@ -90,12 +91,24 @@ function describe({ description, argChoices = [], defaultValue }: Option | Argum
 
 /** Turns commander's messages into one line that ends with what to do, as in ours. */
 function inOneLine(text: string, command: Command): string {
-  const what = knownElsewhere(text, command)
+  const what = (surplusIn(text, command) ?? knownElsewhere(text, command))
     .replace(/^error: /, '')
     .trim()
     .replaceAll('\n', ' ')
     .replace(/\.$/, '');
   return `${what}; see \`npm run gpt2 -- ${[...namesOf(command).slice(1), '--help'].join(' ')}\`\n`;
+}
+
+/** Commander's message about words without a flag, with the first of them and what it may be for. */
+function surplusIn(text: string, { args, registeredArguments, options }: Command): string | undefined {
+  const [what] = /too many arguments for '[^']*'/.exec(text) ?? [];
+  const word = args[registeredArguments.length];
+  if (what === undefined || word === undefined) return undefined;
+  const flag = existsSync(word) && ['--model', '--data'].find((long) => options.some((option) => option.long === long));
+  const hint = flag
+    ? `a path goes with its flag, as ${flag} ${shellWord(word)}`
+    : 'every value needs its flag, a path with spaces quotes, and a list no space after its commas';
+  return `${what}: ${JSON.stringify(word)}; ${hint}`;
 }
 
 /** Options of other programs that this one lacks. */

@@ -14,6 +14,7 @@ import {
   ExitError,
   endOfRun,
   flagOf,
+  holdsRun,
   isCompared,
   optionNamed,
   optionRows,
@@ -64,6 +65,9 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
   runToResume(options);
   const out = options.out ?? join('runs', `sweep-${timeName()}`);
+  if (holdsRun(out)) {
+    throw new UsageError(`${out} already holds a run: name another folder for the sweep with --out`);
+  }
   const runs = combine(options, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);

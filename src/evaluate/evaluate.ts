@@ -3,7 +3,7 @@
 import { openLoader, planValidation } from '../batches/loader.ts';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
-import { Gpt2Error } from '../errors.ts';
+import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
 import { byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
@@ -46,7 +46,7 @@ export interface Evaluation {
 /**
  * Runs the model over whole batches of a data set, in file order.
  * @param model its activations hold batch x sequence tokens
- * @throws UsageError if `sequence` is over the model's context; Gpt2Error for a shard that is damaged, has a token outside the
+ * @throws UsageError without shards, or if `sequence` is over the model's context; Gpt2Error for a shard that is damaged, has a token outside the
  * vocabulary, or is too short for one sequence
  * @example
  * const shards = findShards('data/tinyshakespeare', 'val');
@@ -59,6 +59,7 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
     { batches: whole(1), notice: 'function', progress: 'function', ranks: 'object' },
   );
   const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
+  if (shards.length === 0) throw new UsageError('shards names no file: give the paths of one or more shards');
   const { vocabularySize } = model.config;
   checkSequence(sequence, model.config);
   const { batch, batches: all } = planValidation({ shards, batch: options.batch, sequence });

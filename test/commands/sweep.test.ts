@@ -69,6 +69,13 @@ it('a finished run of other options is not taken for one of the sweep', async ()
   );
 });
 
+it('a folder that holds a run is refused', async () => {
+  const run = place.path('sweep');
+  mkdirSync(run, { recursive: true });
+  writeFileSync(`${run}/log.jsonl`, formatEvent(runEvent()));
+  expect(String(await start(['seed=1,2']))).toContain(`${run} already holds a run: name another folder`);
+});
+
 it('takes --resume and --overwrite as a run does', async () => {
   expect(String(await start(['seed=1'], { resume: true, overwrite: true }))).toContain('exclude each other');
 });

@@ -41,6 +41,11 @@ describeBackends('evaluate', (_, kind) => {
     return evaluate(model, { ...given, ...options }).then((result) => ({ ...result, notices }));
   };
 
+  it('refuses no shards', async () => {
+    place.data({ val: 65 });
+    await expect(run({ shards: [] })).rejects.toThrow('shards names no file: give the paths of one or more shards');
+  });
+
   it('is the mean over every whole batch of all shards, each predicted token once', async () => {
     place.data({ val: 64 * 3 + 1 });
     writeShard(

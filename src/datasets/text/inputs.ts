@@ -15,7 +15,7 @@ export interface Selection {
   readonly role?: FileRole;
   /** Globs of the files in a folder to read, by their paths in it or their names. Default: all. */
   readonly include?: readonly string[];
-  /** Globs of those to leave out. */
+  /** Globs of those to leave out; the name of a folder leaves out all that is in it. */
   readonly exclude?: readonly string[];
   /** Says which files of folders are not text. */
   readonly notice?: (text: string) => void;
@@ -29,6 +29,11 @@ export interface Selection {
 export function findInputs(paths: readonly string[], options: Selection = {}): Input[] {
   checkGiven(options, {}, { role: ['split', 'train', 'val'], include: 'texts', exclude: 'texts', notice: 'function' });
   const { role = 'split', include = ['*'], exclude = [], notice = () => {} } = options;
+  const folders = exclude
+    .map((glob) => glob.replace(/^\.\//, '').replace(/\/$/, ''))
+    .filter((glob) => !/[*?]/.test(glob));
+  const isExcluded = (name: string) =>
+    matchesGlob(name, exclude) || foldersOf(name).some((folder) => matchesGlob(folder, folders));
   const skipped: string[] = [];
   const inputs = paths.flatMap((path) => {
     const stats = statusOf(path);
@@ -36,12 +41,13 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
     const files: string[] = [];
     for (const file of filesIn(path)) {
       const name = relative(path, file);
-      if (!matchesGlob(name, include) || matchesGlob(name, exclude)) continue;
+      if (!matchesGlob(name, include) || isExcluded(name)) continue;
       (isText(file) ? files : skipped).push(file);
     }
     if (files.length === 0) {
       const selected = include[0] === '*' ? '' : ` ${include.join(', ')}`;
-      throw new Gpt2Error(`${path} has no text file${selected}: name files, or a folder that has some`);
+      const left = exclude.length > 0 ? ` without ${exclude.join(', ')}` : '';
+      throw new Gpt2Error(`${path} has no text file${selected}${left}: name files, or a folder that has some`);
     }
     return files
       .sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
@@ -54,6 +60,12 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
   }
   return inputs;
 }
+
+/** "a" and "a/b" of "a/b/c". */
+const foldersOf = (name: string): string[] => {
+  const parts = name.split('/').slice(0, -1);
+  return parts.map((_, index) => parts.slice(0, index + 1).join('/'));
+};
 
 const firstBytes = 8192;
 
