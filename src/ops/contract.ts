@@ -75,18 +75,22 @@ export function typeOn(device: Device, { type }: TensorContract): ElementType | 
 
 export const isWritten = ({ access }: TensorContract): boolean => access !== 'read';
 
-/** Bytes that a call moves if it reads each input once and writes each output once. */
+/** Bytes that a call moves if it reads each input once and writes each output once; tensors in the same memory are one. */
 export function bytesMoved(device: Device, op: OpContract, args: NativeArguments): number {
   const count = ({ shape }: TensorContract) =>
     shape.reduce((product, text) => product * (sizeOf(parseDimension(text), args) ?? 1), 1);
-  return Object.entries(op.tensors).reduce((sum, [name, tensor]) => {
-    if (args[name] === null) return sum;
+  const [read, written] = [new Map<unknown, number>(), new Map<unknown, number>()];
+  for (const [name, tensor] of Object.entries(op.tensors)) {
+    const pointer = args[name];
+    if (pointer === null) continue;
     const { access, by, shape } = tensor;
     const rows = sizeOf(parseDimension(shape[0]!), args) ?? 1;
     const touched = by === undefined ? 1 : Math.min(1, count(op.tensors[by]!) / rows);
-    const readAndWritten = access === '+=' || access === 'updated' || access === 'scratch';
-    const passes = readAndWritten || (access === 'accumulate' && args.accumulate === 1) ? 2 : 1;
     const type = typeOn(device, tensor) ?? (args[tensor.type] === 0 ? 'fp32' : 'bf16');
-    return sum + passes * touched * count(tensor) * bytesOf(type);
-  }, 0);
+    const bytes = touched * count(tensor) * bytesOf(type);
+    const isRead = access === 'accumulate' ? args.accumulate === 1 : access !== '=';
+    if (isRead) read.set(pointer, Math.max(bytes, read.get(pointer) ?? 0));
+    if (isWritten(tensor)) written.set(pointer, Math.max(bytes, written.get(pointer) ?? 0));
+  }
+  return [...read.values(), ...written.values()].reduce((sum, bytes) => sum + bytes, 0);
 }

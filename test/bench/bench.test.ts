@@ -72,6 +72,10 @@ it('measures every op of a tiny step', async () => {
   expect(op('classifier').flops).toBe(3 * 2 * 32 * 32 * 128);
   // Vectors, then matrices.
   expect(op('adamw').calls).toBe(2);
+  // Gradient, weight, m and v, the last three read and written; in fp32 the weight is its own master. The vocabulary is padded.
+  const perWeight = (2 * op('adamw').bytes) / report.parameters;
+  expect(perWeight).toBeGreaterThan(28);
+  expect(perWeight).toBeLessThan(29.5);
   expect(report.memory.plannedTotal).toBe(Object.values(report.memory.planned).reduce((sum, bytes) => sum + bytes, 0));
 });
 
