@@ -1,7 +1,16 @@
 // The command `kernel test`: tests the kernels of a folder against the formulas of their ops.
 import { Command, Option } from 'commander';
 import { type Dtype, selectDevice } from '../index.ts';
-import { ExitError, jobsOf, jobsText, KernelProcess, type LabOptions, sanitize, testJobs } from '../program.ts';
+import {
+  asTyped,
+  ExitError,
+  jobsOf,
+  jobsText,
+  KernelProcess,
+  type LabOptions,
+  sanitize,
+  testJobs,
+} from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 
@@ -34,6 +43,8 @@ export const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlag
   ...{ folder, device: selectDevice(device ?? 'auto'), dtype, seconds: timeLimit },
 });
 
+export const printLine = (line: string): void => void process.stdout.write(asTyped(`${line}\n`));
+
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
     .option(
@@ -46,16 +57,15 @@ export const kernelTestCommand = (): Command =>
 
 async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sanitize?: boolean }): Promise<void> {
   const options = labOptions(folder, flags);
-  const onLine = (line: string) => void process.stdout.write(`${line}\n`);
   using child = new KernelProcess(options);
   const jobs = await jobsOf(child, options);
   if (flags.sanitize) {
     child.close();
-    if (!(await sanitize(options, jobs, onLine))) throw new ExitError(1);
+    if (!(await sanitize(options, jobs, printLine))) throw new ExitError(1);
     return;
   }
-  const wrong = await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine });
-  if (wrong.length === 0) return onLine(`all right: ${jobsText(jobs)}`);
-  onLine(`wrong: ${jobsText(wrong)}`);
+  const wrong = await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine: printLine });
+  if (wrong.length === 0) return printLine(`all right: ${jobsText(jobs)}`);
+  printLine(`wrong: ${jobsText(wrong)}`);
   throw new ExitError(1);
 }
