@@ -11,11 +11,11 @@ const barWidth = 30;
 export async function benchJobs(
   child: KernelProcess,
   jobs: readonly Job[],
-  { folder, device }: LabOptions,
+  { folder, device, batch }: LabOptions,
   onLine: (line: string) => void,
 ): Promise<void> {
   for (const job of jobs) {
-    await child.ask({ ask: 'bench', folder, device, ...job }, (message) => {
+    await child.ask({ ask: 'bench', folder, device, batch, ...job }, (message) => {
       if (message.say !== 'bench') return;
       const { results, clocks, hash, on } = message;
       const version = { ...job, hash, device: on };

@@ -92,8 +92,10 @@ async function answer(request: Request): Promise<void> {
     running.add(kernel);
     say({ say: 'running', kernel });
   };
-  const calls = ask === 'bench' ? await stepCalls(device) : undefined;
+  const calls = ask === 'bench' ? await stepCalls(device, request.batch) : undefined;
+  const begin = performance.now();
   await useCards(device, [card], { onLaunch, checks: ask === 'test' });
+  say({ say: 'compiled', ms: performance.now() - begin });
   if (calls) {
     const gpu = choice.kind === 'cuda' ? choice.index : undefined;
     const { device: name, codePath } = device.description;

@@ -21,7 +21,7 @@ export type Request =
       readonly allSizes?: boolean;
       readonly once?: boolean;
     } & Target)
-  | ({ readonly ask: 'bench'; readonly op: string; readonly dtype: Dtype } & Target);
+  | ({ readonly ask: 'bench'; readonly op: string; readonly dtype: Dtype; readonly batch?: number } & Target);
 
 export interface ListedCard {
   readonly op: string;
@@ -31,6 +31,8 @@ export interface ListedCard {
 }
 
 export type Message =
+  /** Milliseconds that compiling and loading took. */
+  | { readonly say: 'compiled'; readonly ms: number }
   /** A kernel is about to run; all before it have ended. */
   | { readonly say: 'running'; readonly kernel: string }
   /** All have ended. */

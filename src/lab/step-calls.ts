@@ -42,18 +42,23 @@ export interface StepCalls {
   readonly calls: Calls;
 }
 
-const known = new WeakMap<Device, Promise<StepCalls>>();
+const known = new WeakMap<Device, Map<number, Promise<StepCalls>>>();
 
-/** The calls of a step on a device, and the device's limits; the model stays allocated. It resets all replacements of ops. */
-export function stepCalls(device: Device): Promise<StepCalls> {
-  const calls = known.get(device) ?? record(device);
-  known.set(device, calls);
+/**
+ * The calls of a step on a device, and the device's limits; the model stays allocated. It resets all replacements of ops.
+ * @param batch sequences; default 8, on a CPU 2
+ */
+export function stepCalls(device: Device, batch = settings[device.description.library].batch): Promise<StepCalls> {
+  const batches = known.get(device) ?? new Map<number, Promise<StepCalls>>();
+  known.set(device, batches);
+  const calls = batches.get(batch) ?? record(device, batch);
+  batches.set(batch, calls);
   return calls;
 }
 
-async function record(device: Device): Promise<StepCalls> {
+async function record(device: Device, batch: number): Promise<StepCalls> {
   const peaks = await measurePeaks(device);
-  const { config, batch, sequence } = settings[device.description.library];
+  const { config, sequence } = settings[device.description.library];
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   initializeWeights(model, 42);
   const trainer = new Trainer(model, { batch, sequence, ...training });

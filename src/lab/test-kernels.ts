@@ -10,6 +10,8 @@ export interface LabOptions extends ProcessSettings {
   readonly device: DeviceChoice;
   /** Default: every dtype that a card takes and the device has. */
   readonly dtype?: Dtype;
+  /** Sequences in the step whose calls are timed. */
+  readonly batch?: number;
 }
 
 /** A card and a dtype. */

@@ -27,21 +27,29 @@ export async function watchKernels(options: LabOptions, { onLine, onRound }: Wat
   } catch (cause) {
     throw new Gpt2Error(`cannot watch ${folder}: ${(cause as Error).message}; name a folder with a card`, { cause });
   }
-  using child = new KernelProcess(options);
+  let compiled = 0;
+  const onCompiled = (ms: number) => {
+    compiled += ms;
+  };
+  using child = new KernelProcess({ ...options, onCompiled });
   for (;;) {
     const next = new Promise<void>((done) => {
       changed = () => setTimeout(done, settleMilliseconds);
     });
     onRound();
+    compiled = 0;
     const before = performance.now();
     await round(child, options, onLine).catch((error: unknown) => {
       if (!(error instanceof Gpt2Error)) throw error;
       onLine(error.message);
     });
-    onLine(`took ${((performance.now() - before) / 1000).toFixed(2)} s; waits for the next save, Ctrl-C ends`);
+    const took = `${seconds(performance.now() - before)} s, ${seconds(compiled)} of them to compile and load`;
+    onLine(`took ${took}; waits for the next save, Ctrl-C ends`);
     await next;
   }
 }
+
+const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
 async function round(child: KernelProcess, options: LabOptions, onLine: (line: string) => void): Promise<void> {
   const jobs = await jobsOf(child, options);

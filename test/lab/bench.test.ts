@@ -5,7 +5,7 @@ import { chart } from '../../src/lab/bench-kernels.ts';
 import { benchOp, type OpBench } from '../../src/lab/bench-op.ts';
 import { addToHistory, earlierVersions, historyFile, readHistory } from '../../src/lab/history.ts';
 import { casesNamed } from '../../src/lab/ops.ts';
-import { stepCalls } from '../../src/lab/step-calls.ts';
+import { type Calls, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
 import { Device } from '../../src/native/device.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 import { Workplace } from '../support/cli.ts';
@@ -26,6 +26,12 @@ describe('a training step', () => {
       ...{ residualForward: 4, classifier: 1, crossEntropy: 1, attentionForward: 2, layernormForward: 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);
+  });
+
+  it('has the batch that is asked for', async () => {
+    const sizes = (calls: Calls) => sizesOf(calls.get('layernormForward')![0]!);
+    expect(sizes((await stepCalls(device, 3)).calls)).toBe('N 96, C 64');
+    expect(sizes((await stepCalls(device)).calls)).toBe('N 64, C 64');
   });
 
   it.each([
