@@ -50,16 +50,13 @@ export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly strin
   const inBf16 = new Map<string, LoadedCard>();
   const rungs: LadderStep[] = [];
   const naive: LoadedCard[] = [];
-  for (const chapter of chapters) {
-    for (const [index, rung] of rungsOf(chapter).entries()) {
-      if (index > 0 && !climbed.includes(chapter)) break;
-      const cards = await loadCards(join(course, chapter, rung));
-      const taking = (dtype: Dtype) => cards.filter((card) => (card.dtypes ?? ['fp32']).includes(dtype));
-      for (const card of taking('bf16')) inBf16.set(card.op, card);
-      const own = taking('fp32');
-      if (index === 0) naive.push(...own);
-      else if (own.length > 0) rungs.push({ name: `${chapter}/${rung}`, dtype: 'fp32', cards: own });
-    }
+  for (const { chapter, name, index, cards } of await courseRungs()) {
+    if (index > 0 && !climbed.includes(chapter)) continue;
+    const taking = (dtype: Dtype) => cards.filter((card) => (card.dtypes ?? ['fp32']).includes(dtype));
+    for (const card of taking('bf16')) inBf16.set(card.op, card);
+    const own = taking('fp32');
+    if (index === 0) naive.push(...own);
+    else if (own.length > 0) rungs.push({ name, dtype: 'fp32', cards: own });
   }
   for (const card of naive) used.set(card.op, card);
   const steps: LadderStep[] = [{ name: 'all naive', dtype: 'fp32', cards: naive }];
@@ -71,6 +68,17 @@ export async function ladderOf(dtypes: readonly Dtype[], climbed: readonly strin
   if (!dtypes.includes('bf16')) return steps;
   const best: LadderStep = { name: 'best rungs', dtype: 'bf16', cards: [...inBf16.values()] };
   return [...steps, best, { name: 'the library', dtype: 'bf16', cards: [] }];
+}
+
+/** The rungs that have a card, chapter after chapter. */
+export async function courseRungs() {
+  const rungs = chapters.flatMap((chapter) => rungsOf(chapter).map((rung, index) => ({ chapter, rung, index })));
+  return Promise.all(
+    rungs.map(async ({ chapter, rung, index }) => ({
+      ...{ chapter, index, name: `${chapter}/${rung}` },
+      cards: await loadCards(join(course, chapter, rung)),
+    })),
+  );
 }
 
 /** Names of a chapter's rungs, in their order. */

@@ -27,9 +27,9 @@ export async function watchKernels(options: LabOptions, { onLine, onRound }: Wat
   } catch (cause) {
     throw new Gpt2Error(`cannot watch ${folder}: ${(cause as Error).message}; name a folder with a card`, { cause });
   }
-  let compiled = 0;
+  const spent = { compiling: 0, testing: 0, timing: 0 };
   const onCompiled = (ms: number) => {
-    compiled += ms;
+    spent.compiling += ms;
   };
   using child = new KernelProcess({ ...options, onCompiled });
   for (;;) {
@@ -37,23 +37,37 @@ export async function watchKernels(options: LabOptions, { onLine, onRound }: Wat
       changed = () => setTimeout(done, settleMilliseconds);
     });
     onRound();
-    compiled = 0;
+    Object.assign(spent, { compiling: 0, testing: 0, timing: 0 });
     const before = performance.now();
-    await round(child, options, onLine).catch((error: unknown) => {
+    await round(child, options, onLine, spent).catch((error: unknown) => {
       if (!(error instanceof Gpt2Error)) throw error;
       onLine(error.message);
     });
-    const took = `${seconds(performance.now() - before)} s, ${seconds(compiled)} of them to compile and load`;
-    onLine(`took ${took}; waits for the next save, Ctrl-C ends`);
+    const parts = Object.entries(spent).filter(([, ms]) => ms > 0);
+    const text = parts.map(([name, ms]) => `${name} ${seconds(ms)}`).join(', ');
+    onLine(`took ${seconds(performance.now() - before)} s (${text}); waits for the next save, Ctrl-C ends`);
     await next;
   }
 }
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(2);
 
-async function round(child: KernelProcess, options: LabOptions, onLine: (line: string) => void): Promise<void> {
+async function round(
+  child: KernelProcess,
+  options: LabOptions,
+  onLine: (line: string) => void,
+  /** Milliseconds of its parts; the others are without compiling. */
+  spent: Record<'compiling' | 'testing' | 'timing', number>,
+): Promise<void> {
   const jobs = await jobsOf(child, options);
-  const wrong = await testJobs(child, jobs, options, { isBrief: true, onLine });
+  const during = async <T>(part: 'testing' | 'timing', work: () => Promise<T>): Promise<T> => {
+    const begin = performance.now() - spent.compiling;
+    const result = await work();
+    spent[part] = performance.now() - spent.compiling - begin;
+    return result;
+  };
+  const wrong = await during('testing', () => testJobs(child, jobs, options, { isBrief: true, onLine }));
   // Times in the emulator say nothing about a GPU.
-  if (wrong.length === 0 && options.device.kind === 'cuda') await benchJobs(child, jobs, options, onLine);
+  if (wrong.length > 0 || options.device.kind !== 'cuda') return;
+  await during('timing', () => benchJobs(child, jobs, options, onLine));
 }

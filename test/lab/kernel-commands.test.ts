@@ -97,7 +97,7 @@ it('kernel watch goes again at every save of a source or card, and survives what
     expect(first).toMatch(/gelu_forward fp32 {2}right at 3 sizes/);
     // Times of the emulator say nothing.
     expect(first).not.toContain('of bound');
-    expect(first).toMatch(/took \S+ s, \S+ of them to compile and load; waits for the next save, Ctrl-C ends\n$/);
+    expect(first).toMatch(/took \S+ s \(compiling \S+, testing \S+\); waits for the next save, Ctrl-C ends\n$/);
     const card = place.path('watched/card.ts');
     const text = readFileSync(card, 'utf8');
     writeFileSync(card, `process.kill(process.pid, 'SIGSEGV');\n${text}`);

@@ -1,0 +1,48 @@
+// Times the course's rungs that have a card, and the library's op in turn, on the calls of a training step of d12: in bf16 where a rung
+// takes it, else in fp32. `npm run docs` makes the course's tables of the output. With --best only the last rung of each op.
+//   node --import tsx scripts/bench-course.ts --out FILE.json [--batch 8] [--dtype bf16] [--best]
+import { writeFileSync } from 'node:fs';
+import { useCards } from '../src/kernels/use-cards.ts';
+import { benchOp } from '../src/lab/bench-op.ts';
+import { courseRungs } from '../src/lab/ladder.ts';
+import { casesNamed } from '../src/lab/ops.ts';
+import { stepCalls } from '../src/lab/step-calls.ts';
+import { Device, type Dtype } from '../src/native/device.ts';
+import { readFlags } from './flags.ts';
+
+const { batch, best, dtype: wanted, out } = readFlags({ batch: 8, best: false, dtype: 'bf16', out: '' });
+const rungs = await courseRungs();
+const rows = rungs.flatMap(({ name, cards }) =>
+  cards.map((card) => {
+    const taken: readonly Dtype[] = card.dtypes ?? ['fp32'];
+    return { rung: name, card, dtype: taken.includes(wanted as Dtype) ? (wanted as Dtype) : taken[0]! };
+  }),
+);
+const lastOf = new Map(rows.map((row) => [`${row.card.op} ${row.dtype === wanted}`, row]));
+const chosen = best ? rows.filter((row) => lastOf.get(`${row.card.op} true`) === row) : rows;
+const results: object[] = [];
+let codePath = '';
+let name = '';
+let clocks: string | null = null;
+for (const dtype of ['bf16', 'fp32'] as const) {
+  const own = chosen.filter((row) => row.dtype === dtype);
+  if (own.length === 0) continue;
+  using device = Device.open({ kind: 'cuda', dtype });
+  ({ codePath, device: name } = device.description);
+  const calls = await stepCalls(device, batch);
+  for (const { rung, card } of own) {
+    await useCards(device, [card]);
+    const benched = await benchOp(device, casesNamed(card.op), calls, { gpu: 0, onIdle: () => {} });
+    clocks = benched.clocks;
+    results.push(...benched.results.map((result) => ({ rung, op: card.op, dtype, ...result })));
+    const [ms, ours] = (['own', 'ours'] as const).map((which) =>
+      benched.results.reduce((sum, result) => sum + result.calls * result[which].cold, 0),
+    );
+    console.log(`${rung} ${card.op} ${dtype}: ${ms!.toPrecision(4)} ms a step, ours ${ours!.toPrecision(4)}`);
+  }
+}
+const [date, command] = [new Date().toISOString(), `scripts/bench-course.ts ${process.argv.slice(2).join(' ')}`];
+writeFileSync(
+  out,
+  `${JSON.stringify({ date, command, device: name, codePath, clocks, batch, results }, undefined, 1)}\n`,
+);

@@ -1,0 +1,148 @@
+"""Times PyTorch's ops at the sizes of the best rungs of the course: reads what scripts/bench-course.ts --best wrote, measures each op in
+the same way (the median of 20 runs, each after the L2 cache was overwritten), and adds "pytorch" to each result.
+
+    python3 scripts/bench-pytorch-ops.py benchmarks/h100/course-best.json
+"""
+import json
+import statistics
+import sys
+
+import torch
+from torch.nn import functional as F
+
+ELEMENT = torch.bfloat16
+cache = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
+
+
+def cold(run):
+    """Returns the median of the milliseconds that `run` takes on the GPU. Eight fills of the cache hide the host's time."""
+    times = []
+    for _ in range(23):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        for _ in range(8):
+            cache.zero_()
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times[3:])
+
+
+def random(*shape, dtype=ELEMENT):
+    return torch.randn(*shape, device="cuda", dtype=dtype)
+
+
+def layernorm(op, N, C, residual):
+    x, weight, bias = random(N, C), random(C), random(C)
+    if op == "layernorm_forward":
+        return lambda: F.layer_norm(x, [C], weight, bias)
+    _, mean, rstd = torch.native_layer_norm(x, [C], weight, bias, 1e-5)
+    dout, dresidual = random(N, C), random(N, C)
+
+    def backward():
+        din, _, _ = torch.ops.aten.native_layer_norm_backward(dout, x, [C], mean, rstd, weight, bias, [True] * 3)
+        if residual:
+            din.add_(dresidual)
+
+    return backward
+
+
+def attention(op, B, T, C, NH):
+    q, k, v, dout = (random(B, NH, T, C // NH).requires_grad_() for _ in range(4))
+    forward = lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    if op == "attention_forward":
+        return forward
+    out = forward()
+    return lambda: torch.autograd.grad(out, (q, k, v), dout, retain_graph=True)
+
+
+def matmul(op, N, C, O, bias):
+    x, weight, dout, b = random(N, C), random(O, C), random(N, O), random(O)
+    if op == "matmul_forward":
+        return lambda: F.linear(x, weight, b if bias else None)
+    if op == "matmul_backward_input":
+        return lambda: torch.mm(dout, weight)
+
+    def backward():
+        torch.mm(dout.T, x)
+        if bias:
+            dout.sum(0)
+
+    return backward
+
+
+def cross_entropy(N, V, Vp):
+    logits = random(N, Vp)[:, :V].detach().requires_grad_()
+    targets = torch.randint(V, (N,), device="cuda")
+    return lambda: torch.autograd.grad(F.cross_entropy(logits, targets), logits)
+
+
+def embedding(op, B, T, C, V):
+    tokens, wte, wpe, dout = torch.randint(V, (B, T), device="cuda"), random(V, C), random(T, C), random(B, T, C)
+    if op == "embedding_forward":
+        return lambda: F.embedding(tokens, wte) + wpe
+    def backward():
+        torch.ops.aten.embedding_dense_backward(dout, tokens, V, -1, False)
+        dout.sum(0)
+    return backward
+
+
+def adamw(count):
+    weight = random(count, dtype=torch.float32).requires_grad_()
+    weight.grad = random(count, dtype=torch.float32)
+    return torch.optim.AdamW([weight], weight_decay=0.1, fused=True).step
+
+
+def gelu(op, count):
+    x, dout = random(count), random(count)
+    if op == "gelu_forward":
+        return lambda: F.gelu(x, approximate="tanh")
+    return lambda: torch.ops.aten.gelu_backward(dout, x, approximate="tanh")
+
+
+def call(op, sizes, given):
+    if op.startswith("layernorm"):
+        return layernorm(op, **sizes, residual="without dresidual" not in given)
+    if op.startswith("attention"):
+        return attention(op, **sizes)
+    if op.startswith("matmul"):
+        return matmul(op, **sizes, bias="without" not in given)
+    if op.startswith("embedding"):
+        return embedding(op, **sizes)
+    if op.startswith("gelu"):
+        return gelu(op, **sizes)
+    if op == "cross_entropy":
+        return cross_entropy(**sizes)
+    if op == "adamw":
+        return adamw(sizes["count"])
+    if op == "residual_forward":
+        a, b = random(sizes["count"]), random(sizes["count"])
+        return lambda: torch.add(a, b)
+    if op == "loss_sum":
+        losses = random(sizes["N"], dtype=torch.float32)
+        return lambda: losses.sum()
+    if op == "global_norm":
+        gradient = random(sizes["matrixCount"])
+        return lambda: torch.linalg.vector_norm(gradient)
+    raise ValueError(f"PyTorch's op for {op} is not known")
+
+
+def main():
+    (path,) = sys.argv[1:]
+    with open(path) as file:
+        bench = json.load(file)
+    for result in bench["results"]:
+        parts = [part.split() for part in result["sizes"].split(", ")]
+        sizes = {name: int(value) for name, value in parts if name not in ("without", "firstScalar", "vectorCount")}
+        result["pytorch"] = cold(call(result["op"], sizes, result["sizes"]))
+        torch.cuda.empty_cache()
+        print(f"{result['op']:<24} {result['sizes']:<48} rung {result['own']['cold']:8.4f} ours {result['ours']['cold']:8.4f} "
+              f"PyTorch {result['pytorch']:8.4f}", flush=True)
+    bench["pytorch"] = torch.__version__
+    with open(path, "w") as file:
+        json.dump(bench, file, indent=1)
+        file.write("\n")
+
+
+main()
