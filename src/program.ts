@@ -32,6 +32,7 @@ export { KernelProcess } from './lab/kernel-process.ts';
 export { climb, type LadderOptions, type MeasuredStep } from './lab/ladder.ts';
 export { naiveKernels, newKernel } from './lab/new-kernel.ts';
 export { labOps } from './lab/ops.ts';
+export { profileKernels } from './lab/profile-kernels.ts';
 export { sanitize } from './lab/sanitize.ts';
 export { type ShowOptions, showKernels } from './lab/show-kernels.ts';
 export { jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';

@@ -28,7 +28,7 @@ export interface LabFlags {
   readonly timeLimit: number;
 }
 
-/** The argument and options that `test`, `bench` and `watch` share. */
+/** The argument and options that `test`, `bench`, `watch` and `profile` share. */
 export const labCommand = (name: string, description: string): Command =>
   new Command(name)
     .description(description)

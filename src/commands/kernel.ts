@@ -4,6 +4,7 @@ import { Gpt2Error } from '../index.ts';
 import { findCards, labOps, naiveKernels, newKernel } from '../program.ts';
 import { kernelBenchCommand } from './kernel-bench.ts';
 import { kernelBuildCommand } from './kernel-build.ts';
+import { kernelProfileCommand } from './kernel-profile.ts';
 import { kernelShowCommand } from './kernel-show.ts';
 import { kernelTestCommand } from './kernel-test.ts';
 import { kernelWatchCommand } from './kernel-watch.ts';
@@ -15,6 +16,7 @@ Examples:
   npm run gpt2 -- kernel test my-norm                              against the op's formula, on this machine's GPU
   npm run gpt2 -- kernel bench my-norm                             ms and share of the bound, compared with ours
   npm run gpt2 -- kernel watch my-norm                             both, at every save
+  npm run gpt2 -- kernel profile my-norm                           what limits it and what warps wait for, by ncu
   npm run gpt2 -- kernel show my-norm                              registers, spills, occupancy; PTX and SASS
   npm run gpt2 -- kernel build gelu.cu                             compile for this machine's GPU, as gelu.cubin
 
@@ -51,6 +53,7 @@ export function kernelCommand(): Command {
     kernelTestCommand(),
     kernelBenchCommand(),
     kernelWatchCommand(),
+    kernelProfileCommand(),
     kernelShowCommand(),
     kernelBuildCommand(),
   ])

@@ -3,14 +3,12 @@ import { readClocks } from '../bench/clocks.ts';
 import { enqueueAgain, workOf } from '../bench/op-times.ts';
 import { leastMs } from '../bench/peaks.ts';
 import { timeCold, timeOnDevice } from '../bench/timing.ts';
-import { Gpt2Error } from '../errors.ts';
-import { opNameOf } from '../kernels/kernel-card.ts';
 import { toolsName } from '../live/machine-load.ts';
 import type { Device } from '../native/device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
 import { workspaceOf } from '../ops/enqueue.ts';
 import { replacementOf } from '../ops/replacements.ts';
-import { type RecordedCall, type StepCalls, sizesOf } from './step-calls.ts';
+import { callsBySize, type StepCalls } from './step-calls.ts';
 
 /** Milliseconds of a call: its tensors in the GPU's memory, and in its L2 cache as far as they fit. */
 export interface Times {
@@ -55,17 +53,7 @@ export async function benchOp(
   { gpu, onIdle }: { readonly gpu: number | undefined; readonly onIdle: () => void },
 ): Promise<Benched> {
   const replacement = replacementOf(device, op.name)!;
-  const recorded = calls.get(op.name) ?? [];
-  if (recorded.length === 0) {
-    throw new Gpt2Error(`a training step does not use ${opNameOf(op)}, so there are no sizes to time it at`);
-  }
-  const groups = new Map<string, RecordedCall[]>();
-  for (const call of recorded) {
-    // Without an optional tensor a call moves fewer bytes.
-    const missing = Object.keys(op.tensors).filter((name) => call.given[name] === null);
-    const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
-    groups.set(kind, [...(groups.get(kind) ?? []), call]);
-  }
+  const groups = callsBySize(op, calls);
   const { library } = device.description;
   const memory = device.allocate(flushed[library].bytes, 'cache flush');
   const flush = () => {
@@ -90,7 +78,7 @@ export async function benchOp(
     results.push({ sizes, calls: others.length + 1, ...work, bound: leastMs(peaks, work), ours, own });
   }
   memory.close();
-  const [first] = recorded as [RecordedCall];
+  const first = calls.get(op.name)![0]!;
   const clocks =
     gpu === undefined
       ? null

@@ -1,4 +1,4 @@
-// The process that runs kernels for `kernel test`, `bench` and `watch`. It stays, so that the device is open and the numbers of a
+// The process that runs kernels for `kernel test`, `bench`, `watch` and `profile`. It stays, so that the device is open and the numbers of a
 // test are known when a kernel is run again; what a kernel breaks or hangs ends with it. Requests come on standard input, messages
 // leave on descriptor 3: kernels may print.
 import { writeSync } from 'node:fs';
@@ -15,6 +15,7 @@ import type { OpCases } from '../op-cases/op-case.ts';
 import { benchOp } from './bench-op.ts';
 import type { Message, Request } from './messages.ts';
 import { casesNamed } from './ops.ts';
+import { profileOp } from './profile-op.ts';
 import { stepCalls } from './step-calls.ts';
 import { testOp } from './test-op.ts';
 
@@ -84,23 +85,31 @@ async function answer(request: Request): Promise<void> {
   if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
   const cases = timedCases(op);
   const { device, number } = opened(choice, dtype);
+  let launched = 0;
   const onLaunch = (kernel: string) => {
+    launched++;
     // Kernels one by one, so that the one that fails or hangs is known.
-    if (ask === 'test') number.read();
+    if (ask !== 'bench') number.read();
     if (ask === 'bench' && running.has(kernel)) return;
     running.delete(kernel);
     running.add(kernel);
     say({ say: 'running', kernel });
   };
-  const calls = ask === 'bench' ? await stepCalls(device, request.batch) : undefined;
+  const step = ask === 'test' ? undefined : await stepCalls(device, request.batch);
   const begin = performance.now();
   await useCards(device, [card], { onLaunch, checks: ask === 'test' });
   say({ say: 'compiled', ms: performance.now() - begin });
-  if (calls) {
+  if (step) {
     const gpu = choice.kind === 'cuda' ? choice.index : undefined;
     const { device: name, codePath } = device.description;
-    const benched = await benchOp(device, cases, calls, { gpu, onIdle: idle });
-    say({ say: 'bench', hash: cardHash(card), on: `${name} (${codePath})`, ...benched });
+    const on = `${name} (${codePath})`;
+    if (ask === 'profile') {
+      const calls = await profileOp(device, cases.op, step.calls, () => launched);
+      say({ say: 'profile', on, calls });
+      return;
+    }
+    const benched = await benchOp(device, cases, step, { gpu, onIdle: idle });
+    say({ say: 'bench', hash: cardHash(card), on, ...benched });
     return;
   }
   for await (const tested of testOp(device, cases, ask === 'test' ? request : {})) {

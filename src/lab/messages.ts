@@ -4,6 +4,7 @@
 import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';
+import type { ProfiledCall } from './profile-op.ts';
 
 interface Target {
   readonly folder: string;
@@ -13,7 +14,7 @@ interface Target {
 export type Request =
   /** The ops of the folder's cards. */
   | ({ readonly ask: 'list' } & Target)
-  /** Tests or times a card. */
+  /** Tests, times or profiles a card. */
   | ({
       readonly ask: 'test';
       readonly op: string;
@@ -21,7 +22,12 @@ export type Request =
       readonly allSizes?: boolean;
       readonly once?: boolean;
     } & Target)
-  | ({ readonly ask: 'bench'; readonly op: string; readonly dtype: Dtype; readonly batch?: number } & Target);
+  | ({
+      readonly ask: 'bench' | 'profile';
+      readonly op: string;
+      readonly dtype: Dtype;
+      readonly batch?: number;
+    } & Target);
 
 export interface ListedCard {
   readonly op: string;
@@ -41,6 +47,8 @@ export type Message =
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
   /** `hash`: of the kernel; `on`: the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
+  /** The calls that a profiler measured. */
+  | { readonly say: 'profile'; readonly on: string; readonly calls: readonly ProfiledCall[] }
   /** The request failed; `isLost`: with it the device, so that the process ends. */
   | { readonly say: 'failed'; readonly message: string; readonly isLost: boolean }
   | { readonly say: 'done' };

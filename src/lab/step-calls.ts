@@ -2,6 +2,8 @@
 // plain ops also in the place of the fused ones that consist of them.
 import type { Call } from '../bench/op-times.ts';
 import { measurePeaks, type Peaks } from '../bench/peaks.ts';
+import { Gpt2Error } from '../errors.ts';
+import { opNameOf } from '../kernels/kernel-card.ts';
 import { splitFused } from '../kernels/use-cards.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -33,6 +35,24 @@ export interface RecordedCall extends Call<OpContract> {
 /** "N 8192, C 768" */
 export const sizesOf = ({ op, args }: RecordedCall): string =>
   sizesText(Object.fromEntries(op.sizes.map((name) => [name, args[name] as number])));
+
+/** The calls of an op by what a user tells them apart by: "N 8192, C 768". @throws Gpt2Error if the step does not use it */
+export function callsBySize(
+  op: OpContract,
+  calls: Calls,
+): ReadonlyMap<string, readonly [RecordedCall, ...RecordedCall[]]> {
+  const groups = new Map<string, [RecordedCall, ...RecordedCall[]]>();
+  for (const call of calls.get(op.name) ?? []) {
+    // Without an optional tensor a call moves fewer bytes.
+    const missing = Object.keys(op.tensors).filter((name) => call.given[name] === null);
+    const kind = [sizesOf(call), ...missing.map((name) => `without ${name}`)].join(', ');
+    const group = groups.get(kind);
+    if (group) group.push(call);
+    else groups.set(kind, [call]);
+  }
+  if (groups.size > 0) return groups;
+  throw new Gpt2Error(`a training step does not use ${opNameOf(op)}, so there are no sizes to measure it at`);
+}
 
 /** By the name of the op's contract. */
 export type Calls = ReadonlyMap<string, readonly RecordedCall[]>;

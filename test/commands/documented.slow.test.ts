@@ -112,7 +112,7 @@ const smaller: Record<string, (args: string[]) => string[] | string> = {
   },
   kernel: (args) => {
     if (args.includes('--sass') && findTool('nvdisasm') === undefined) return 'it needs nvdisasm';
-    if (['test', 'bench', 'watch'].includes(args[1]!)) return 'it starts a process; test/lab runs it';
+    if (['test', 'bench', 'watch', 'profile'].includes(args[1]!)) return 'it starts a process; test/lab runs it';
     const compiles = ['build', 'show'].includes(args[1]!);
     const needsNone = !compiles || (args.includes('--gpu') && hasCompiler());
     return needsNone ? [] : 'it needs a GPU, or a compiler for CUDA';

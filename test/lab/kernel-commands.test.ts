@@ -67,6 +67,28 @@ it.each([
   expect(code).toBeGreaterThan(0);
 });
 
+it('kernel profile needs a GPU, and ncu', () => {
+  const profile = (device: string) =>
+    place.run(['kernel', 'profile', 'gelu', '--device', device], {
+      PATH: place.path('none'),
+      CUDA_HOME: '',
+      CUDA_PATH: '',
+    });
+  expect(profile('cpu')).toEqual({
+    ...{ code: 1, stdout: '' },
+    stderr: expect.stringMatching(
+      /^kernel profile measures on a GPU, and the device is cpu: `npx gpt2 kernel show gelu --gpu 9\.0` needs no GPU\n$/,
+    ),
+  });
+  if (existsSync('/usr/local/cuda/bin/ncu')) return;
+  expect(profile('cuda')).toEqual({
+    ...{ code: 1, stdout: '' },
+    stderr: expect.stringMatching(
+      /^ncu is missing: it is part of Nsight Compute, .*; install it, add its folder to PATH, or/,
+    ),
+  });
+});
+
 it('a kernel that the source lacks is named with the source', () => {
   const [card] = newKernel(place.path('lacking'), ['gelu_forward']) as [string];
   writeFileSync(card, readFileSync(card, 'utf8').replace("kernel: 'gelu_forward'", "kernel: 'gelu'"));
