@@ -1,4 +1,4 @@
-// Writes the measured figures of README.md and docs/*.md from benchmarks/: the text between `<!-- figures: KIND: a; b -->` and
+// Writes the measured figures of README.md, docs/*.md and the course's pages from benchmarks/: the text between `<!-- figures: KIND: a; b -->` and
 // `<!-- end -->` is made here. `npm run docs` writes the pages; a test fails when one is stale.
 // One long file: each kind of table is a function of a few lines, in the table of kinds at the end.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,6 +11,7 @@ import pytorchBench from '../benchmarks/h100/pytorch.json' with { type: 'json' }
 import h100Runs from '../benchmarks/h100-runs.json' with { type: 'json' };
 import d12Sample from '../benchmarks/h100-sample/d12.json' with { type: 'json' };
 import { apiReference } from './docs-api.ts';
+import { courseBest, courseChapter, courseLadder } from './docs-course.ts';
 import { fits } from './docs-fits.ts';
 import { recordedOptions, startOptions, table, trainOptions } from './docs-options.ts';
 
@@ -304,6 +305,10 @@ const kinds: Readonly<Record<string, (names: readonly string[]) => string>> = {
   options: recordedOptions,
   'start-options': startOptions,
   'train-options': trainOptions,
+  // The course: a chapter's rungs; the best of each op; a step on each rung.
+  course: courseChapter,
+  'course-best': courseBest,
+  'course-ladder': courseLadder,
   // The largest batches that fit on GPUs, by dtype.
   fits,
   // The public functions and types.
@@ -337,8 +342,14 @@ export const pages = (): string[] => [
     .map((name) => `docs/${name}`),
 ];
 
+/** The pages of the kernel course. */
+export const coursePages = (): string[] =>
+  readdirSync(new URL('kernels/course/', root), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `kernels/course/${path}`);
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const name of pages()) {
+  for (const name of [...pages(), ...coursePages()]) {
     const path = new URL(name, root);
     const before = readFileSync(path, 'utf8');
     const after = withFigures(before);

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { pages, withFigures } from '../../scripts/docs-figures.ts';
+import { coursePages, pages, withFigures } from '../../scripts/docs-figures.ts';
 import { optionNames } from '../../src/options/table.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -48,7 +48,7 @@ describe.each([...pages(), 'CONTRIBUTING.md', ...ofCourse])('%s', (page) => {
     expect(files.filter((file) => !isPacked(file))).toEqual([]);
   });
 
-  it.runIf(pages().includes(page))('has the figures of benchmarks/ (npm run docs)', () => {
+  it.runIf([...pages(), ...coursePages()].includes(page))('has the figures of benchmarks/ (npm run docs)', () => {
     expect(withFigures(text)).toBe(text);
   });
 

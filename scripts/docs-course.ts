@@ -1,0 +1,104 @@
+// Makes the tables of the course's pages from benchmarks/h100/{course,course-best,ladder}.json.
+import { readFileSync } from 'node:fs';
+import { table } from './docs-options.ts';
+
+interface Times {
+  readonly cold: number;
+}
+
+/** Of an op at one of its sizes; milliseconds. */
+interface Result {
+  readonly rung: string;
+  readonly op: string;
+  readonly dtype: string;
+  readonly calls: number;
+  readonly bound: number;
+  readonly ours: Times;
+  readonly own: Times;
+  readonly pytorch?: number;
+}
+
+interface Bench {
+  readonly date: string;
+  readonly device: string;
+  readonly codePath: string;
+  readonly clocks: string | null;
+  readonly batch: number;
+  readonly results: readonly Result[];
+  /** Its version. */
+  readonly pytorch?: string;
+}
+
+interface Ladder {
+  readonly command: string;
+  readonly what: string;
+  readonly date: string;
+  readonly steps: readonly { name: string; dtype: string; ms: number; tokensPerSecond: number }[];
+}
+
+const folder = new URL('../benchmarks/h100/', import.meta.url);
+const readJson = <T>(name: string): T => JSON.parse(readFileSync(new URL(name, folder), 'utf8')) as T;
+const percent = (share: number): string => `${(100 * share).toFixed(0)}%`;
+const ms = (value: number): string => (value < 0.1 ? value.toPrecision(2) : value.toPrecision(3));
+
+/** The results of each rung and op, in the order of the file, with what they add up to in a step. */
+function bySteps({ results }: Bench) {
+  const groups = new Map<string, Result[]>();
+  for (const result of results) {
+    const key = [result.rung, result.op, result.dtype].join();
+    groups.set(key, [...(groups.get(key) ?? []), result]);
+  }
+  return [...groups.values()].map((group) => {
+    const sum = (of: (result: Result) => number) =>
+      group.reduce((total, result) => total + result.calls * of(result), 0);
+    const { rung, op, dtype } = group[0]!;
+    return {
+      ...{ rung, op, dtype, calls: sum(() => 1), bound: sum(({ bound }) => bound) },
+      ...{ own: sum(({ own }) => own.cold), ours: sum(({ ours }) => ours.cold) },
+      pytorch: sum(({ pytorch }) => pytorch ?? Number.NaN),
+    };
+  });
+}
+
+const provenance = ({ date, clocks, batch, device, codePath }: Bench, name: string, depth: string): string =>
+  [
+    `Milliseconds of all calls in a step of d12 with ${batch} x 1024 tokens; each with its tensors in the GPU's memory. The bound is explained`,
+    `in [docs/kernels.md](${depth}docs/kernels.md#time-a-kernel); "ours" is the library's op, called by itself.`,
+    `${device} (${codePath}), driver ${clocks?.split(', ')[1]}, ${date.slice(0, 10)}, [${name}](${depth}benchmarks/h100/${name}).`,
+  ].join('\n');
+
+/** The rungs of a chapter. */
+export function courseChapter([chapter = '']: readonly string[]): string {
+  const bench = readJson<Bench>('course.json');
+  const rows = bySteps(bench).filter(({ rung }) => rung.startsWith(`${chapter}/`));
+  if (rows.length === 0) throw new Error(`course.json has no chapter "${chapter}"`);
+  const cells = rows.map(({ rung, op, dtype, calls, own, ours, bound }) => [
+    ...[rung.split('/')[1]!, op, dtype, String(calls)],
+    ...[ms(own), percent(bound / own), ms(ours), percent(bound / ours)],
+  ]);
+  const head = ['rung', 'op', 'dtype', 'calls', 'ms', 'of the bound', 'ours, ms', 'of the bound'];
+  return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../')}`;
+}
+
+/** The last rung of each op. */
+export function courseBest(): string {
+  const bench = readJson<Bench>('course-best.json');
+  const cells = bySteps(bench).map(({ rung, op, calls, own, ours, bound, pytorch }) => [
+    ...[op, rung, String(calls), ms(own), percent(bound / own), ms(ours), percent(bound / ours), ms(pytorch)],
+  ]);
+  const head = ['op', 'rung', 'calls', 'ms', 'of the bound', 'ours, ms', 'of the bound', 'PyTorch, ms'];
+  const peer = `PyTorch ${bench.pytorch}, op by op, in the same session (\`scripts/bench-pytorch-ops.py\`). Its AdamW leaves out the copy of the weights in bf16.`;
+  return `${table(head, cells, 2)}\n\n${provenance(bench, 'course-best.json', '../../')}\n${peer}`;
+}
+
+/** A training step on each rung. */
+export function courseLadder(): string {
+  const { steps, what, command, date } = readJson<Ladder>('ladder.json');
+  const rate = (value: number) => Math.round(value).toLocaleString('en-US');
+  const cells = steps.map(({ name, dtype, ms: step, tokensPerSecond }) => [
+    ...[name, dtype, step.toPrecision(4), rate(tokensPerSecond)],
+    (tokensPerSecond / steps[0]!.tokensPerSecond).toPrecision(3),
+  ]);
+  const head = ['new rung', 'dtype', 'ms a step', 'tokens/s', 'times naive'];
+  return `${table(head, cells, 2)}\n\n\`${command}\`, ${what}, ${date.slice(0, 10)}, [ladder.json](../../benchmarks/h100/ladder.json).`;
+}
