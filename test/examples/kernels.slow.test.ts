@@ -24,3 +24,16 @@ it('vector-add', () => {
 it('matrix-square', () => {
   expect(example('matrix-square')).toMatch(/^\d+\.\d\d ms, largest error \d(\.\d+)?(e-\d+)? in \[0,0\]\n$/);
 });
+
+it('weight-average', () => {
+  const numbers = [...example('weight-average').matchAll(/^\d+ {2}loss (\S+) {2}.* (\S+)$/gm)];
+  const [losses, distances] = [1, 2].map((column) => numbers.map((line) => Number(line[column]))) as [
+    number[],
+    number[],
+  ];
+  expect(losses).toHaveLength(20);
+  expect(losses.at(-1)).toBeLessThan(losses[0]! - 0.5);
+  // The first is 0.9 of a step; the steps go on in about one direction, of which the average is 9 steps behind.
+  expect(distances[1]! / distances[0]!).toBeGreaterThan(1.5);
+  expect(distances.at(-1)! / distances[0]!).toBeLessThan(10);
+});
