@@ -1,0 +1,50 @@
+// The course's rungs with tensor cores, in bf16 on the emulated GPU. Their only PTX is in tensor-cores.cuh, which is replaced by functions
+// that do the same lane by lane.
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { loadCards } from '../../src/kernels/kernel-card.ts';
+import { useCards } from '../../src/kernels/use-cards.ts';
+import { casesNamed } from '../../src/lab/ops.ts';
+import { testOp } from '../../src/lab/test-op.ts';
+import { Device } from '../../src/native/device.ts';
+import { Workplace } from '../support/cli.ts';
+import { cards, course } from '../support/course.ts';
+
+let place: Workplace;
+beforeAll(() => {
+  place = new Workplace();
+  vi.stubEnv('XDG_CACHE_HOME', place.path('cache'));
+  cpSync(course, place.path('course'), { recursive: true });
+  const header = place.path('course/tensor-cores.cuh');
+  const plain = readFileSync(header, 'utf8').split(/^(?=\/\/ The fragment whose first line)/m)[1]!;
+  const emulated = readFileSync(join(import.meta.dirname, 'emulated/tensor-cores.cuh'), 'utf8');
+  writeFileSync(header, `#pragma once\n${emulated}\n${plain}`);
+});
+afterAll(() => {
+  vi.unstubAllEnvs();
+  place[Symbol.dispose]();
+});
+
+const withTensorCores = cards.filter(({ dtypes = ['fp32'] }) => !dtypes.includes('fp32'));
+const tests = withTensorCores.map(({ op, folder }) => [folder.slice(course.length + 1), op] as const);
+
+it('has rungs with tensor cores', () => {
+  expect(new Set(tests.map(([rung]) => rung))).toEqual(
+    new Set(['attention/4-tensor-cores', 'matmul/7-tensor-cores', 'matmul/8-pipeline']),
+  );
+});
+
+it.each(tests)('%s: %s is right', async (rung, op) => {
+  using device = Device.open({ kind: 'cpu' });
+  // A CPU has no bf16 of its own, but the cards take the place of its ops.
+  Object.assign(device, { dtype: 'bf16', elementType: 'bf16', gradientType: 'bf16' });
+  const card = (await loadCards(place.path(`course/${rung}`))).find((each) => each.op === op)!;
+  await useCards(device, [card], { checks: true });
+  let tested = 0;
+  for await (const { sizes, isRight, lines } of testOp(device, casesNamed(op), { once: true })) {
+    expect(isRight, [sizes, ...lines].join('\n')).toBe(true);
+    tested++;
+  }
+  expect(tested).toBeGreaterThan(0);
+});
