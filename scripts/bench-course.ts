@@ -32,7 +32,7 @@ for (const dtype of ['bf16', 'fp32'] as const) {
   const calls = await stepCalls(device, batch);
   for (const { rung, card } of own) {
     await useCards(device, [card]);
-    const benched = await benchOp(device, casesNamed(card.op), calls, { gpu: 0, onIdle: () => {} });
+    const benched = await benchOp(device, casesNamed(card.op), calls, { gpu: 0 });
     clocks = benched.clocks;
     results.push(...benched.results.map((result) => ({ rung, op: card.op, dtype, ...result })));
     const [ms, ours] = (['own', 'ours'] as const).map((which) =>

@@ -21,5 +21,5 @@ export const kernelBenchCommand = (): Command =>
     .action(async (folder: string, { batch, ...flags }: LabFlags & { batch?: number }) => {
       const options = { ...labOptions(folder, flags), batch };
       using child = new KernelProcess(options);
-      await benchJobs(child, await jobsOf(child, options), options, printLine);
+      await benchJobs(child, await jobsOf(child, options), options, { onLine: printLine });
     });

@@ -7,15 +7,21 @@ import type { Job, LabOptions } from './test-kernels.ts';
 
 const barWidth = 30;
 
+interface Benching {
+  /** Reads no clocks, and measures the library's op only once. */
+  readonly isBrief?: boolean;
+  readonly onLine: (line: string) => void;
+}
+
 /** Times all jobs. @throws Gpt2Error as `KernelProcess.ask` */
 export async function benchJobs(
   child: KernelProcess,
   jobs: readonly Job[],
   { folder, device, batch }: LabOptions,
-  onLine: (line: string) => void,
+  { isBrief, onLine }: Benching,
 ): Promise<void> {
   for (const job of jobs) {
-    await child.ask({ ask: 'bench', folder, device, batch, ...job }, (message) => {
+    await child.ask({ ask: 'bench', folder, device, batch, isBrief, ...job }, (message) => {
       if (message.say !== 'bench') return;
       const { results, clocks, hash, on } = message;
       const version = { ...job, hash, device: on };

@@ -100,7 +100,6 @@ async function answer(request: Request): Promise<void> {
   await useCards(device, [card], { onLaunch, checks: ask === 'test' });
   say({ say: 'compiled', ms: performance.now() - begin });
   if (step) {
-    const gpu = choice.kind === 'cuda' ? choice.index : undefined;
     const { device: name, codePath } = device.description;
     const on = `${name} (${codePath})`;
     if (ask === 'profile') {
@@ -108,7 +107,9 @@ async function answer(request: Request): Promise<void> {
       say({ say: 'profile', on, calls });
       return;
     }
-    const benched = await benchOp(device, cases, step, { gpu, onIdle: idle });
+    const isBrief = ask === 'bench' && request.isBrief;
+    const gpu = choice.kind === 'cuda' && !isBrief ? choice.index : undefined;
+    const benched = await benchOp(device, cases, step, { gpu, onIdle: idle, isBrief });
     say({ say: 'bench', hash: cardHash(card), on, ...benched });
     return;
   }

@@ -27,6 +27,7 @@ export type Request =
       readonly op: string;
       readonly dtype: Dtype;
       readonly batch?: number;
+      readonly isBrief?: boolean;
     } & Target);
 
 export interface ListedCard {

@@ -69,5 +69,5 @@ async function round(
   const wrong = await during('testing', () => testJobs(child, jobs, options, { isBrief: true, onLine }));
   // Times in the emulator say nothing about a GPU.
   if (wrong.length > 0 || options.device.kind !== 'cuda') return;
-  await during('timing', () => benchJobs(child, jobs, options, onLine));
+  await during('timing', () => benchJobs(child, jobs, options, { isBrief: true, onLine }));
 }

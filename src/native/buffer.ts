@@ -7,7 +7,7 @@ import { viewMemory } from './koffi.ts';
 
 /** A tensor's elements on the host; bf16 as raw 16 bits. */
 const hostArrays = { fp32: Float32Array, bf16: Uint16Array, int32: Int32Array };
-type HostArray = Float32Array | Uint16Array | Int32Array;
+export type HostArray = Float32Array | Uint16Array | Int32Array;
 
 export type ElementType = keyof typeof hostArrays;
 

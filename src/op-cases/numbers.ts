@@ -36,17 +36,21 @@ export const floats = (tensor: Tensor): Float32Array => numbersOf(tensor, tensor
 /** What was read from a tensor, as numbers. */
 export function numbersOf({ type }: Tensor, values: ReturnType<Tensor['read']>): Float32Array | Int32Array {
   if (type === 'int32') return values as Int32Array;
-  return values instanceof Uint16Array ? fromBf16(values) : Float32Array.from(values);
+  return values instanceof Uint16Array ? fromBf16(values) : asFloat32(values);
 }
+
+/** The same array if it is one. (`Float32Array.from` takes 10 times longer than the constructor.) */
+const asFloat32 = (values: ArrayLike<number>): Float32Array =>
+  values instanceof Float32Array ? values : new Float32Array(values);
 
 /** Numbers rounded to a tensor's type. */
 export const held = (type: ElementType, values: ArrayLike<number>): Float32Array =>
-  type === 'bf16' ? fromBf16(toBf16(values)) : Float32Array.from(values);
+  type === 'bf16' ? fromBf16(toBf16(values)) : asFloat32(values);
 
 /** Writes numbers into a tensor of any type. */
 export function writeNumbers(tensor: Tensor, values: ArrayLike<number>): void {
   if (tensor.type === 'int32') tensor.write(Int32Array.from(values));
-  else tensor.write(tensor.type === 'bf16' ? toBf16(values) : Float32Array.from(values));
+  else tensor.write(tensor.type === 'bf16' ? toBf16(values) : asFloat32(values));
 }
 
 /** ‖a‖ */
@@ -56,10 +60,16 @@ export const norm = (values: ArrayLike<number>): number => {
   return Math.sqrt(squares);
 };
 
-/** ‖a - b‖ / ‖b‖ */
-export function relativeError(a: ArrayLike<number>, b: ArrayLike<number>): number {
-  return norm(Float64Array.from(b, (value, index) => a[index]! - value)) / Math.max(norm(b), 1e-30);
+/** ‖a - b‖ */
+export function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  let squares = 0;
+  for (let index = 0; index < b.length; index++) squares += (a[index]! - b[index]!) ** 2;
+  return Math.sqrt(squares);
 }
+
+/** ‖a - b‖ / ‖b‖ */
+export const relativeError = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  distance(a, b) / Math.max(norm(b), 1e-30);
 
 /** max |a - b| */
 export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {

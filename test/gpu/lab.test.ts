@@ -19,7 +19,7 @@ describeCuda('a cold time', () => {
       for (const begin = performance.now(); performance.now() - begin < 0.3; );
       device.call(cases.op.name as 'layernormForward', native as never);
     });
-    const { results } = await benchOp(device, cases, calls, { gpu: undefined, onIdle: () => {} });
+    const { results } = await benchOp(device, cases, calls);
     for (const { ours, own } of results) expect(own.cold).toBeLessThan(ours.cold + 0.05);
   });
 });

@@ -45,7 +45,7 @@ describe('a training step', () => {
     let idle = 0;
     const calls = await stepCalls(device);
     replaceOp(device, name, (_, native) => device.call(name as 'adamw', native as never));
-    const { results, clocks } = await benchOp(device, cases, calls, { gpu: undefined, onIdle: () => idle++ });
+    const { results, clocks } = await benchOp(device, cases, calls, { onIdle: () => idle++ });
     replaceOp(device, name, undefined);
     expect(clocks).toBeNull();
     expect(results).toHaveLength(sizes);
@@ -59,7 +59,7 @@ describe('a training step', () => {
 
   it('an op that it lacks is refused', async () => {
     const calls = await stepCalls(device);
-    await expect(benchOp(device, casesNamed('sample'), calls, { gpu: undefined, onIdle: () => {} })).rejects.toThrow(
+    await expect(benchOp(device, casesNamed('sample'), calls)).rejects.toThrow(
       'a training step does not use sample, so there are no sizes to measure it at',
     );
   });

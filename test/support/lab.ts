@@ -65,7 +65,7 @@ export function testsOfLab(device: 'cpu' | 'cuda'): void {
     const { code, stdout } = run('test', 'outside', '--dtype', 'fp32');
     expect(stdout).toMatch(
       device === 'cuda'
-        ? /^outside: the kernel gelu_forward failed: .*; `npx gpt2 kernel test outside --sanitize` or `--device cpu` finds where$/m
+        ? /^outside: the kernel gelu_forward failed: .*; `(npx gpt2|npm run gpt2 --) kernel test outside --sanitize` or `--device cpu` finds where$/m
         : /^outside: the kernel gelu_forward failed: thread 0 of block 0 writes .* at \S+gelu\.cu:10\n {2}\S+gelu\.cu:10: out\[1ll << 40\] = 0;$/m,
     );
     expect(stdout).toMatch(/^gelu_backward fp32 .* right: /m);
