@@ -1,10 +1,10 @@
-// What identifies the kernels of a card: a hash of the card, its source and all that it includes, but not of where they are.
+// What identifies the kernels of a card: a hash of the card, its source and all that they import and include, but not of where they are.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
-import { includedFiles } from './includes.ts';
+import { importedFiles, includedFiles } from './includes.ts';
 import { type LoadedCard, loadCards } from './kernel-card.ts';
 
 /** 16 hexadecimal digits. @throws Gpt2Error if the source cannot be read */
@@ -20,7 +20,7 @@ export function cardHash({ op, file, folder, source }: LoadedCard): string {
     });
   }
   const included = includedFiles(text, folder, [folder, join(packageRoot, 'cuda')]).values();
-  const content = [op, readFileSync(file, 'utf8'), text, ...included];
+  const content = [op, readFileSync(file, 'utf8'), ...importedFiles(file).values(), text, ...included];
   return createHash('sha256').update(JSON.stringify(content)).digest('hex').slice(0, 16);
 }
 

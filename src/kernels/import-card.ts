@@ -5,6 +5,7 @@ import { register } from 'node:module';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isCompiled } from '../package-root.ts';
+import { importedFiles } from './includes.ts';
 
 /** tsx, or Node from 22.18 on. */
 export const readsTypes = !isCompiled || Boolean((process.features as { typescript?: unknown }).typescript);
@@ -15,6 +16,9 @@ import { readFile } from 'node:fs/promises';
 export const resolve = async (name, context, next) => {
   if (name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
   const found = await next(name, context);
+  // What a card imports is as new as the card.
+  const [, changed] = /\\/card\\.\\w+(\\?[\\d.,]+)$/.exec(context.parentURL ?? '') ?? [];
+  if (changed && /^\\.\\.?\\/.*\\.(ts|mjs)$/.test(name)) return { ...found, url: found.url + changed, format: 'module' };
   // In a folder without a package.json, tsx takes it for CommonJS.
   return /\\/card\\.ts\\?/.test(found.url) ? { ...found, format: 'module' } : found;
 };
@@ -25,9 +29,10 @@ export const load = async (url, context, next) => {
 };`;
 let isRegistered = false;
 
-/** The module of a file as it is now: a process that watches the file imports it again. */
+/** The module of a file, and what it imports, as they are now: a process that watches the file imports it again. */
 export async function importCard(file: string): Promise<{ default?: unknown }> {
   if (!isRegistered) register(`data:text/javascript,${encodeURIComponent(hooks)}`);
   isRegistered = true;
-  return import(`${pathToFileURL(resolve(file)).href}?${statSync(file).mtimeMs}`);
+  const changed = [file, ...importedFiles(file).keys()].map((path) => statSync(path).mtimeMs);
+  return import(`${pathToFileURL(resolve(file)).href}?${changed}`);
 }

@@ -1,4 +1,5 @@
-// The files that a source includes, as far as they are the user's or ours. CUDA's own headers change with the compiler's version.
+// The files that a source includes or a card imports, as far as they are the user's or ours. CUDA's own headers change with the compiler's
+// version.
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
@@ -14,5 +15,20 @@ export function includedFiles(text: string, folder: string, folders: readonly st
     }
   };
   visit(text, folder);
+  return files;
+}
+
+/** The files that a card imports by a relative path, and those that they import: paths and contents, each once. */
+export function importedFiles(card: string): Map<string, string> {
+  const files = new Map<string, string>();
+  const visit = (content: string, folder: string): void => {
+    for (const [, name] of content.matchAll(/^(?:import|export|\}).*?['"](\.{1,2}\/[^'"]+)['"]/gm)) {
+      const path = join(folder, name!);
+      if (files.has(path) || !existsSync(path)) continue;
+      files.set(path, readFileSync(path, 'utf8'));
+      visit(files.get(path)!, dirname(path));
+    }
+  };
+  visit(readFileSync(card, 'utf8'), dirname(card));
   return files;
 }

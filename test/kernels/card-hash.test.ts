@@ -31,6 +31,14 @@ it('follows what its kernels are made of, not where they are', async () => {
   const card = place.path('far/b/card.ts');
   writeFileSync(card, readFileSync(card, 'utf8').replaceAll('256', '128'));
   expect(await hashes('far/b')).not.toBe(before);
+  writeFileSync(place.path('far/launches.mjs'), 'export const threads = 64;\n');
+  writeFileSync(
+    card,
+    `import { threads } from '../launches.mjs';\n${readFileSync(card, 'utf8').replaceAll('128', 'threads')}`,
+  );
+  const importing = await hashes('far/b');
+  writeFileSync(place.path('far/launches.mjs'), 'export const threads = 32;\n');
+  expect(await hashes('far/b')).not.toBe(importing);
 });
 
 it('is of all folders together; without any there is none', async () => {

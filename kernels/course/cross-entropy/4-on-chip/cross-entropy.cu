@@ -3,6 +3,7 @@
 #include <cfloat>
 #include <cstdint>
 #include <cuda_bf16.h>
+#include <cuda_pipeline.h>
 
 using element = ELEMENT;
 
@@ -46,23 +47,35 @@ __device__ Softmax joined(Softmax own, Softmax *of_warps) {
   return all;
 }
 
-// The first pass over a row, which leaves its first `most_kept` packs in `kept`.
+// Takes in the first `columns` logits of a pack, with its own maximum first: the sum is scaled down once for all of them.
+template <int WIDTH>
+__device__ void take(Softmax &own, const Pack<WIDTH> &pack, int columns) {
+  Softmax of_pack{own.largest, 0};
+  for (int j = 0; j < WIDTH; j++) of_pack.largest = fmaxf(of_pack.largest, j < columns ? pack[j] : -FLT_MAX);
+  for (int j = 0; j < WIDTH; j++) of_pack.sum += j < columns ? __expf(pack[j] - of_pack.largest) : 0;
+  own.sum = own.sum * __expf(own.largest - of_pack.largest) + of_pack.sum;
+  own.largest = of_pack.largest;
+}
+
+// The first pass over a row, which leaves its first `most_kept` packs in `kept`. All their copies are on their way before any is waited
+// for.
 template <int WIDTH>
 __device__ Softmax read_row(const element *x, Pack<WIDTH> *kept, int most_kept, int V) {
-  Softmax own{-FLT_MAX, 0};
-#pragma unroll 2
-  for (int p = threadIdx.x; p * WIDTH < V; p += threads) {
-    const Pack<WIDTH> pack = reinterpret_cast<const Pack<WIDTH> *>(x)[p];
-    if (p < most_kept) kept[p] = pack;
-    Softmax of_pack{-FLT_MAX, 0};
-    for (int j = 0; j < WIDTH; j++) {
-      if (p * WIDTH + j < V) of_pack.largest = fmaxf(of_pack.largest, pack[j]);
-    }
-    for (int j = 0; j < WIDTH; j++) {
-      if (p * WIDTH + j < V) of_pack.sum += __expf(pack[j] - of_pack.largest);
-    }
-    own.join(of_pack);
+  const auto *row = reinterpret_cast<const Pack<WIDTH> *>(x);
+  const int packs = (V + WIDTH - 1) / WIDTH;
+  for (int p = threadIdx.x; p < min(packs, most_kept); p += threads) {
+    if constexpr (WIDTH == width) __pipeline_memcpy_async(&kept[p], &row[p], sizeof(Pack<WIDTH>));
+    else kept[p] = row[p];
   }
+  __pipeline_commit();
+  Softmax own{-FLT_MAX, 0};
+  const auto take_pack = [&](Pack<WIDTH> pack, int p) {
+    if ((p + 1) * WIDTH <= V) take(own, pack, WIDTH);
+    else take(own, pack, V - p * WIDTH);
+  };
+  for (int p = most_kept + threadIdx.x; p < packs; p += threads) take_pack(row[p], p);
+  __pipeline_wait_prior(0);
+  for (int p = threadIdx.x; p < min(packs, most_kept); p += threads) take_pack(kept[p], p);
   return own;
 }
 
@@ -71,16 +84,22 @@ template <int WIDTH>
 __device__ void write_row(element *d, const element *x, const Pack<WIDTH> *kept, int most_kept, Softmax all, int target,
                           int V, int Vp, float dloss) {
   // A target that does not exist makes a row of NaN.
-  const float factor = target >= 0 && target < V ? dloss : nanf(""), scale = 1 / all.sum;
+  const float factor = target >= 0 && target < V ? dloss : nanf(""), scale = factor / all.sum;
 #pragma unroll 2
   for (int p = threadIdx.x; p < Vp / WIDTH; p += threads) {
     const bool is_kept = p < most_kept && p * WIDTH < V;
     Pack<WIDTH> pack = is_kept ? kept[p] : reinterpret_cast<const Pack<WIDTH> *>(x)[p];
-    for (int j = 0; j < WIDTH; j++) {
-      const int v = p * WIDTH + j;
-      const float probability = v < V ? __expf(pack[j] - all.largest) * scale : 0;
-      pack.values[j] = static_cast<element>((probability - (v == target ? 1.0f : 0.0f)) * factor);
+    const bool is_whole = (p + 1) * WIDTH <= V, has_target = p == target / WIDTH;
+    float results[WIDTH];
+    for (int j = 0; j < WIDTH; j++) results[j] = __expf(pack[j] - all.largest) * scale;
+    // What few packs of a row need is one check of a pack, not of each element.
+    if (!is_whole || has_target) {
+      for (int j = 0; j < WIDTH; j++) {
+        const int v = p * WIDTH + j;
+        results[j] = v < V ? results[j] - (v == target ? factor : 0) : 0;
+      }
     }
+    for (int j = 0; j < WIDTH; j++) pack.values[j] = static_cast<element>(results[j]);
     reinterpret_cast<Pack<WIDTH> *>(d)[p] = pack;
   }
 }

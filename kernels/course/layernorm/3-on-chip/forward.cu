@@ -1,7 +1,8 @@
-// Layernorm forward, one warp per row, which is read from memory once, in 16-byte packs, and kept in shared memory. ELEMENT is float or
-// __nv_bfloat16. Sums are fp32.
+// Layernorm forward, one warp per row, which is copied to shared memory once, in 16-byte packs. ELEMENT is float or __nv_bfloat16. Sums are
+// fp32.
 #include <cstdint>
 #include <cuda_bf16.h>
+#include <cuda_pipeline.h>
 
 using element = ELEMENT;
 
@@ -34,10 +35,15 @@ __device__ void forward_row(element *out, float *mean, float *rstd, const elemen
   const int lane = threadIdx.x % 32, packs = C / WIDTH;
   auto *kept = static_cast<Pack<WIDTH> *>(memory);
   float sum = 0, squares = 0;
-#pragma unroll 4
+  // All of the lane's copies are on their way before it waits for any.
   for (int p = lane; p < packs; p += 32) {
-    const Pack<WIDTH> x = packs_of<WIDTH>(in)[p];
-    kept[p] = x;
+    if constexpr (WIDTH == width) __pipeline_memcpy_async(&kept[p], packs_of<WIDTH>(in) + p, 16);
+    else kept[p] = packs_of<WIDTH>(in)[p];
+  }
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+  for (int p = lane; p < packs; p += 32) {
+    const Pack<WIDTH> x = kept[p];
     for (int j = 0; j < WIDTH; j++) sum += x[j];
   }
   const float m = warp_sum(sum) / C;
@@ -46,6 +52,7 @@ __device__ void forward_row(element *out, float *mean, float *rstd, const elemen
     for (int j = 0; j < WIDTH; j++) squares += (x[j] - m) * (x[j] - m);
   }
   const float r = rsqrtf(warp_sum(squares) / C + 1e-5f);
+#pragma unroll 1
   for (int p = lane; p < packs; p += 32) {
     const Pack<WIDTH> x = kept[p], w = packs_of<WIDTH>(weight)[p], b = packs_of<WIDTH>(bias)[p];
     Pack<WIDTH> y;
@@ -58,9 +65,11 @@ __device__ void forward_row(element *out, float *mean, float *rstd, const elemen
   }
 }
 
-// out = (in - mean) * rstd * weight + bias, over rows of C. A warp has row_bytes of shared memory.
-__global__ void layernorm_forward(element *out, float *mean, float *rstd, const element *in, const element *weight,
-                                  const element *bias, int N, int C, int row_bytes) {
+// out = (in - mean) * rstd * weight + bias, over rows of C. A warp has row_bytes of shared memory. With at most 32 registers all 64 warps
+// that an SM can hold run at the same time.
+__global__ void __launch_bounds__(128, 16) layernorm_forward(element *out, float *mean, float *rstd, const element *in,
+                                                             const element *weight, const element *bias, int N, int C,
+                                                             int row_bytes) {
   extern __shared__ float4 memory[];
   const int warp = threadIdx.x / 32, row = blockIdx.x * (blockDim.x / 32) + warp;
   if (row >= N) return;

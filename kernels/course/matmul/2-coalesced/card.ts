@@ -1,66 +1,7 @@
-import { defineKernel } from 'gpt2.ts';
+import { productCards, weightCard } from '../launches.mjs';
 
 // Eight warps, one per row of the block. Forward: a warp for each result. Gradients: a lane for each result.
+const gradients = { grid: (rows = 0, columns = 0) => [Math.ceil(columns / 32), Math.ceil(rows / 8)], block: [32, 8] };
+const forwardGrid = (rows = 0, columns = 0) => [rows, Math.ceil(columns / 8)];
 
-export default [
-  defineKernel({
-    op: 'matmul_forward',
-    source: 'matmul.cu',
-    dtypes: ['fp32', 'bf16'],
-    launches: ({ out, in: x, weight, bias, N, C, O }) => [
-      { kernel: 'matmul_forward', grid: [N, Math.ceil(O / 8)], block: [32, 8], args: [out, x, weight, bias, N, C, O] },
-    ],
-  }),
-  defineKernel({
-    op: 'matmul_backward_input',
-    source: 'matmul.cu',
-    dtypes: ['fp32', 'bf16'],
-    launches: ({ din, dout, weight, N, C, O }) => [
-      {
-        kernel: 'matmul_backward_input',
-        grid: [Math.ceil(C / 32), Math.ceil(N / 8)],
-        block: [32, 8],
-        args: [din, dout, weight, N, C, O],
-      },
-    ],
-  }),
-  defineKernel({
-    op: 'matmul_backward_weight',
-    source: 'matmul.cu',
-    dtypes: ['fp32', 'bf16'],
-    // The parts of the bias's gradient, each a sum over 256 rows.
-    scratch: ({ N, O }) => Math.ceil(N / 256) * O * 4,
-    launches: ({ dweight, dbias, dout, in: x, scratch, N, C, O, accumulate }) => {
-      const parts = Math.ceil(N / 256);
-      const ofWeight = [dweight, dout, x, N, C, O, accumulate];
-      const [ofParts, ofBias] = [
-        [scratch, dout, N, O],
-        [dbias, scratch, parts, O, accumulate],
-      ];
-      if (!dbias)
-        return [
-          {
-            kernel: 'matmul_backward_weight',
-            grid: [Math.ceil(C / 32), Math.ceil(O / 8)],
-            block: [32, 8],
-            args: ofWeight,
-          },
-        ];
-      return [
-        {
-          kernel: 'matmul_backward_weight',
-          grid: [Math.ceil(C / 32), Math.ceil(O / 8)],
-          block: [32, 8],
-          args: ofWeight,
-        },
-        {
-          kernel: 'matmul_bias_parts',
-          grid: [Math.ceil(O / 32), parts],
-          block: [32, 8],
-          args: ofParts,
-        },
-        { kernel: 'matmul_bias', grid: Math.ceil(O / 128), block: 128, args: ofBias },
-      ];
-    },
-  }),
-];
+export default [...productCards({ ...gradients, forwardGrid }), weightCard(gradients)];

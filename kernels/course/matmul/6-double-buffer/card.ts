@@ -1,51 +1,6 @@
-import { defineKernel } from 'gpt2.ts';
+import { productCards, tilesOf, weightCard } from '../launches.mjs';
 
 // A block of 256 threads for each tile of 128 x 128 results.
-const tilesOf = (lines = 0) => Math.ceil(lines / 128);
+const shape = { grid: tilesOf(128), block: 256 };
 
-export default [
-  defineKernel({
-    op: 'matmul_forward',
-    source: 'matmul.cu',
-    dtypes: ['fp32', 'bf16'],
-    launches: ({ out, in: x, weight, bias, N, C, O }) => [
-      { kernel: 'matmul_forward', grid: [tilesOf(O), tilesOf(N)], block: 256, args: [out, x, weight, bias, N, C, O] },
-    ],
-  }),
-  defineKernel({
-    op: 'matmul_backward_input',
-    source: 'matmul.cu',
-    dtypes: ['fp32', 'bf16'],
-    launches: ({ din, dout, weight, N, C, O }) => [
-      {
-        kernel: 'matmul_backward_input',
-        grid: [tilesOf(C), tilesOf(N)],
-        block: 256,
-        args: [din, dout, weight, N, C, O],
-      },
-    ],
-  }),
-  defineKernel({
-    op: 'matmul_backward_weight',
-    source: 'matmul.cu',
-    dtypes: ['fp32', 'bf16'],
-    // The parts of the bias's gradient, each a sum over 256 rows.
-    scratch: ({ N, O }) => Math.ceil(N / 256) * O * 4,
-    launches: ({ dweight, dbias, dout, in: x, scratch, N, C, O, accumulate }) => {
-      const parts = Math.ceil(N / 256);
-      const ofWeight = [dweight, dout, x, N, C, O, accumulate];
-      const [ofParts, ofBias] = [
-        [scratch, dout, N, O],
-        [dbias, scratch, parts, O, accumulate],
-      ];
-      if (!dbias) {
-        return [{ kernel: 'matmul_backward_weight', grid: [tilesOf(C), tilesOf(O)], block: 256, args: ofWeight }];
-      }
-      return [
-        { kernel: 'matmul_backward_weight', grid: [tilesOf(C), tilesOf(O)], block: 256, args: ofWeight },
-        { kernel: 'matmul_bias_parts', grid: [Math.ceil(O / 32), parts], block: [32, 8], args: ofParts },
-        { kernel: 'matmul_bias', grid: Math.ceil(O / 128), block: 128, args: ofBias },
-      ];
-    },
-  }),
-];
+export default [...productCards(shape), weightCard(shape)];

@@ -1,8 +1,10 @@
 import { defineKernel } from 'gpt2.ts';
+import { productCards } from '../launches.mjs';
 
-const tilesOf = (lines = 0) => Math.ceil(lines / 128);
-/** Bytes of three stages with two tiles of 128 lines, each of 64 k's. */
-const shared = 3 * 2 * 128 * 64 * 2;
+/** Tiles of 128 x 128 results; the kernels choose their order. */
+const grid = (rows = 0, columns = 0) => Math.ceil(rows / 128) * Math.ceil(columns / 128);
+// A block of 4 warps for each tile. Its shared memory has three stages with two tiles of 128 lines, each of 64 k's.
+const [block, shared] = [128, 3 * 2 * 128 * 64 * 2];
 
 /**
  * Parts of N for the gradient of the weight, so that the 264 blocks that run at a time on an H100 have enough to do. The time, in steps of
@@ -11,7 +13,7 @@ const shared = 3 * 2 * 128 * 64 * 2;
 const partsOf = (N = 0, C = 0, O = 0) => {
   const steps = Math.ceil(N / 64);
   const timeOf = (parts = 1) => {
-    const waves = Math.ceil((tilesOf(O) * tilesOf(C) * parts) / 264);
+    const waves = Math.ceil((grid(O, C) * parts) / 264);
     return waves * (Math.ceil(steps / parts) + 6) + (parts > 1 ? (parts * O * C) / 300_000 : 0);
   };
   let best = 1;
@@ -21,34 +23,7 @@ const partsOf = (N = 0, C = 0, O = 0) => {
 };
 
 export default [
-  defineKernel({
-    op: 'matmul_forward',
-    source: 'matmul.cu',
-    dtypes: ['bf16'],
-    launches: ({ out, in: x, weight, bias, N, C, O }) => [
-      {
-        kernel: 'matmul_forward',
-        grid: tilesOf(O) * tilesOf(N),
-        block: 128,
-        shared,
-        args: [out, x, weight, bias, N, C, O],
-      },
-    ],
-  }),
-  defineKernel({
-    op: 'matmul_backward_input',
-    source: 'matmul.cu',
-    dtypes: ['bf16'],
-    launches: ({ din, dout, weight, N, C, O }) => [
-      {
-        kernel: 'matmul_backward_input',
-        grid: tilesOf(C) * tilesOf(N),
-        block: 128,
-        shared,
-        args: [din, dout, weight, N, C, O],
-      },
-    ],
-  }),
+  ...productCards({ grid, block, shared, dtypes: ['bf16'] }),
   defineKernel({
     op: 'matmul_backward_weight',
     source: 'matmul.cu',
@@ -63,7 +38,7 @@ export default [
       const ofParts = [dweight, scratch, C, O, parts, accumulate];
       const ofBias = [dbias, scratch, parts, O, accumulate];
       return [
-        { kernel: 'matmul_backward_weight', grid: [tilesOf(C) * tilesOf(O), 1, parts], block: 128, shared, args },
+        { kernel: 'matmul_backward_weight', grid: [grid(O, C), 1, parts], block, shared, args },
         ...(parts > 1
           ? [{ kernel: 'matmul_add_parts', grid: Math.ceil((O * C) / 256), block: 256, args: ofParts }]
           : []),

@@ -11,25 +11,6 @@ struct Stage {
   Tile<B_K_INNER> b;
 };
 
-template <class T>
-struct alignas(4 * sizeof(T)) Four {
-  T values[4];
-};
-
-// to[m,n] to to[m,n+3] (=|+=) four, as far as they are in [M,N].
-template <class T>
-__device__ void store(T *to, int M, int N, int m, int n, const float (&four)[4], bool accumulate) {
-  if (N % 4 == 0 && reinterpret_cast<size_t>(to) % sizeof(Four<T>) == 0) {
-    if (m >= M || n >= N) return;
-    auto *place = reinterpret_cast<Four<T> *>(to + static_cast<size_t>(m) * N + n);
-    Four<T> result = accumulate ? *place : Four<T>{};
-    for (int e = 0; e < 4; e++) result.values[e] = static_cast<T>(static_cast<float>(result.values[e]) + four[e]);
-    *place = result;
-  } else {
-    for (int e = 0; e < 4; e++) Result<T>{to, nullptr, M, N, accumulate}.store(m, n + e, four[e]);
-  }
-}
-
 // Computes a tile of bias + a * b^T over `steps` steps of k, from first_step on. `store_four(m, n, four)` gets four neighbours of a row.
 // If ADDS_LINES and line_sums is not null, line_sums[m] = the sum of a over these k's.
 template <bool ADDS_LINES, bool A_K_INNER, bool B_K_INNER, class Store>
@@ -57,16 +38,16 @@ __device__ void product(const Operand<A_K_INNER> &a, const Operand<B_K_INNER> &b
   };
   for (int step = 0; step < stages - 1; step++) copy_a(step, step), copy_b(step, step);
 
-  float sums[4][8][4];  // of 16 rows and 8 columns each
+  float first[8][2] = {}, sums[4][8][4];  // of 16 rows and 8 columns each
+  if (bias) {
 #pragma unroll
-  for (int j = 0; j < 8; j++) {
-#pragma unroll
-    for (int e = 0; e < 4; e++) {
-      const int n = n0 + column + 8 * j + lane % 4 * 2 + e % 2;
-      const float first = bias && n < b.lines ? static_cast<float>(bias[n]) : 0.0f;
-      for (int i = 0; i < 4; i++) sums[i][j][e] = first;
+    for (int j = 0; j < 8; j++) {
+      // (Columns outside are computed, too, but not stored.)
+      for (int e = 0; e < 2; e++) first[j][e] = static_cast<float>(bias[min(n0 + column + 8 * j + lane % 4 * 2 + e, b.lines - 1)]);
     }
   }
+#pragma unroll
+  for (int i = 0; i < 4 * 8 * 4; i++) sums[i / 32][i / 4 % 8][i % 4] = first[i / 4 % 8][i % 2];
   // The sum of a's lines is a product, too: column i of these results has the lines of x[i], multiplied by a column i of ones. Only one
   // block of each row of tiles computes it.
   const bool adds_lines = ADDS_LINES && line_sums && n0 == 0 && column == 0;
@@ -143,14 +124,14 @@ __device__ int steps_of(int K) { return (K + step_k - 1) / step_k; }
 __global__ void __launch_bounds__(threads, 2) matmul_forward(element *out, const element *in, const element *weight,
                                                              const element *bias, int N, int C, int O) {
   product<false>(Operand<true>{in, N, C}, Operand<true>{weight, O, C}, bias, nullptr, 0, steps_of(C),
-                 [=](int m, int n, const float (&four)[4]) { store(out, N, O, m, n, four, false); });
+                 [=](int m, int n, const float (&four)[4]) { Result<element>{out, nullptr, N, O, false}.store_four(m, n, four); });
 }
 
 // din = dout * weight
 __global__ void __launch_bounds__(threads, 2) matmul_backward_input(element *din, const element *dout, const element *weight,
                                                                     int N, int C, int O) {
   product<false>(Operand<true>{dout, N, O}, Operand<false>{weight, C, O}, nullptr, nullptr, 0, steps_of(O),
-                 [=](int m, int n, const float (&four)[4]) { store(din, N, C, m, n, four, false); });
+                 [=](int m, int n, const float (&four)[4]) { Result<element>{din, nullptr, N, C, false}.store_four(m, n, four); });
 }
 
 // In the scratch memory: of each part the sums of dout [parts,O], then, if there are several, the products [parts,O,C].
@@ -164,8 +145,8 @@ __global__ void __launch_bounds__(threads, 2) matmul_backward_weight(gradient *d
   float *products = products_in(scratch, parts, O) + static_cast<size_t>(part) * O * C;
   product<true>(Operand<false>{dout, O, N}, Operand<false>{in, C, N}, nullptr, has_bias ? scratch + part * O : nullptr, first_step,
                 min(steps, steps_of(N) - first_step), [=](int m, int n, const float (&four)[4]) {
-                  if (parts > 1) store(products, O, C, m, n, four, false);
-                  else store(dweight, O, C, m, n, four, accumulate != 0);
+                  parts > 1 ? Result<float>{products, nullptr, O, C, false}.store_four(m, n, four)
+                            : Result<gradient>{dweight, nullptr, O, C, accumulate != 0}.store_four(m, n, four);
                 });
 }
 

@@ -1,4 +1,4 @@
-// The loss of a step, the norm of its gradient, and AdamW, by a fixed number of threads that read 4 elements at a time: 16 bytes of fp32.
+// The loss of a step, the norm of its gradient, and AdamW, by a fixed number of threads. The norm reads 16 bytes at a time, AdamW 4 elements.
 // Sums of threads, warps and blocks are added in a fixed order. ELEMENT is float or __nv_bfloat16, GRADIENT the type of the matrices'
 // gradients. The step block holds what changes from step to step; the indices are those of GPT2_STEP in cuda/gpt2.h.
 #include <cstdint>
@@ -54,28 +54,37 @@ __global__ void loss_sum(float *step, const float *losses, int N, float scale, i
   step[GPT2_STEP_LOSS] = (accumulate ? step[GPT2_STEP_LOSS] : 0) + static_cast<float>(sum * scale);
 }
 
-// The sum of squares of the thread's elements: packs of 4, then those after the last whole pack.
+// The sum of squares of the thread's elements: packs of 16 bytes, then those after the last whole pack. It reads four packs before it uses
+// the first: memory is fast only while many bytes are on their way.
 template <class T>
 __device__ double thread_squares(const T *values, long long count) {
   const long long thread = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
   const long long threads = gridDim.x * static_cast<long long>(blockDim.x);
-  const long long packs = is_aligned(values) ? count / 4 : 0;
+  constexpr int width = 16 / sizeof(T), ahead = 4;
+  const long long packs = is_aligned(values) ? count / width : 0;
   double sum = 0;
-#pragma unroll 4
-  for (long long p = thread; p < packs; p += threads) {
-    const Pack<T, 4> x = read<4>(values + 4 * p);
-    // Four in fp32, then double: few conversions, and no long sum in fp32.
-    sum += x[0] * x[0] + x[1] * x[1] + (x[2] * x[2] + x[3] * x[3]);
+  for (long long p = thread; p < packs; p += ahead * threads) {
+    Pack<T, width> x[ahead] = {};
+    for (int n = 0; n < ahead; n++) {
+      if (p + n * threads < packs) x[n] = read<width>(values + width * (p + n * threads));
+    }
+    for (int n = 0; n < ahead; n++) {
+      // A pack's in fp32, then double: few conversions, and no long sum in fp32.
+      float squares = 0;
+      for (int j = 0; j < width; j++) squares += x[n][j] * x[n][j];
+      sum += squares;
+    }
   }
-  for (long long i = 4 * packs + thread; i < count; i += threads) {
+  for (long long i = width * packs + thread; i < count; i += threads) {
     sum += static_cast<float>(values[i]) * static_cast<float>(values[i]);
   }
   return sum;
 }
 
-// partial[block] = the sum of squares of the block's elements of matrices and of vectors.
-__global__ void square_sums(double *partial, const gradient *matrices, const float *vectors, long long matrix_count,
-                            long long vector_count) {
+// partial[block] = the sum of squares of the block's elements of matrices and of vectors. With its at most 32 registers all 8 blocks of an
+// SM run at the same time.
+__global__ void __launch_bounds__(256, 8) square_sums(double *partial, const gradient *matrices, const float *vectors,
+                                                      long long matrix_count, long long vector_count) {
   const double sum = block_sum(thread_squares(matrices, matrix_count) + thread_squares(vectors, vector_count));
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
