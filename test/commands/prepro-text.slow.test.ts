@@ -238,12 +238,7 @@ it.each([
     1,
     'others holds random_train.bin, which belongs to another data set',
   ],
-  [
-    'a flag there is not',
-    text('text.txt', '--worker', '1'),
-    2,
-    /unknown option '--worker'[\s\S]*Did you mean --workers\?/,
-  ],
+  ['a flag there is not', text('text.txt', '--worker', '1'), 2, /unknown option '--worker': did you mean --workers\?/],
 ] as [string, string[], number, string | RegExp][])('refuses %s in one line', (_, args, expected, message) => {
   const { code, stderr } = place.run(['prepro', ...args]);
   expect(stderr).toMatch(message);

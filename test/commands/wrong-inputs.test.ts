@@ -69,7 +69,16 @@ const rows: Record<string, Row[]> = {
       '--init-from': '--model',
     }).map(([typed, meant]): Row => [2, train(typed, '4'), `unknown option '${typed}'`, [`: here it is ${meant}`]]),
     [2, train('--lora', '4'), "unknown option '--lora'", ['LoRA is not supported', 'train --help']],
-    [2, train('--step', '4'), "unknown option '--step'", ['Did you mean --steps?']],
+    [2, train('--step', '4'), "unknown option '--step'", ['did you mean --steps?']],
+    [2, train('--init_from=resume'), "unknown option '--init_from=resume'", ['here it is --resume']],
+    [
+      2,
+      train('--compile=False', '--eval_interval=20', '--seed=1', '--lr_decay_iters', '9', '--stpes=2', '--zzz'),
+      'unknown options: --compile=False: the kernels are compiled already; --eval_interval=20: here it is --val-every; ',
+      [
+        '--lr_decay_iters: the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
+      ],
+    ],
     [2, train('surplus'), /too many arguments for 'train': "surplus"/, ['every value needs its flag', 'train --help']],
     [2, train('data'), /too many arguments for 'train': "data"/, ['as --model data', 'train --help']],
     [2, train('--lr'), /option '--lr <X>' argument missing/, ['train --help']],
@@ -243,6 +252,7 @@ const rows: Record<string, Row[]> = {
       '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
       '--start': '--prompt, text to continue',
       '--top_k': '--top-k, choose among',
+      '--temp': '--temperature, 0: always the likeliest token',
       '--init_from': '--model, a run, a checkpoint',
       '--out_dir': '--model, a run, a checkpoint',
     }).map(
@@ -335,7 +345,7 @@ const rows: Record<string, Row[]> = {
   presets: [[2, ['presets', 'mine'], 'not "mine"', ['NAME takes one of shakespeare-laptop, gpt2-124m-fineweb']]],
   runs: [[2, ['runs', '--sort', 'loss'], 'not "loss"', ['--sort takes one of run, started']]],
   doctor: [
-    [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['Did you mean --json?']],
+    [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['did you mean --json?']],
     [2, ['doctor', 'extra'], "too many arguments for 'doctor'", ['doctor --help']],
   ],
   replay: [
