@@ -20,6 +20,7 @@ beforeAll(() => {
   writeFileSync(place.path('empty.txt'), '');
   writeFileSync(place.path('lines.jsonl'), '{"text": "a"}\n{"text": 3}\n');
   writeFileSync(place.path('broken.jsonl'), '{"text": "a"}\n{"text": "b"\n');
+  writeFileSync(place.path('many.jsonl'), `\n${`{"text": "${'a'.repeat(1000)}"}\n`.repeat(6000)}{\n`);
   writeFileSync(place.path('not.gz'), 'plain');
   writeFileSync(place.path('file'), '');
   mkdirSync(place.path('folder'));
@@ -222,13 +223,7 @@ it.each([
     'a field that is no text',
     text('lines.jsonl', '--field', 'text'),
     1,
-    'lines.jsonl: the line at byte 14 has no text in the field "text"',
-  ],
-  [
-    'a line that is no JSON',
-    text('broken.jsonl', '--field', 'text'),
-    1,
-    'broken.jsonl: the line at byte 14 is not JSON',
+    'line 2 of lines.jsonl has no text in the field "text"',
   ],
   ['a .gz that is none', text('not.gz'), 1, 'the text not.gz cannot be read: incorrect header check'],
   ['an --out that is a file', text('text.txt', '--out', 'file'), 1, 'cannot write to file: '],
@@ -240,6 +235,8 @@ it.each([
   ],
   ['a flag there is not', text('text.txt', '--worker', '1'), 2, /unknown option '--worker': did you mean --workers\?/],
 ] as [string, string[], number, string | RegExp][])('refuses %s in one line', (_, args, expected, message) => {
+  ['a line that is no JSON', text('broken.jsonl', '--field', 'text'), 1, 'line 2 of broken.jsonl is not JSON'],
+  ['a line after 6 MB', text('many.jsonl', '--field', 'text'), 1, 'line 6002 of many.jsonl is not JSON'],
   const { code, stderr } = place.run(['prepro', ...args]);
   expect(stderr).toMatch(message);
   expect(stderr.trimEnd().split('\n').length, stderr).toBeLessThanOrEqual(expected === 2 ? 2 : 1);
