@@ -163,10 +163,20 @@ describe('of a folder', () => {
     expect(stdout).toMatch(new RegExp(`^(unchanged: )?${count} documents, `));
   });
 
-  it('refuses a folder without a selected file', () => {
-    const { code, stderr } = made('--include', '*.rst');
-    expect(stderr).toBe('mixed has no text file *.rst: name files, or a folder that has some\n');
+  it.each([
+    [['--include', '*.rst', '--exclude', 'drafts'], ' *.rst'],
+    [['--exclude', '*.*'], ' besides those left out by *.*'],
+  ])('refuses a folder without a selected file: %j', (args, what) => {
+    const { code, stderr } = made(...args);
+    expect(stderr).toBe(`mixed has no text file${what}: name files, or a folder that has some\n`);
     expect(code).toBe(1);
+  });
+
+  it('hints at a pattern that the shell has replaced', () => {
+    writeFileSync(place.path('a.md'), 'a');
+    writeFileSync(place.path('b.md'), 'b');
+    const { stderr } = made('--include', 'a.md', 'b.md');
+    expect(stderr).toMatch(/^--include has only a\.md: put a pattern in quotes, as --include '\*\.md', or the shell/);
   });
 });
 
@@ -225,6 +235,8 @@ it.each([
     1,
     'line 2 of lines.jsonl has no text in the field "text"',
   ],
+  ['a line that is no JSON', text('broken.jsonl', '--field', 'text'), 1, 'line 2 of broken.jsonl is not JSON'],
+  ['a line after 6 MB', text('many.jsonl', '--field', 'text'), 1, 'line 6002 of many.jsonl is not JSON'],
   ['a .gz that is none', text('not.gz'), 1, 'the text not.gz cannot be read: incorrect header check'],
   ['an --out that is a file', text('text.txt', '--out', 'file'), 1, 'cannot write to file: '],
   [
@@ -235,8 +247,6 @@ it.each([
   ],
   ['a flag there is not', text('text.txt', '--worker', '1'), 2, /unknown option '--worker': did you mean --workers\?/],
 ] as [string, string[], number, string | RegExp][])('refuses %s in one line', (_, args, expected, message) => {
-  ['a line that is no JSON', text('broken.jsonl', '--field', 'text'), 1, 'line 2 of broken.jsonl is not JSON'],
-  ['a line after 6 MB', text('many.jsonl', '--field', 'text'), 1, 'line 6002 of many.jsonl is not JSON'],
   const { code, stderr } = place.run(['prepro', ...args]);
   expect(stderr).toMatch(message);
   expect(stderr.trimEnd().split('\n').length, stderr).toBeLessThanOrEqual(expected === 2 ? 2 : 1);
