@@ -104,9 +104,11 @@ function surplusIn(text: string, { args, registeredArguments, options }: Command
   const [what] = /too many arguments for '[^']*'/.exec(text) ?? [];
   const word = args[registeredArguments.length];
   if (what === undefined || word === undefined) return undefined;
-  const flag = existsSync(word) && ['--model', '--data'].find((long) => options.some((option) => option.long === long));
+  const kind = existsSync(word) ? 'path' : /^\d+$/.test(word) ? 'port' : undefined;
+  const flags = { path: ['--model', '--data'], port: ['--port'] };
+  const flag = kind && flags[kind].find((long) => options.some((option) => option.long === long));
   const hint = flag
-    ? `a path goes with its flag, as ${flag} ${shellWord(word)}`
+    ? `a ${kind} goes with its flag, as ${flag} ${shellWord(word)}`
     : 'every value needs its flag, a path with spaces quotes, and a list no space after its commas';
   return `${what}: ${JSON.stringify(word)}; ${hint}`;
 }

@@ -319,6 +319,8 @@ const rows: Record<string, Row[]> = {
   export: [
     [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
     [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], 'not "pt"', ['--format takes one of hf, llmc']],
+    [2, ['report', 'run', '--serve', '8943'], /too many .*"8943"/, ['a port goes with its flag, as --port 8943']],
+    [2, ['report', '--serve', '8943'], 'there is no run 8943', ['give a port with its flag, as --serve --port 8943']],
     [
       2,
       ['export', '--model', 'run', '--format', 'llmc', '--dtype', 'fp16', '--out', 'x'],
