@@ -190,6 +190,7 @@ const rows: Record<string, Row[]> = {
     [
       2,
       ['prepro', 'own-source', '--from', 'notes.txt'],
+    [2, ['prepro', 'shakespeare_char'], 'no data set', ['did you mean tinyshakespeare --tokenizer char?']],
       'own-source takes no --from',
       ['its files come with the package'],
     ],
