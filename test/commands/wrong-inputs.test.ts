@@ -14,6 +14,7 @@ beforeAll(() => {
   place.data();
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
+  place.data({ name: 'data/inside' });
   const options = ['--steps', '1', '--seq', '32', '--val-every', '0', '--sample-every', '0'];
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
@@ -141,9 +142,10 @@ const rows: Record<string, Row[]> = {
       1,
       train('--data', 'none'),
       'none does not exist',
-      ['--data, such as data, short, small, or make it', 'text FILE --out none'],
+      ['--data, such as data, short, small and 1 more, or make it', 'text FILE --out none'],
     ],
     [1, train('--data', 'smal'), 'smal does not exist', ['did you mean small?']],
+    [1, train('--data', 'inside'), 'inside does not exist', ['did you mean data/inside?']],
     [1, ['train'], 'there is no data in data/tinyshakespeare', ['prepro tinyshakespeare', '--data']],
     [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['prepro own-source']],
     [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
@@ -188,11 +190,11 @@ const rows: Record<string, Row[]> = {
   prepro: [
     [2, ['prepro'], 'no data set was named', ['tinyshakespeare, own-source, hellaswag, text']],
     [2, ['prepro', 'tinyshakespear'], 'no data set "tinyshakespear"', ['did you mean tinyshakespeare?']],
+    [2, ['prepro', 'shakespeare_char'], 'no data set', ['did you mean tinyshakespeare --tokenizer char?']],
     [2, ['prepro', 'wikitext'], 'there is no data set "wikitext"', ['name one of tinyshakespeare, own-source']],
     [
       2,
       ['prepro', 'own-source', '--from', 'notes.txt'],
-    [2, ['prepro', 'shakespeare_char'], 'no data set', ['did you mean tinyshakespeare --tokenizer char?']],
       'own-source takes no --from',
       ['its files come with the package'],
     ],
@@ -317,13 +319,13 @@ const rows: Record<string, Row[]> = {
   ],
   report: [
     [2, ['report', 'run', '--port', '0'], '--port goes with --serve', ['--serve']],
+    [2, ['report', 'run', '--serve', '8943'], /too many .*"8943"/, ['a port goes with its flag, as --port 8943']],
+    [2, ['report', '--serve', '8943'], 'there is no run 8943', ['give a port with its flag, as --serve --port 8943']],
     [2, ['report', 'run', '--serve-host', '0.0.0.0'], '--serve-host goes with --serve', ['--serve']],
   ],
   export: [
     [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
     [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], 'not "pt"', ['--format takes one of hf, llmc']],
-    [2, ['report', 'run', '--serve', '8943'], /too many .*"8943"/, ['a port goes with its flag, as --port 8943']],
-    [2, ['report', '--serve', '8943'], 'there is no run 8943', ['give a port with its flag, as --serve --port 8943']],
     [
       2,
       ['export', '--model', 'run', '--format', 'llmc', '--dtype', 'fp16', '--out', 'x'],
