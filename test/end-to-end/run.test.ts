@@ -101,8 +101,8 @@ it('a run that is being written is left alone', async () => {
   onTestFinished(() => void first.kill('SIGKILL'));
   while (!existsSync(place.path('busy', 'log.jsonl'))) await setTimeout(20);
   for (const how of [['--resume'], ['--overwrite', '--data', 'data', ...tinyModel]]) {
-    const { code, stderr } = place.run(['train', '--out', 'busy', ...how]);
-    expect([code, stderr]).toEqual([
+    const { code, stdout, stderr } = place.run(['train', '--out', 'busy', ...how]);
+    expect([code, stdout, stderr]).toEqual([
       1,
       expect.stringMatching(/^another process is writing busy; wait until it ends, or name another --out\n$/),
     ]);
