@@ -42,7 +42,7 @@ A folder means all its text files, in the order of their names, without those th
 --include and --exclude select among them: * and ? stand for any characters of a name, ** for folders too.
 The tokenizer's end of text precedes every document; char has none. A hash of its text decides whether a document is for
 validation; documents over 32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the
-beginning of one is used.
+beginning of one is used. Then the share, which counts tokens, can be far off and depend on the tokenizer; it is printed.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
 Examples:

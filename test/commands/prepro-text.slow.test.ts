@@ -99,7 +99,6 @@ describe('says in one line', () => {
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
   };
-  // Of so little text no line of its own about the share.
   const share = ['--val-fraction', '0.2'];
   it.each([
     [
@@ -123,7 +122,8 @@ describe('says in one line', () => {
   ])('%s', (_, args, said) => {
     for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
     const { code, stderr } = place.run(['prepro', 'text', ...args, '--out', 'said', '--overwrite', ...share]);
-    expect(stderr.trimEnd()).toBe(said);
+    // So little text has a line of its own about the share.
+    expect(stderr.replace(/^validation is .*\n/m, '').trimEnd()).toBe(said);
     expect(code).toBe(0);
   });
 });
@@ -195,6 +195,21 @@ it('says what share is for validation, and what was asked for', () => {
   const share = Number(((100 * val!) / (train! + val!)).toPrecision(2));
   expect(share).not.toBe(30);
   expect(stdout).toContain(`, ${share}% of the tokens for validation (asked for: 30%)\n`);
+});
+
+it('warns if the share is far from what was asked for', () => {
+  mkdirSync(place.path('few'));
+  for (const [name, size] of [
+    ['a', 2000],
+    ['b', 1000],
+    ['c', 700],
+  ] as const) {
+    writeFileSync(place.path('few', name), name.repeat(size));
+  }
+  const made = (share: string) =>
+    place.run(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
+  expect(made('0.3').stderr).toMatch(/^validation is 54% of the tokens, not 30%: .*; give more text, or another/);
+  expect(made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
 });
 
 const text = (...args: string[]) => ['text', ...args];
