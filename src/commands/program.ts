@@ -91,7 +91,7 @@ function describe({ description, argChoices = [], defaultValue }: Option | Argum
 
 /** Turns commander's messages into one line that ends with what to do, as in ours. */
 function inOneLine(text: string, command: Command): string {
-  const what = (surplusIn(text, command) ?? unknownOptions(text, command))
+  const what = (surplusIn(text, command) ?? withChoices(text, command) ?? unknownOptions(text, command))
     .replace(/^error: /, '')
     .trim()
     .replaceAll('\n', ' ')
@@ -111,6 +111,13 @@ function surplusIn(text: string, { args, registeredArguments, options }: Command
     ? `a ${kind} goes with its flag, as ${flag} ${shellWord(word)}`
     : 'every value needs its flag, a path with spaces quotes, and a list no space after its commas';
   return `${what}: ${JSON.stringify(word)}; ${hint}`;
+}
+
+/** Commander's message about an option that must be given, with its choices. */
+function withChoices(text: string, { options }: Command): string | undefined {
+  const [what, flag] = /required option '(--[\w-]+)[^']*' not specified/.exec(text) ?? [];
+  const choices = options.find(({ long }) => long === flag)?.argChoices;
+  return choices && `${what}: give one of ${choices.join(', ')}`;
 }
 
 /** Options of other programs that this one lacks, by their plain names. */

@@ -324,6 +324,7 @@ const rows: Record<string, Row[]> = {
     [2, ['report', 'run', '--serve-host', '0.0.0.0'], '--serve-host goes with --serve', ['--serve']],
   ],
   export: [
+    [2, ['export', '--out', 'x'], "required option '--format <NAME>' not specified", ['give one of hf, llmc, gguf;']],
     [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
     [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], 'not "pt"', ['--format takes one of hf, llmc']],
     [
