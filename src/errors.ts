@@ -96,7 +96,7 @@ export class NativeError extends Gpt2Error {
   readonly detail: string;
 
   constructor(functionName: string, status: string, detail: string) {
-    super(`${functionName}: ${detail} (${status})`);
+    super(`${functionName}: ${detail}`);
     this.function = functionName;
     this.status = status;
     this.detail = detail;

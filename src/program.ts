@@ -74,7 +74,7 @@ export {
   ownRows,
 } from './report/comparison-text.ts';
 export { htmlReport } from './report/html-report.ts';
-export { endOfRun } from './report/logged-run.ts';
+export { describeDone, endOfRun } from './report/logged-run.ts';
 export { lossPlot } from './report/loss-plot.ts';
 export { formatDuration } from './report/numbers.ts';
 export { renderPng } from './report/png.ts';

@@ -76,10 +76,9 @@ export function openLoader(options: LoaderOptions): Loader {
     for (const path of options.shards) {
       const shard = openShard(path);
       shards.push(shard);
-      shard.checkTokens(vocabularySize);
       const folder = dirname(path);
       if (!datasets.has(folder)) datasets.set(folder, readDataset(folder));
-      checkListed(path, shard.sha256!, datasets.get(folder));
+      shard.checkTokens(vocabularySize, (sha256) => checkListed(path, sha256, datasets.get(folder)));
       checkLength(shard, options);
     }
   } catch (error) {

@@ -1,6 +1,7 @@
 // The command `prepro text`: makes token shards of text files. Also the parts that all commands for text share: flags, the
 // progress line, and the printed result.
-import { basename, join, resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, extname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { findInputs, type Prepared, type TextOptions, UsageError } from '../index.ts';
 import {
@@ -41,7 +42,7 @@ A folder means all its text files, in the order of their names, without those th
 --include and --exclude select among them: * and ? stand for any characters of a name, ** for folders too.
 The tokenizer's end of text precedes every document; char has none. A hash of its text decides whether a document is for
 validation; documents over 32 KiB are divided into parts of 16 to 32 KiB first. Where parts are too few to choose from, the
-beginning of one is used.
+beginning of one is used. Then the share, which counts tokens, can be far off and depend on the tokenizer; it is printed.
 A killed preparation resumes when the command runs again. It takes twice the disk space of the shards.
 
 Examples:
@@ -83,6 +84,10 @@ export function preproTextCommand(): Command {
       const division = { prefix: shardPrefix(out), shardTokens: flags.shardTokens, validation: valFraction };
       const { include, exclude } = flags;
       const made = await withProgress(async (shown) => {
+        for (const [flag, globs] of Object.entries({ include, exclude })) {
+          const expanded = globs?.find((glob) => isExpanded(glob, paths));
+          if (expanded !== undefined) shown.notice(quoteGlob(flag, expanded));
+        }
         const inputs = findInputs(paths, { include, exclude, notice: shown.notice });
         const lines = inputs.find(({ path }) => /\.(jsonl|ndjson)(\.gz)?$/i.test(path));
         if (lines && field === undefined) shown.notice(readAsText(lines.path));
@@ -102,6 +107,13 @@ export function preproTextCommand(): Command {
       tell(made, flags, shareOf(made.dataset, valFraction));
     });
 }
+
+/** Whether a glob seems to be the first of the files by which a shell replaced an unquoted one; the others became paths. */
+const isExpanded = (glob: string, paths: readonly string[]): boolean =>
+  existsSync(glob) && paths.some((path) => path !== glob && extname(path) !== '' && extname(path) === extname(glob));
+
+const quoteGlob = (flag: string, glob: string): string =>
+  `--${flag} has only ${glob}: put a pattern in quotes, as --${flag} '*${extname(glob)}', or the shell replaces it by files`;
 
 const readAsText = (path: string): string =>
   `${path} is read as plain text, with its JSON syntax: --field NAME reads the text of that field in each line`;

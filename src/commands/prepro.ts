@@ -7,6 +7,13 @@ import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora
 import { preproInspectCommand } from './prepro-inspect.ts';
 import { preproTextCommand, tell, tokenizerKinds } from './prepro-text.ts';
 
+/** nanoGPT's names of data sets, and the folder that one of ours is in, with what makes them here. */
+const elsewhere = [
+  ['shakespeare', 'tinyshakespeare'],
+  ['shakespeare_char', 'tinyshakespeare --tokenizer char'],
+  ['tinyshakespeare-char', 'tinyshakespeare --tokenizer char'],
+] as const;
+
 type Flags = PrepareOptions & { readonly json?: boolean };
 
 const help = `
@@ -48,7 +55,8 @@ export function preproCommand(): Command {
         const known = [...datasetNames, 'hellaswag', ...parts.map((part) => part.name())];
         const choice = `name one of ${known.join(', ')}`;
         if (name === undefined) throw new UsageError(`no data set was named: ${choice}`);
-        throw new UsageError(`there is no data set ${JSON.stringify(name)}; ${didYouMean(name, known, choice)}`);
+        const spellings = new Map([...known.map((each) => [each, each] as const), ...elsewhere]);
+        throw new UsageError(`there is no data set ${JSON.stringify(name)}; ${didYouMean(name, spellings, choice)}`);
       }
       const { json, ...options } = flags;
       tell(await prepareDatasetAsTyped(name, { ...options, notice }), { json });

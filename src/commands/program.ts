@@ -1,7 +1,7 @@
 // Builds the program that cli.ts runs from its commands, one file each in this folder, and their common settings.
 import { existsSync } from 'node:fs';
 import { type Argument, Command, type Option } from 'commander';
-import { asTyped, checkValue, isCompiled, programVersion, shellWord } from '../program.ts';
+import { asTyped, checkValue, didYouMean, isCompiled, plain, programVersion, shellWord } from '../program.ts';
 import { benchCommand } from './bench.ts';
 import { compareCommand } from './compare.ts';
 import { courseCommand } from './course.ts';
@@ -91,7 +91,7 @@ function describe({ description, argChoices = [], defaultValue }: Option | Argum
 
 /** Turns commander's messages into one line that ends with what to do, as in ours. */
 function inOneLine(text: string, command: Command): string {
-  const what = (surplusIn(text, command) ?? knownElsewhere(text, command))
+  const what = (surplusIn(text, command) ?? withChoices(text, command) ?? unknownOptions(text, command))
     .replace(/^error: /, '')
     .trim()
     .replaceAll('\n', ' ')
@@ -104,24 +104,46 @@ function surplusIn(text: string, { args, registeredArguments, options }: Command
   const [what] = /too many arguments for '[^']*'/.exec(text) ?? [];
   const word = args[registeredArguments.length];
   if (what === undefined || word === undefined) return undefined;
-  const flag = existsSync(word) && ['--model', '--data'].find((long) => options.some((option) => option.long === long));
+  const kind = existsSync(word) ? 'path' : /^\d+$/.test(word) ? 'port' : undefined;
+  const flags = { path: ['--model', '--data'], port: ['--port'] };
+  const flag = kind && flags[kind].find((long) => options.some((option) => option.long === long));
   const hint = flag
-    ? `a path goes with its flag, as ${flag} ${shellWord(word)}`
+    ? `a ${kind} goes with its flag, as ${flag} ${shellWord(word)}`
     : 'every value needs its flag, a path with spaces quotes, and a list no space after its commas';
   return `${what}: ${JSON.stringify(word)}; ${hint}`;
 }
 
-/** Options of other programs that this one lacks. */
+/** Commander's message about an option that must be given, with its choices. */
+function withChoices(text: string, { options }: Command): string | undefined {
+  const [what, flag] = /required option '(--[\w-]+)[^']*' not specified/.exec(text) ?? [];
+  const choices = options.find(({ long }) => long === flag)?.argChoices;
+  return choices && `${what}: give one of ${choices.join(', ')}`;
+}
+
+/** Options of other programs that this one lacks, by their plain names. */
 const missing: Readonly<Record<string, string>> = {
-  '--lora': 'LoRA is not supported, training changes all weights',
-  '--dropout': 'dropout is not supported',
+  lora: 'LoRA is not supported, training changes all weights',
+  dropout: 'dropout is not supported',
+  bias: 'the biases of GPT-2 are always there',
+  compile: 'the kernels are compiled already',
+  backend: 'NCCL is used where GPUs need it',
+  lrdecayiters: 'the rate falls over all steps',
+  evalonly: '`npm run eval` evaluates a model',
 };
 
-/** Replaces commander's suggestion of a similar flag where another program's flag is meant by its meaning. */
-function knownElsewhere(text: string, { options }: Command): string {
-  const [unknown, flag] = /unknown option '(--[\w-]+)[^']*'/.exec(text) ?? [];
-  if (flag === undefined) return text;
-  const meant = optionMeant(flag, options);
-  const hint = meant ? `here it is ${meant.long}, ${describe(meant)}` : missing[flag];
-  return hint === undefined ? text : `${unknown}: ${hint}`;
+/** Commander's message about the first unknown option, with all of them, and what each is here. */
+function unknownOptions(text: string, { args, options }: Command): string {
+  const [, first] = /unknown option '([^']*)'/.exec(text) ?? [];
+  if (first === undefined) return text;
+  const unknown = args.slice(args.indexOf(first)).filter((arg) => /^--?[a-z]/i.test(arg));
+  const isOne = unknown.length < 2;
+  const hintOf = (typed: string): string => {
+    const flag = typed.replace(/=.*/s, '');
+    const meant = optionMeant(typed, options) ?? optionMeant(flag, options);
+    if (meant) return `here it is ${meant.long}${isOne ? `, ${describe(meant)}` : ''}`;
+    const flags = options.map(({ long }) => long!);
+    return missing[plain(flag)] ?? didYouMean(flag, flags, 'there is none like it');
+  };
+  if (isOne) return `unknown option '${first}': ${hintOf(first)}`;
+  return `unknown options: ${unknown.map((typed) => `${typed}: ${hintOf(typed)}`).join('; ')}`;
 }

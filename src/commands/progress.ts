@@ -3,7 +3,7 @@
 import { clearLine, cursorTo } from 'node:readline';
 import { styleText } from 'node:util';
 import type { RunEvent } from '../index.ts';
-import { formatDuration, type RunDescription } from '../program.ts';
+import { describeDone, formatDuration, type RunDescription } from '../program.ts';
 import { notice } from './output.ts';
 
 /** Whether a person watches stderr: a status line there may be overwritten. */
@@ -137,7 +137,7 @@ export class Progress {
         break;
       case 'done':
         this.line(
-          `done: ${event.steps} ${event.steps === 1 ? 'step' : 'steps'} in ${formatDuration(Number(event.seconds))}${event.skipped === undefined ? '' : `, ${event.skipped} ${event.skipped === 1 ? 'update' : 'updates'} skipped as spikes`}`,
+          `${describeDone(event, this.#resumedFrom)}${event.skipped === undefined ? '' : `, ${event.skipped} ${event.skipped === 1 ? 'update' : 'updates'} skipped as spikes`}`,
         );
         break;
       case 'run':

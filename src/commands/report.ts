@@ -1,4 +1,5 @@
 // The command `report`: writes a run's report as one HTML file, or serves it as a live page.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { readRun, UsageError } from '../index.ts';
@@ -42,6 +43,9 @@ async function report(named: string | undefined, { html, serve, port, serveHost 
   if (serve && html !== undefined) throw new UsageError('--html writes a file, --serve serves it: give one of them');
   if (!serve && port !== undefined) throw new UsageError('--port goes with --serve: give both');
   if (!serve && serveHost !== undefined) throw new UsageError('--serve-host goes with --serve: give both');
+  if (serve && named !== undefined && /^\d+$/.test(named) && !existsSync(named)) {
+    throw new UsageError(`there is no run ${named}; give a port with its flag, as --serve --port ${named}`);
+  }
   const folder = named ?? newestRun();
   if (named === undefined) notice(`newest run: ${folder}`);
   if (serve) {

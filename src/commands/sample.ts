@@ -74,7 +74,10 @@ export function sampleCommand(): Command {
       ]),
     )
     .addOption(
-      numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
+      knownAs(
+        numberOption('--temperature <X>', '0: always the likeliest token', { kind: 'any', least: 0, most: 100 }, 0.8),
+        ['temp'],
+      ),
     )
     .addOption(numberOption('--top-k <N>', 'choose among the N likeliest tokens; 0: all', { least: 0, most: 65536 }, 0))
     .addOption(numberOption('--top-p <X>', 'nucleus sampling: the fewest tokens with this total probability', share, 1))

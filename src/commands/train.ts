@@ -152,11 +152,13 @@ function describe(run: RunDescription): string {
   ].join('\n');
 }
 
-/** The results of a finished run and, unless it is one of a sweep, the next commands; empty if steps are left. */
+/**
+ * The results of a finished run and, unless it is one of a sweep, the next commands; empty if steps are left. Of a log with a line
+ * that an earlier start left damaged, that instead, as all commands say it that read the log.
+ */
 function endText(out: string): string {
   const found = attempt(() => readRun(out));
-  // A line that an earlier start left damaged.
-  if (found instanceof Gpt2Error) return '';
+  if (found instanceof Gpt2Error) return `${found.message}\n`;
   const { events, series } = found;
   if (events.at(-1)?.event !== 'done') return '';
   const val = [...series.val];

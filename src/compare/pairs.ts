@@ -80,11 +80,12 @@ function refuse(run: NamedRun, [reference]: readonly (Reference | NamedRun)[], r
 export const describeMismatches = (fields: readonly Mismatch[]): string =>
   fields.map(({ field, run, reference }) => `${field} ${run ?? 'none'} instead of ${reference ?? 'none'}`).join(', ');
 
+/** Steps are among them also where they do not change the rate. */
 export function configurationDifferences(run: Configuration, other: Configuration): Mismatch[] {
   const isConstant = hasConstantRate(run) && hasConstantRate(other);
   return [...new Set([...Object.keys(run), ...Object.keys(other)])]
     .map((field) => ({ field, run: recordedValue(run, field), reference: recordedValue(other, field) }))
-    .filter(({ field, run, reference }) => isCompared(field, isConstant) && run !== reference);
+    .filter(({ field, run, reference }) => run !== reference && (field === 'steps' || isCompared(field, isConstant)));
 }
 
 /** Named by the last part of the path, or by all of it where two end alike. */

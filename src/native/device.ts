@@ -3,7 +3,7 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
-import { Gpt2Error, NativeError } from '../errors.ts';
+import { Gpt2Error, NativeError, reworded } from '../errors.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
@@ -106,7 +106,8 @@ export class Device {
       const fix = detail.includes('GPT2_KERNELS')
         ? 'correct or unset GPT2_KERNELS'
         : 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
-      throw failure('gpt2_context_create', status, `${detail}; ${fix}`);
+      const symbol = 'gpt2_context_create';
+      throw reworded(failure(symbol, status, `${detail}; ${fix}`), (text) => text.replace(`${symbol}: `, ''));
     }
     this.#context = context;
     this.dtype = dtype;
@@ -305,5 +306,5 @@ export class Device {
 /** @param text from `gpt2_last_error`; NativeError repeats the function name that it begins with */
 function failure(symbol: string, status: number, text: string): NativeError {
   const name = Object.entries(GPT2_STATUS).find(([, value]) => value === status)?.[0] ?? `status ${status}`;
-  return new NativeError(symbol, name, text.replace(`${symbol}: `, ''));
+  return new NativeError(symbol, name, text.replace(`${symbol}: `, '') || name);
 }

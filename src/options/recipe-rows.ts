@@ -149,7 +149,7 @@ export const recipeRows = {
       of: ({ given }) => (given.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
     },
     compare: 'if the rate falls',
-    elsewhere: ['lr-scheduler', 'lr-scheduler-type'],
+    elsewhere: ['lr-scheduler', 'lr-scheduler-type', 'decay-lr'],
   },
   finalLearningRateFraction: {
     usage: '--final-lr-frac <X>',

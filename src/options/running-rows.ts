@@ -125,7 +125,7 @@ export const runningRows = {
     help: 'steps or time (s, m, h) between checkpoints; 0: only at the end and on Ctrl-C',
     default: '10m',
     compare: 'no',
-    elsewhere: ['save-interval', 'save-steps', 'checkpoint-every'],
+    elsewhere: ['save-interval', 'save-steps', 'checkpoint-every', 'always-save-checkpoint'],
   },
   keep: {
     usage: '--keep <N>',

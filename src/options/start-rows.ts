@@ -20,6 +20,7 @@ export const startRows = {
     type: { switch: true, or: 'auto' },
     help: 'continue the run in --out from its newest valid checkpoint; auto: if any',
     default: false,
+    elsewhere: ['init-from=resume', 'resume-from-checkpoint'],
     otherwise: (value) => `to continue a run there, give --out ${shellWord(value)} --resume`,
   },
   overwrite: {
@@ -73,7 +74,7 @@ export const startRows = {
     alone: '',
     type: 'text',
     help: 'write TensorBoard event files too (DIR absent: into the run folder)',
-    elsewhere: ['wandb', 'wandb-log', 'report-to'],
+    elsewhere: ['wandb', 'wandb-log', 'wandb-project', 'wandb-run-name', 'report-to'],
   },
   json: {
     usage: '--json',

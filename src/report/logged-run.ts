@@ -51,7 +51,7 @@ export class LoggedRun {
     }
     this.last[event.event] = event;
     this.latest = event;
-    this.lines.push(...describe(event));
+    this.lines.push(...describe(event, this.last.run));
     if (this.lines.length > 2 * keptLines) this.lines = this.lines.slice(-keptLines);
   }
 
@@ -81,8 +81,15 @@ function parse(line: string): Line | undefined {
 
 const fixed = (value: unknown, digits: number): string => Number(value).toFixed(digits);
 
-/** An event as the terminal shows it. */
-function describe(event: Line): string[] {
+/** "done: 10 steps in 2s"; of a run that was resumed, the steps since then: "done: 10 steps in 2s, 30 in all". */
+export function describeDone({ steps, seconds }: Line, from = 0): string {
+  const count = steps - from;
+  const all = from > 0 ? `, ${steps} in all` : '';
+  return `done: ${count} ${count === 1 ? 'step' : 'steps'} in ${formatDuration(Number(seconds))}${all}`;
+}
+
+/** An event as the terminal shows it. @param start the last one of kind `run` */
+function describe(event: Line, start: Line | undefined): string[] {
   const at = `step ${event.step}`;
   switch (event.event) {
     case 'run':
@@ -105,7 +112,7 @@ function describe(event: Line): string[] {
     case 'nonFinite':
       return [`${at}  not finite: ${event.finding}`];
     case 'done':
-      return [`done: ${event.steps} steps in ${fixed(event.seconds, 0)} s`];
+      return [describeDone(event, start?.resumedFrom)];
     default:
       return [];
   }

@@ -1,6 +1,16 @@
 // Checks what a folder holds before a run starts there at step 0. Only what a run wrote may be replaced; anything else stops
 // the start. Opening the folder is left to writer.ts.
-import { closeSync, lstatSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  readSync,
+  statSync,
+} from 'node:fs';
 import { basename, join } from 'node:path';
 import { checkpointName, isOwnEntry } from '../checkpoint/directory.ts';
 import { Gpt2Error, shortList } from '../errors.ts';
@@ -17,6 +27,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
   const refuse = (what: string): never => {
     throw new Gpt2Error(`${run} ${what}`);
   };
+  refuseFolderOfRuns(run, foreign);
   if (foreign.length > 0) {
     const what = `holds ${shortList(foreign)}, which no run wrote`;
     const resume = own.length > 0 && !overwrite ? 'continue its run with --resume, ' : '';
@@ -34,6 +45,7 @@ export function refuseOccupied(run: string, { overwrite }: { overwrite: boolean 
 /** For a folder without a checkpoint. @throws Gpt2Error if it holds no run either, or its run's log names checkpoints */
 export function refuseLostCheckpoints(run: string): void {
   const { log, isRun, foreign } = examine(run);
+  refuseFolderOfRuns(run, foreign);
   if (log !== 'empty' && !isRun) {
     throw new Gpt2Error(`there is no run to resume in ${run}; start one without --resume`);
   }
@@ -46,6 +58,13 @@ export function refuseLostCheckpoints(run: string): void {
   throw new Gpt2Error(
     `${logPath(run)} names checkpoints that are missing from ${folder}: ${shortList(saved.toReversed())}${only}; restore them, mount their disk, ${anew}or name another --out`,
   );
+}
+
+/** @param foreign entries of the folder @throws Gpt2Error if one is a run */
+function refuseFolderOfRuns(run: string, foreign: readonly string[]): void {
+  const inside = foreign.map((name) => join(run, name)).find((path) => existsSync(logPath(path)));
+  if (inside === undefined) return;
+  throw new Gpt2Error(`${run} is a folder of runs: name one with --out, such as ${inside}, or a new one in it`);
 }
 
 /** @throws Gpt2Error if one of a run's files or folders cannot be read, or is not a file or folder as it must be */

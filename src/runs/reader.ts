@@ -1,13 +1,13 @@
 // Reads a run log: its events, and its series of losses, norms and learning rates. schema.ts defines the events.
 import { existsSync, statSync } from 'node:fs';
-import { attempt, Gpt2Error } from '../errors.ts';
+import { Gpt2Error } from '../errors.ts';
 import { readTextFile } from '../files/regular-file.ts';
 import type { Configuration } from '../options/table.ts';
 import { shellWord } from '../package-root.ts';
 import { pairs, RunCurves } from './curves.ts';
 import { findRuns } from './find.ts';
 import { logPath } from './paths.ts';
-import { parseEvent, type RunEvent } from './schema.ts';
+import { parseEvent, type RunEvent, readEvent } from './schema.ts';
 
 /** Pairs of step and value, steps rising. */
 export type Series = readonly (readonly [step: number, value: number])[];
@@ -77,10 +77,15 @@ export function eventsAt(run: string, step: number): RunEvent[] {
   return eventsIfReadable(run).filter((event) => stepOf(event) === step);
 }
 
-/** The events of a log; none if it cannot be read, because a crash of the machine can destroy it. */
+/** The events of a log without its damaged lines; none if it cannot be read: a crash of the machine can destroy it. */
 export function eventsIfReadable(run: string): readonly RunEvent[] {
-  const record = attempt(() => readRun(run));
-  return record instanceof Gpt2Error ? [] : record.events;
+  let text: string;
+  try {
+    text = readTextFile(logPath(run));
+  } catch {
+    return [];
+  }
+  return text.split('\n').flatMap((line) => readEvent(line) ?? []);
 }
 
 function seriesOf(events: readonly RunEvent[]): RunSeries {

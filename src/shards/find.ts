@@ -61,9 +61,9 @@ export function findShards(folder: string, role: Role): string[] {
 function noData(folder: string): Gpt2Error {
   const make = preproOf[relative('', folder)];
   if (make) return new Gpt2Error(`there is no data in ${folder}: run \`${make}\`, or name another folder with --data`);
-  const beside = join(folder, '..');
-  const sets = entriesOf(beside)
-    .map((name) => join(beside, name))
+  const places = new Set([join(folder, '..'), 'data']);
+  const sets = [...places]
+    .flatMap((place) => entriesOf(place).map((name) => join(place, name)))
     .filter((path) => entriesOf(path).some((name) => roleOfName(name).length > 0));
   const name = sets.length === 0 ? 'name another with --data' : `name another with --data, such as ${shortList(sets)}`;
   const ownText = `make it: \`npm run prepro -- text FILE --out ${shellWord(folder)}\``;

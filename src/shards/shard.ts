@@ -25,8 +25,11 @@ export interface Shard extends Disposable {
   read(start: number, count: number): Uint16Array;
   /** sha256 of the whole file, in hex; undefined before `checkTokens`. */
   readonly sha256: string | undefined;
-  /** Reads the whole shard. @throws Gpt2Error naming the first token outside the vocabulary */
-  checkTokens(vocabularySize: number): void;
+  /**
+   * Reads the whole shard; `checkHash` may refuse it first, by its sha256.
+   * @throws Gpt2Error naming the first token outside the vocabulary
+   */
+  checkTokens(vocabularySize: number, checkHash?: (sha256: string) => void): void;
   close(): void;
 }
 
@@ -77,19 +80,22 @@ export function openShard(path: string): Shard {
           seen = now;
         }
       },
-      checkTokens(vocabularySize) {
+      checkTokens(vocabularySize, checkHash = () => {}) {
         const chunk = 1 << 20;
+        let outside: string | undefined;
         const hash = createHash('sha256').update(header);
         for (let start = 0; start < tokens; start += chunk) {
           const values = shard.read(start, Math.min(chunk, tokens - start));
           hash.update(values);
-          const at = firstOutside(values, vocabularySize);
-          if (at < 0) continue;
-          throw new Gpt2Error(
-            `${path} holds the token ${values[at]} at position ${start + at}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
-          );
+          const at = outside === undefined ? firstOutside(values, vocabularySize) : -1;
+          if (at >= 0) outside = `the token ${values[at]} at position ${start + at}`;
         }
         sha256 = hash.digest('hex');
+        checkHash(sha256);
+        if (outside === undefined) return;
+        throw new Gpt2Error(
+          `${path} holds ${outside}, outside the vocabulary of ${vocabularySize}; it was made for another model: make it again with prepro`,
+        );
       },
       close: () => closeSync(file),
       [Symbol.dispose]: () => closeSync(file),

@@ -4,7 +4,7 @@ import { attempt, Gpt2Error, InterruptedError, NativeError, UsageError } from '.
 import { checkTrainOptions } from '../options/read.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { Ranks } from '../ranks/ranks.ts';
-import { whileIdle } from '../runs/lock.ts';
+import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { readRun } from '../runs/reader.ts';
 import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
@@ -42,6 +42,9 @@ async function endOf(ranks: Ranks, error: unknown): Promise<unknown> {
 async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks): Promise<TrainResult> {
   const notice = hooks.onNotice ?? (() => {});
   const { signal, onProgress } = hooks;
+  const { resume, out } = options;
+  // Before notices about how the run goes on. Other ranks would take the lock at the same time.
+  if (resume && out !== undefined && (!ranks || ranks.isRoot)) refuseBusyRun(out);
   const settled = await settle(options, { notice, onProgress, signal }, ranks?.place).catch((error) => {
     throw error instanceof InterruptedError ? new StoppedError(error.message, signal) : error;
   });

@@ -115,13 +115,15 @@ it('compares shards with dataset.json beside them', () => {
   const open = () => openLoader({ ...options, shards: [path] }).close();
   list('one_train.bin');
   open();
-  // A token that is another one's, and still in the vocabulary.
-  const bytes = readFileSync(path);
-  bytes[1500]! ^= 1;
-  writeFileSync(path, bytes);
-  expect(open).toThrow(
-    /one_train\.bin is damaged: its sha256 is [0-9a-f]{12}…, but .*dataset\.json says [0-9a-f]{12}…; restore the shard, or run prepro again/,
-  );
+  // A token that is another one's, and still in the vocabulary; then one outside it.
+  for (const byte of [1500, 1501]) {
+    const bytes = readFileSync(path);
+    bytes[byte]! ^= 0x81;
+    writeFileSync(path, bytes);
+    expect(open).toThrow(
+      /one_train\.bin is damaged: its sha256 is [0-9a-f]{12}…, but .*dataset\.json says [0-9a-f]{12}…; restore the shard, or run prepro again/,
+    );
+  }
   list('other_train.bin');
   expect(open).toThrow(/one_train\.bin is not listed in .*dataset\.json/);
 });

@@ -20,6 +20,7 @@ beforeAll(() => {
   writeFileSync(place.path('empty.txt'), '');
   writeFileSync(place.path('lines.jsonl'), '{"text": "a"}\n{"text": 3}\n');
   writeFileSync(place.path('broken.jsonl'), '{"text": "a"}\n{"text": "b"\n');
+  writeFileSync(place.path('many.jsonl'), `\n${`{"text": "${'a'.repeat(1000)}"}\n`.repeat(6000)}{\n`);
   writeFileSync(place.path('not.gz'), 'plain');
   writeFileSync(place.path('file'), '');
   mkdirSync(place.path('folder'));
@@ -98,7 +99,6 @@ describe('says in one line', () => {
     'windows.txt': paragraphs.join('\r\n\r\n'),
     'dump.jsonl': json,
   };
-  // Of so little text no line of its own about the share.
   const share = ['--val-fraction', '0.2'];
   it.each([
     [
@@ -122,7 +122,8 @@ describe('says in one line', () => {
   ])('%s', (_, args, said) => {
     for (const [name, content] of Object.entries(files)) writeFileSync(place.path(name), content);
     const { code, stderr } = place.run(['prepro', 'text', ...args, '--out', 'said', '--overwrite', ...share]);
-    expect(stderr.trimEnd()).toBe(said);
+    // So little text has a line of its own about the share.
+    expect(stderr.replace(/^validation is .*\n/m, '').trimEnd()).toBe(said);
     expect(code).toBe(0);
   });
 });
@@ -162,10 +163,20 @@ describe('of a folder', () => {
     expect(stdout).toMatch(new RegExp(`^(unchanged: )?${count} documents, `));
   });
 
-  it('refuses a folder without a selected file', () => {
-    const { code, stderr } = made('--include', '*.rst');
-    expect(stderr).toBe('mixed has no text file *.rst: name files, or a folder that has some\n');
+  it.each([
+    [['--include', '*.rst', '--exclude', 'drafts'], ' *.rst'],
+    [['--exclude', '*.*'], ' besides those left out by *.*'],
+  ])('refuses a folder without a selected file: %j', (args, what) => {
+    const { code, stderr } = made(...args);
+    expect(stderr).toBe(`mixed has no text file${what}: name files, or a folder that has some\n`);
     expect(code).toBe(1);
+  });
+
+  it('hints at a pattern that the shell has replaced', () => {
+    writeFileSync(place.path('a.md'), 'a');
+    writeFileSync(place.path('b.md'), 'b');
+    const { stderr } = made('--include', 'a.md', 'b.md');
+    expect(stderr).toMatch(/^--include has only a\.md: put a pattern in quotes, as --include '\*\.md', or the shell/);
   });
 });
 
@@ -184,6 +195,21 @@ it('says what share is for validation, and what was asked for', () => {
   const share = Number(((100 * val!) / (train! + val!)).toPrecision(2));
   expect(share).not.toBe(30);
   expect(stdout).toContain(`, ${share}% of the tokens for validation (asked for: 30%)\n`);
+});
+
+it('warns if the share is far from what was asked for', () => {
+  mkdirSync(place.path('few'));
+  for (const [name, size] of [
+    ['a', 2000],
+    ['b', 1000],
+    ['c', 700],
+  ] as const) {
+    writeFileSync(place.path('few', name), name.repeat(size));
+  }
+  const made = (share: string) =>
+    place.run(['prepro', 'text', 'few', '--tokenizer', 'bytes', '--overwrite', '--val-fraction', share]);
+  expect(made('0.3').stderr).toMatch(/^validation is 54% of the tokens, not 30%: .*; give more text, or another/);
+  expect(made('0.6')).toMatchObject({ stdout: expect.stringContaining('54% of the tokens'), stderr: '' });
 });
 
 const text = (...args: string[]) => ['text', ...args];
@@ -222,14 +248,10 @@ it.each([
     'a field that is no text',
     text('lines.jsonl', '--field', 'text'),
     1,
-    'lines.jsonl: the line at byte 14 has no text in the field "text"',
+    'line 2 of lines.jsonl has no text in the field "text"',
   ],
-  [
-    'a line that is no JSON',
-    text('broken.jsonl', '--field', 'text'),
-    1,
-    'broken.jsonl: the line at byte 14 is not JSON',
-  ],
+  ['a line that is no JSON', text('broken.jsonl', '--field', 'text'), 1, 'line 2 of broken.jsonl is not JSON'],
+  ['a line after 6 MB', text('many.jsonl', '--field', 'text'), 1, 'line 6002 of many.jsonl is not JSON'],
   ['a .gz that is none', text('not.gz'), 1, 'the text not.gz cannot be read: incorrect header check'],
   ['an --out that is a file', text('text.txt', '--out', 'file'), 1, 'cannot write to file: '],
   [
@@ -238,12 +260,7 @@ it.each([
     1,
     'others holds random_train.bin, which belongs to another data set',
   ],
-  [
-    'a flag there is not',
-    text('text.txt', '--worker', '1'),
-    2,
-    /unknown option '--worker'[\s\S]*Did you mean --workers\?/,
-  ],
+  ['a flag there is not', text('text.txt', '--worker', '1'), 2, /unknown option '--worker': did you mean --workers\?/],
 ] as [string, string[], number, string | RegExp][])('refuses %s in one line', (_, args, expected, message) => {
   const { code, stderr } = place.run(['prepro', ...args]);
   expect(stderr).toMatch(message);

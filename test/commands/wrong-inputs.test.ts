@@ -14,6 +14,7 @@ beforeAll(() => {
   place.data();
   place.data({ name: 'small', vocabulary: 100 });
   place.data({ name: 'short', train: 200 });
+  place.data({ name: 'data/inside' });
   const options = ['--steps', '1', '--seq', '32', '--val-every', '0', '--sample-every', '0'];
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
@@ -69,7 +70,16 @@ const rows: Record<string, Row[]> = {
       '--init-from': '--model',
     }).map(([typed, meant]): Row => [2, train(typed, '4'), `unknown option '${typed}'`, [`: here it is ${meant}`]]),
     [2, train('--lora', '4'), "unknown option '--lora'", ['LoRA is not supported', 'train --help']],
-    [2, train('--step', '4'), "unknown option '--step'", ['Did you mean --steps?']],
+    [2, train('--step', '4'), "unknown option '--step'", ['did you mean --steps?']],
+    [2, train('--init_from=resume'), "unknown option '--init_from=resume'", ['here it is --resume']],
+    [
+      2,
+      train('--compile=False', '--eval_interval=20', '--seed=1', '--lr_decay_iters', '9', '--stpes=2', '--zzz'),
+      'unknown options: --compile=False: the kernels are compiled already; --eval_interval=20: here it is --val-every; ',
+      [
+        '--lr_decay_iters: the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
+      ],
+    ],
     [2, train('surplus'), /too many arguments for 'train': "surplus"/, ['every value needs its flag', 'train --help']],
     [2, train('data'), /too many arguments for 'train': "data"/, ['as --model data', 'train --help']],
     [2, train('--lr'), /option '--lr <X>' argument missing/, ['train --help']],
@@ -132,9 +142,10 @@ const rows: Record<string, Row[]> = {
       1,
       train('--data', 'none'),
       'none does not exist',
-      ['--data, such as data, short, small, or make it', 'text FILE --out none'],
+      ['--data, such as data, short, small and 1 more, or make it', 'text FILE --out none'],
     ],
     [1, train('--data', 'smal'), 'smal does not exist', ['did you mean small?']],
+    [1, train('--data', 'inside'), 'inside does not exist', ['did you mean data/inside?']],
     [1, ['train'], 'there is no data in data/tinyshakespeare', ['prepro tinyshakespeare', '--data']],
     [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['prepro own-source']],
     [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
@@ -146,7 +157,9 @@ const rows: Record<string, Row[]> = {
       ['random_train.bin', 'largest --batch that fits is 3'],
     ],
     [1, train('--out', 'file'), 'file is not a folder', ['--out']],
-    [1, train('--out', 'data'), 'data holds random_train.bin, random_val.bin, which no run wrote', ['--out']],
+    [1, train('--out', 'data'), 'data holds inside, random_train.bin, random_val.bin, which no run wrote', ['--out']],
+    [1, train('--out', '.'), '. is a folder of runs', ['name one with --out, such as run, or a new one in it']],
+    [1, ['train', '--out', '.', '--resume'], '. is a folder of runs', ['name one with --out, such as run,']],
     [1, train('--out', '/proc/x'), 'cannot write the run folder', ['/proc/x', '--out']],
     [1, train('--out', 'file/run'), 'cannot write the run folder', ['file/run', '--out']],
     [1, train('--out', 'run'), 'run already holds a run', ['--resume', '--overwrite', '--out']],
@@ -160,7 +173,7 @@ const rows: Record<string, Row[]> = {
       'it was trained with 1',
       ['cannot resume run', '--layers 2'],
     ],
-    [1, train('--dtype', 'bf16'), 'has no bf16', ['--dtype']],
+    [1, train('--dtype', 'bf16'), /^the CPU library has no bf16, only fp32(?!.*GPT2_)/, ['--dtype']],
     [
       1,
       train('--hellaswag-every', '1', '--hellaswag', 'none.bin'),
@@ -177,6 +190,7 @@ const rows: Record<string, Row[]> = {
   prepro: [
     [2, ['prepro'], 'no data set was named', ['tinyshakespeare, own-source, hellaswag, text']],
     [2, ['prepro', 'tinyshakespear'], 'no data set "tinyshakespear"', ['did you mean tinyshakespeare?']],
+    [2, ['prepro', 'shakespeare_char'], 'no data set', ['did you mean tinyshakespeare --tokenizer char?']],
     [2, ['prepro', 'wikitext'], 'there is no data set "wikitext"', ['name one of tinyshakespeare, own-source']],
     [
       2,
@@ -215,9 +229,9 @@ const rows: Record<string, Row[]> = {
       1,
       text('lines.jsonl', '--field', 'text'),
       'has no text in the field "text"',
-      ['lines.jsonl: the line at byte 0', 'name one of other with --field'],
+      ['line 1 of lines.jsonl', 'name one of other with --field'],
     ],
-    [1, text('broken.jsonl', '--field', 'text'), 'is not JSON', ['broken.jsonl: the line at byte 0', '--field']],
+    [1, text('broken.jsonl', '--field', 'text'), 'is not JSON', ['line 1 of broken.jsonl', '--field']],
     [1, text('notes.txt', '--out', 'file'), 'cannot write to file', ['--out']],
     [1, text('notes.txt', '--out', 'data'), 'data holds random_train.bin', ['--out']],
     [1, ['prepro', 'tinystories', '--from', 'none'], 'the text none cannot be read', ['none']],
@@ -243,6 +257,7 @@ const rows: Record<string, Row[]> = {
       '--max_new_tokens': '--tokens, maximum new tokens per text (default: 128)',
       '--start': '--prompt, text to continue',
       '--top_k': '--top-k, choose among',
+      '--temp': '--temperature, 0: always the likeliest token',
       '--init_from': '--model, a run, a checkpoint',
       '--out_dir': '--model, a run, a checkpoint',
     }).map(
@@ -304,9 +319,12 @@ const rows: Record<string, Row[]> = {
   ],
   report: [
     [2, ['report', 'run', '--port', '0'], '--port goes with --serve', ['--serve']],
+    [2, ['report', 'run', '--serve', '8943'], /too many .*"8943"/, ['a port goes with its flag, as --port 8943']],
+    [2, ['report', '--serve', '8943'], 'there is no run 8943', ['give a port with its flag, as --serve --port 8943']],
     [2, ['report', 'run', '--serve-host', '0.0.0.0'], '--serve-host goes with --serve', ['--serve']],
   ],
   export: [
+    [2, ['export', '--out', 'x'], "required option '--format <NAME>' not specified", ['give one of hf, llmc, gguf;']],
     [1, ['export', '--format', 'hf', '--out', 'x'], 'runs/ has no trained model', ['train', '--model']],
     [2, ['export', '--model', 'run', '--format', 'pt', '--out', 'x'], 'not "pt"', ['--format takes one of hf, llmc']],
     [
@@ -335,7 +353,7 @@ const rows: Record<string, Row[]> = {
   presets: [[2, ['presets', 'mine'], 'not "mine"', ['NAME takes one of shakespeare-laptop, gpt2-124m-fineweb']]],
   runs: [[2, ['runs', '--sort', 'loss'], 'not "loss"', ['--sort takes one of run, started']]],
   doctor: [
-    [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['Did you mean --json?']],
+    [2, ['doctor', '--jsno'], "unknown option '--jsno'", ['did you mean --json?']],
     [2, ['doctor', 'extra'], "too many arguments for 'doctor'", ['doctor --help']],
   ],
   replay: [

@@ -96,14 +96,28 @@ it('a resumed run equals one that was never stopped, bit for bit', () => {
   expect(['config.json', 'log.jsonl'].map((name) => readFileSync(place.path('stopped', name), 'utf8'))).toEqual(files);
 });
 
+it('a damaged line of the log costs its event alone, and is named by all commands alike', () => {
+  run(train('torn', '--steps', '4', '--val-every', '4', '--val-steps', '2', '--stop-after', '2'));
+  const log = place.path('torn', 'log.jsonl');
+  writeFileSync(log, readFileSync(log, 'utf8').replace('"step":0,"loss":10', '"step":0,"loss":11'));
+  const told = /^torn\/log\.jsonl line 2 is damaged: .*; remove the line, or name another run$/m;
+  const { stdout } = run(['train', '--out', 'torn', '--resume']);
+  expect(stdout).toMatch(told);
+  const before = readFileSync(log, 'utf8');
+  expect(run(['train', '--out', 'torn', '--resume']).stdout).toMatch(/is finished: .*\n.* line 2 is damaged/);
+  expect(readFileSync(log, 'utf8')).toBe(before);
+  expect(place.run(['compare', 'torn']).stderr).toMatch(told);
+});
+
 it('a run that is being written is left alone', async () => {
   const first = place.start(['train', '--data', 'data', ...tinyModel, '--steps', '100000', '--out', 'busy', '--json']);
   onTestFinished(() => void first.kill('SIGKILL'));
   while (!existsSync(place.path('busy', 'log.jsonl'))) await setTimeout(20);
   for (const how of [['--resume'], ['--overwrite', '--data', 'data', ...tinyModel]]) {
-    const { code, stderr } = place.run(['train', '--out', 'busy', ...how]);
-    expect([code, stderr]).toEqual([
+    const { code, stdout, stderr } = place.run(['train', '--out', 'busy', ...how]);
+    expect([code, stdout, stderr]).toEqual([
       1,
+      '',
       expect.stringMatching(/^another process is writing busy; wait until it ends, or name another --out\n$/),
     ]);
   }

@@ -49,10 +49,12 @@ export async function* chunksOf(
     // The current piece is collected[start, filled).
     let start = filled;
     let offset = 0;
+    let line = 1;
     let opens = true;
     const close = (end: number, closes: boolean) => {
-      if (end > start) pieces.push({ start, end, opens, closes, role, path, offset });
+      if (end > start) pieces.push({ start, end, opens, closes, role, path, offset, line });
       offset += end - start;
+      if (format.kind === 'jsonl') line += lineBreaks(collected.subarray(start, end));
       opens = closes;
     };
     for await (const part of bytesOf(input, format, onRead)) {
@@ -71,7 +73,7 @@ export async function* chunksOf(
       while (filled - start >= chunkBytes) {
         const cut = findCut(collected.subarray(start, filled));
         if (!cut) {
-          if (filled - start > longestLine) throw tooLong(path, offset);
+          if (filled - start > longestLine) throw tooLong(path, line);
           break;
         }
         const rest = Buffer.from(collected.subarray(start + cut.end, filled));
@@ -92,9 +94,15 @@ export async function* chunksOf(
 const hasByteOrderMark = (bytes: Uint8Array, at: number): boolean =>
   bytes[at] === 0xef && bytes[at + 1] === 0xbb && bytes[at + 2] === 0xbf;
 
-const tooLong = (path: string, offset: number): Gpt2Error =>
+function lineBreaks(bytes: Buffer): number {
+  let count = 0;
+  for (let at = bytes.indexOf(0x0a); at >= 0; at = bytes.indexOf(0x0a, at + 1)) count++;
+  return count;
+}
+
+const tooLong = (path: string, line: number): Gpt2Error =>
   new Gpt2Error(
-    `${path}: the line at byte ${offset} is longer than ${longestLine >> 20} MiB: use --field only for files of JSON lines`,
+    `line ${line} of ${path} is longer than ${longestLine >> 20} MiB: use --field only for files of JSON lines`,
   );
 
 const afterLastLine: FindCut = (bytes) => {

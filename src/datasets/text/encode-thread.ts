@@ -66,12 +66,13 @@ function addDocuments(
 }
 
 function addLines(text: Buffer, piece: Piece, field: string): void {
-  for (let start = 0; start < text.length; ) {
+  let { line: number } = piece;
+  for (let start = 0; start < text.length; number++) {
     const lineBreak = text.indexOf(0x0a, start);
     const end = lineBreak < 0 ? text.length : lineBreak;
     const line = text.toString('utf8', start, end);
     if (line.trim() !== '') {
-      const document = Buffer.from(documentOf(line, field, `${piece.path}: the line at byte ${piece.offset + start}`));
+      const document = Buffer.from(documentOf(line, field, `line ${number} of ${piece.path}`));
       addDocument(document, { start: 0, end: document.length, opens: true, closes: true, strip: false }, piece);
     }
     start = end + 1;

@@ -42,6 +42,8 @@ export interface Piece {
   /** Its file and offset, for messages. */
   readonly path: string;
   readonly offset: number;
+  /** Of JSON lines: the number of its first line. */
+  readonly line: number;
 }
 
 /** The input of one call of a thread. */

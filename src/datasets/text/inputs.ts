@@ -39,14 +39,16 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
     const stats = statusOf(path);
     if (!stats.isDirectory()) return [{ path, bytes: stats.size, role }];
     const files: string[] = [];
+    let isLeftOut = false;
     for (const file of filesIn(path)) {
       const name = relative(path, file);
-      if (!matchesGlob(name, include) || isExcluded(name)) continue;
-      (isText(file) ? files : skipped).push(file);
+      if (!matchesGlob(name, include)) continue;
+      if (isExcluded(name)) isLeftOut = true;
+      else (isText(file) ? files : skipped).push(file);
     }
     if (files.length === 0) {
       const selected = include[0] === '*' ? '' : ` ${include.join(', ')}`;
-      const left = exclude.length > 0 ? ` without ${exclude.join(', ')}` : '';
+      const left = isLeftOut ? ` besides those left out by ${exclude.join(', ')}` : '';
       throw new Gpt2Error(`${path} has no text file${selected}${left}: name files, or a folder that has some`);
     }
     return files

@@ -224,7 +224,7 @@ function tellShare(shards: Dataset['shards'], { validation }: Division, notice: 
   if (validation === 'first shard') return;
   const sumOf = (some: Dataset['shards']) => some.reduce((sum, { tokens }) => sum + tokens, 0);
   const share = sumOf(shards.filter(({ role }) => role === 'val')) / sumOf(shards);
-  if (share <= 2 * validation && share >= validation / 2) return;
+  if (share <= 1.5 * validation && share >= validation / 1.5) return;
   const percent = (value: number) => `${Number((100 * value).toPrecision(2))}%`;
   notice(
     `validation is ${percent(share)} of the tokens, not ${percent(validation)}: the text is too short or repeats itself too much to come closer; give more text, or another --val-fraction`,
