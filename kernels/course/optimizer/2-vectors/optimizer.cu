@@ -1,6 +1,6 @@
-// The loss of a step, the norm of its gradient, and AdamW, by a fixed number of threads. The norm reads 16 bytes at a time, AdamW 4 elements.
-// Sums of threads, warps and blocks are added in a fixed order. ELEMENT is float or __nv_bfloat16, GRADIENT the type of the matrices'
-// gradients. The step block holds what changes from step to step; the indices are those of GPT2_STEP in cuda/gpt2.h.
+// The loss of a step, the norm of its gradient, and AdamW, by a fixed number of threads. The norm reads 16 bytes at a time, AdamW four
+// elements. Sums of threads, warps and blocks are added in a fixed order. ELEMENT is float or __nv_bfloat16, GRADIENT the type of the
+// matrices' gradients. The step block holds what changes from step to step; the indices are those of GPT2_STEP in cuda/gpt2.h.
 #include <cstdint>
 #include <cuda_bf16.h>
 
