@@ -37,8 +37,9 @@ interface Described extends KernelAttributes {
 }
 
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
-  const [x, y = 1, z = 1] = typeof dimensions === 'number' ? [dimensions] : dimensions;
-  return [x, y, z];
+  const [x, y = 1, z = 1] = [dimensions].flat() as number[];
+  // One that is missing is refused as a size.
+  return [x!, y, z];
 };
 const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
 const largestBlock = [1024, 1024, 64];
@@ -97,9 +98,9 @@ export class Kernel {
       );
     }
     if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
-      const own = sharedBytes > 0 ? `, ${sharedBytes} of them its own arrays` : '';
+      const own = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
       throw new Gpt2Error(
-        `${this.name}: ${shared} bytes of dynamic shared memory cannot be had; a block has at most ${sharedLimit}${own}`,
+        `${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`,
       );
     }
     const { packed, reach } = packArguments(this.#device, this.name, this.parameters, given);
@@ -126,7 +127,7 @@ export class Kernel {
   #check(what: string, sizes: readonly number[], limits: readonly number[]): void {
     if (sizes.every((size, axis) => Number.isInteger(size) && size >= 1 && size <= limits[axis]!)) return;
     throw new Gpt2Error(
-      `${this.name}: the ${what} ${sizes.join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`,
+      `${this.name}: the ${what} ${sizes.map(String).join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`,
     );
   }
 }
