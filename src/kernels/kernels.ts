@@ -143,8 +143,18 @@ export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel
 export const loadKernels = <Name extends string = string>(device: Device, path: string): Kernels<Name> =>
   openKernels(device, path, path);
 
-/** @param name of the file or its source, in messages */
-export function openKernels<Name extends string>(device: Device, path: string, name: string): Kernels<Name> {
+type Defines = Readonly<Record<string, string | number>>;
+
+/**
+ * @param name of the file or its source, in messages
+ * @param defines macros that it was compiled with, by which kernels can be named
+ */
+export function openKernels<Name extends string>(
+  device: Device,
+  path: string,
+  name: string,
+  defines: Defines = {},
+): Kernels<Name> {
   const out = new BigUint64Array(1);
   const bytes = new TextEncoder().encode(path);
   device.call('moduleLoad', { module: out, path: bytes, bytes: bytes.byteLength });
@@ -164,25 +174,30 @@ export function openKernels<Name extends string>(device: Device, path: string, n
   const described = JSON.parse(device.describeModule(module())) as readonly Described[];
   const kernels = described.map((each, index) => new Kernel(device, module, index, each));
   const byName = new Map(kernels.map((kernel) => [withoutSpaces(kernel.name), kernel]));
+  const find = (key: string) => byName.get(withoutSpaces(instanceOf(key, defines)));
   return new Proxy({} as Kernels<Name>, {
     get: (_, key) => {
       if (key === Symbol.dispose) return close;
       // An awaited value is asked for "then".
       if (typeof key === 'symbol' || key === 'then') return undefined;
-      const kernel = byName.get(withoutSpaces(key));
+      const kernel = find(key);
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      throw new Gpt2Error(`there is no kernel ${key} in ${name}: it has ${names || 'none'}`);
+      throw new Gpt2Error(`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}`);
     },
-    has: (_, key) => typeof key === 'string' && byName.has(withoutSpaces(key)),
+    has: (_, key) => typeof key === 'string' && find(key) !== undefined,
     ownKeys: () => kernels.map(({ name }) => name),
     getOwnPropertyDescriptor: (_, key) => ({
-      value: byName.get(withoutSpaces(String(key))),
+      value: find(String(key)),
       enumerable: true,
       configurable: true,
     }),
   });
 }
+
+/** A kernel's name with its macros replaced: "scale<ELEMENT, 256>" is "scale<float, 256>". */
+export const instanceOf = (name: string, defines: Defines): string =>
+  name.replaceAll(/\b[A-Za-z_]\w*/g, (word) => String(Object.hasOwn(defines, word) ? defines[word] : word));
 
 /** Compilers differ in the spaces of "scale<float, 256>". */
 export const withoutSpaces = (name: string): string => name.replaceAll(' ', '');

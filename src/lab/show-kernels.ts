@@ -2,7 +2,7 @@
 import { Gpt2Error } from '../errors.ts';
 import type { KernelSource } from '../kernels/compile.ts';
 import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
-import { type Dimensions, withoutSpaces } from '../kernels/kernels.ts';
+import { type Dimensions, instanceOf, withoutSpaces } from '../kernels/kernels.ts';
 import { cardSource, elementMacros, launchesOf } from '../kernels/use-cards.ts';
 import type { Dtype } from '../native/device.ts';
 import { formatTable } from '../report/table.ts';
@@ -55,6 +55,9 @@ export async function showKernels(options: ShowOptions, onLine: (line: string) =
   else showListings(units, options, onLine);
 }
 
+/** Of a kernel's name as a card or the command line says it. */
+const keyOf = (kernel: string, { defines = {} }: KernelSource): string => withoutSpaces(instanceOf(kernel, defines));
+
 /** What was made of the kernels to show. @throws Gpt2Error for one that the sources do not have */
 function chosen<Value>(
   units: readonly Unit[],
@@ -70,7 +73,7 @@ function chosen<Value>(
     for (const [name] of made) known.add(name);
     const names = kernel === undefined ? (unit.kernels ?? made.map(([name]) => name)) : [kernel];
     const kernels = names.flatMap((name) => {
-      const own = made.filter((each) => withoutSpaces(each[0]) === withoutSpaces(name));
+      const own = made.filter((each) => withoutSpaces(each[0]) === keyOf(name, unit.source));
       if (own.length > 0) missing.delete(name);
       else if (kernel === undefined) missing.add(name);
       return own;
@@ -182,6 +185,7 @@ async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
 async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
   const { op } = casesNamed(card.op);
   const { device, calls } = await callsWithoutGpu(dtype);
+  const source = cardSource(card, device);
   const launches = new Map<string, Launch[]>();
   const seen = new Set<string>();
   for (const call of calls.get(op.name) ?? []) {
@@ -191,14 +195,14 @@ async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
       const key = JSON.stringify([kernel, launch]);
       if (seen.has(key)) continue;
       seen.add(key);
-      const name = withoutSpaces(kernel);
+      const name = keyOf(kernel, source);
       launches.set(name, [...(launches.get(name) ?? []), launch]);
     }
   }
   return {
     title: `${card.op} ${dtype}`,
-    source: cardSource(card, device),
-    launches: (kernel) => launches.get(withoutSpaces(kernel)),
+    source,
+    launches: (kernel) => launches.get(keyOf(kernel, source)),
     // A training step does not use every op.
     kernels: launches.size > 0 ? [...launches.keys()] : undefined,
   };
