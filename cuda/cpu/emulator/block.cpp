@@ -14,6 +14,10 @@ constexpr size_t shared_bytes = 232448;      // of a block on an H100
 constexpr size_t static_shared_bytes = 48 << 10;  // of it for declared arrays
 // Between arrays, so that an access past the end of one is in none.
 constexpr size_t gap = 64;
+// What a block can have, and room for gaps.
+constexpr size_t arena_bytes = shared_bytes + (4 << 10);
+// Where dynamic shared memory begins if a launch gives none: behind all arrays, so that its use is found.
+constexpr size_t none_at = 64 << 10;
 // After so many operations a thread that may wait for another in a loop lets it run.
 constexpr int most_spins = 1000, most_accesses = 100000;
 
@@ -30,7 +34,7 @@ std::string name_of(const Sizes &position, const Sizes &sizes) {
 }
 
 Block::Block() : fibers_(&Block::fiber_main), shared_(nullptr, &std::free) {
-  shared_.reset(static_cast<char *>(std::aligned_alloc(1024, (shared_bytes + 1023) / 1024 * 1024)));
+  shared_.reset(static_cast<char *>(std::aligned_alloc(1024, (arena_bytes + 1023) / 1024 * 1024)));
   if (!shared_) throw std::bad_alloc();
 }
 
@@ -48,10 +52,8 @@ void Block::prepare(unsigned index) {
   arrived_ = ended_ = predicates_ = 0;
   if (!launch_->memory) return;
   launch_->memory->set_stacks(fibers_.begin(), fibers_.end());
-  launch_->memory->begin_block(index, count, shared_.get(), shared_bytes);
-  if (launch_->dynamic_shared > 0) {
-    launch_->memory->declare_shared(shared_.get(), launch_->dynamic_shared, "dynamic shared memory");
-  }
+  launch_->memory->begin_block(index, count, shared_.get(), arena_bytes);
+  launch_->memory->declare_shared(dynamic_shared(), launch_->dynamic_shared, "dynamic shared memory");
 }
 
 bool Block::run(const Launch &launch, unsigned index) {
@@ -155,9 +157,18 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
     if (each.key == declaration) return each.memory;
   }
   const size_t first = (shared_used_ + alignment - 1) / alignment * alignment;
-  const size_t declared = first + bytes - launch_->dynamic_shared;
-  if (declared > static_shared_bytes + gap * (declarations_.size() + 1) || first + bytes > shared_bytes) {
-    fail("declares shared memory, " + std::string(names) + ", beyond the 48 KiB of declared arrays in a block", caller);
+  const size_t declared = first + bytes - launch_->dynamic_shared - gap * (declarations_.size() + 1);
+  const std::string what = "declares " + std::string(names) + " (shared memory)";
+  if (declared > static_shared_bytes) {
+    fail(what + ": a block's declared arrays have " + std::to_string(declared) + " bytes with it; the most is " +
+             std::to_string(static_shared_bytes) + ", more needs extern __shared__ memory",
+         caller);
+  }
+  if (declared + launch_->dynamic_shared > shared_bytes || first + bytes > arena_bytes) {
+    fail(what + ": " + std::to_string(declared) + " bytes of declared arrays and the launch's " +
+             std::to_string(launch_->dynamic_shared) + " of dynamic shared memory are more than a block's " +
+             std::to_string(shared_bytes),
+         caller);
   }
   shared_used_ = first + bytes + gap;
   declarations_.push_back({declaration, shared_.get() + first});
@@ -165,7 +176,7 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
   return declarations_.back().memory;
 }
 
-void *Block::dynamic_shared() { return shared_.get(); }
+void *Block::dynamic_shared() { return shared_.get() + (launch_->dynamic_shared > 0 ? 0 : none_at); }
 
 void Block::access(const void *memory, size_t bytes, bool is_write, const void *caller) {
   const void *other = nullptr;

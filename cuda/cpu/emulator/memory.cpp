@@ -214,11 +214,13 @@ std::string Memory::in_shared(uintptr_t address, size_t bytes, const Access &now
       if (!wrong.empty()) wrong.replace(wrong.find('\1'), 1, place());
       return wrong;
     }
-    if (!nearest || each.begin <= address) nearest = &each;
+    // The last one before the address.
+    if (!nearest || (each.begin <= address && (nearest->begin > address || each.begin > nearest->begin))) nearest = &each;
   }
-  const std::string verb = now.is_write ? "writes " : "reads ";
-  if (!nearest) return verb + "shared memory, but the launch gives it none";
-  return verb + element(*nearest, address, bytes) + ", which has " +
+  if (nearest->begin == nearest->end) {
+    return "uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch";
+  }
+  return (now.is_write ? "writes " : "reads ") + element(*nearest, address, bytes) + ", which has " +
          count_of(static_cast<int64_t>(nearest->end - nearest->begin), "byte");
 }
 
