@@ -7,7 +7,7 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 1;
+constexpr int interface_version = 2;
 
 struct Sizes {
   unsigned x, y, z;
@@ -50,6 +50,8 @@ struct Kernel {
   const char *parameter_names;
   const Parameter *parameters;
   int parameter_count;
+  // The most in a block.
+  int threads;
   void (*function)();
   void (*call)(void (*function)(), const char *arguments);
 };

@@ -90,7 +90,12 @@ interface FoundKernel {
   /** Names of its parameters, separated by commas. */
   readonly parameters: string;
   readonly isTemplate: boolean;
+  /** Whether a constant has its largest number of threads (`boundOf`). */
+  readonly isBounded: boolean;
 }
+
+/** The constant that says how many threads a kernel's __launch_bounds__ allow: a template if the kernel is one. */
+const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
 
 /**
  * Preprocessed CUDA as C++: shared arrays are the block's, and a table of the kernels comes at the end.
@@ -101,12 +106,12 @@ export function emulatedSource(preprocessed: string, { instantiate }: Source, ch
   const { text, kernels } = withoutCuda(preprocessed);
   const made = instantiate.map((name) => {
     const template = kernels.find((kernel) => kernel.name === name.split('<')[0]!.trim());
-    return { name, parameters: template?.parameters ?? '' };
+    return { ...template, name, parameters: template?.parameters ?? '' };
   });
-  const rows = [...kernels.filter(({ isTemplate }) => !isTemplate), ...made].map(
-    ({ name, parameters }) =>
-      `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, &::${name}),`,
-  );
+  const rows = [...kernels.filter(({ isTemplate }) => !isTemplate), ...made].map(({ name, parameters, isBounded }) => {
+    const threads = isBounded ? `::${boundOf(name)}` : '1024';
+    return `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, ${threads}, &::${name}),`;
+  });
   return `${text}
 extern "C" __attribute__((visibility("default")))
 const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host *host) {
@@ -137,12 +142,16 @@ function refuseAssembly(preprocessed: string): void {
   }
 }
 
+/** Its arguments may have brackets in brackets. */
+const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
+
 const words = [
   String.raw`"(?:\\.|[^"\\\n])*"`,
   String.raw`(?<![\w])'(?:\\.|[^'\\\n])+'`,
   String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
   '[{}]',
   String.raw`(?<global>\b__global__\b)`,
+  bounds,
   String.raw`(?<shared>(?:\b(?:extern|static|volatile)\s+)*\b__shared__\b[^;]*;)`,
 ];
 
@@ -159,8 +168,11 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
     else if (word === '}') open.pop();
     else if (groups.global !== undefined) {
       const found = kernelAt(preprocessed, at, open.filter(Boolean).join('::'));
-      if (found) kernels.set(found.name, found);
-      return '';
+      if (!found) return '';
+      kernels.set(found.name, found);
+      return found.bound;
+    } else if (word.startsWith('__launch_bounds__')) {
+      return '\n'.repeat(word.split('\n').length - 1);
     } else if (groups.shared !== undefined) {
       const lines = '\n'.repeat(word.split('\n').length - 1);
       return (
@@ -176,18 +188,30 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
   return { text, kernels: [...kernels.values()] };
 }
 
-/** The kernel that __global__ at a place declares; undefined for an explicit instantiation. */
-function kernelAt(text: string, at: number, namespace: string): FoundKernel | undefined {
+/**
+ * The kernel that __global__ at a place declares, and as C++ the constant of its `boundOf`, if it has one; undefined for an explicit
+ * instantiation.
+ */
+function kernelAt(text: string, at: number, namespace: string): (FoundKernel & { bound: string }) | undefined {
   const before = text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at) + 1)), at);
-  const rest = withoutMarkers(text.slice(at + '__global__'.length, at + 20_000)).replaceAll(
-    /__attribute__\s*\(\(.*?\)\)/g,
-    '',
-  );
+  let limits: string | undefined;
+  const rest = withoutMarkers(text.slice(at + '__global__'.length, at + 20_000))
+    .replaceAll(/__attribute__\s*\(\(.*?\)\)/g, '')
+    .replace(new RegExp(`^([^;{]*?)(${bounds})`), (_, start: string, word: string) => {
+      limits = word;
+      return start;
+    });
   const [, name, after] = /^[^()]*?(\w+)\s*\(([\s\S]*)/.exec(rest) ?? [];
   if (name === undefined || /\btemplate\s+(?!<)/.test(before)) return undefined;
-  const parameters = pieces(after!.slice(0, lengthInBrackets(after!))).map(nameIn);
+  const length = lengthInBrackets(after!);
+  const parameters = pieces(after!.slice(0, length)).map(nameIn);
   const full = namespace === '' ? name : `${namespace}::${name}`;
-  return { name: full, parameters: parameters.join(','), isTemplate: /\btemplate\s*</.test(before) };
+  const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
+  // A declaration may be repeated, a constant may not.
+  const isBounded = limits !== undefined && !/\bvoid\b/.test(before) && /^\)\s*\{/.test(after!.slice(length));
+  const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
+  const bound = isBounded ? `constexpr int ${boundOf(name)} = ${value}; ${template ?? ''}` : '';
+  return { name: full, parameters: parameters.join(','), isTemplate: template !== undefined, isBounded, bound };
 }
 
 /** "static __shared__ float tile[32][33], sum;" as references to a place in the block's memory. */

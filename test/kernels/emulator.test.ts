@@ -109,6 +109,15 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     /thread 32 of block 0 writes element 32 of dynamic shared memory/,
   ],
   [
+    'bounds of a shared array',
+    'dynamic memory of a launch without any',
+    kernel(
+      '  __shared__ float tile[64];\n  extern __shared__ float more[];\n  tile[threadIdx.x] = in[i];\n  more[threadIdx.x] = in[i];  // WRONG',
+    ),
+    one,
+    /^k: thread 0 of block 0 uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch/,
+  ],
+  [
     'a race in shared memory',
     'a neighbour is read without a barrier',
     kernel(
@@ -464,9 +473,46 @@ describe('refuses', () => {
   it.each([
     ['a syntax error', 'const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
     ['inline PTX', 'asm volatile("mma.sync");', /^source\.cu:4: error: inline PTX does not run on a CPU/],
-    ['more shared memory than a block has', '__shared__ float tile[64][256];\n tile[0][0] = 1;', /beyond the 48 KiB/],
+    [
+      'larger declared arrays than a block can have',
+      '__shared__ float tile[64][256];\n tile[0][0] = 1;',
+      /declares tile \(shared memory\): a block's declared arrays have 65536 bytes with it; the most is 49152, more needs extern __shared__ memory at source\.cu:4/,
+    ],
   ])('%s', async (_, body, message) => {
     await expect(run(kernel(body), one)).rejects.toThrow(message);
+  });
+
+  it('declared arrays and dynamic shared memory that are together more than a block has', async () => {
+    const both = (count: number) =>
+      kernel(`  __shared__ float tile[${count}];\n  extern __shared__ float more[];\n  tile[i] = more[i] = in[i];`);
+    const shape = { ...one, shared: 220_000 };
+    await run(both(3112), shape);
+    await expect(run(both(3113), shape)).rejects.toThrow(
+      /declares tile \(shared memory\): 12452 bytes of declared arrays and the launch's 220000 of dynamic shared memory are more than a block's 232448 at source\.cu:4/,
+    );
+  });
+
+  it('a block that is larger than the launch bounds of its kernel', async () => {
+    const plain = '__global__ void __launch_bounds__(32 * (1 + 1), 2) k(float *out, const float *in, int n) {}';
+    await run(`__global__ void __launch_bounds__(64)\nk(float *out, const float *in, int n);\n${plain}`, one);
+    await expect(run(plain, { grid: 1, block: 65 })).rejects.toThrow(
+      /^k: a block of 65 x 1 x 1 is 65 threads; this kernel takes at most 64$/,
+    );
+    const source = `namespace inner {
+template <class T, int WARPS>
+__launch_bounds__(1024) __device__ void unused() {}
+template <class T, int WARPS>
+__global__ __launch_bounds__(WARPS * 32, WARPS < 4 ? 2 : 1) void k(T *out) { out[0] = __LINE__; }
+}`;
+    const kernels = await compileKernels(device, { source, instantiate: ['inner::k<float, 2>', 'inner::k<float, 3>'] });
+    const threads = Object.values(kernels).map(({ name, attributes }) => [name, attributes.threads]);
+    expect(threads).toEqual([
+      ['inner::k<float, 2>', 64],
+      ['inner::k<float, 3>', 96],
+    ]);
+    const out = tensorOf(device, new Float32Array(1));
+    kernels['inner::k<float, 3>']!.launch({ grid: 1, block: 1 }, out);
+    expect(out.read()).toEqual(Float32Array.of(5));
   });
 
   it('tensor cores', async () => {
