@@ -68,8 +68,18 @@ function run(program: string, { name, text }: Source, input: string, options: re
   });
   if (error) throw new Gpt2Error(`${program} cannot be run: ${error.message}`, { cause: error });
   if (status === 0) return stdout;
+  const [, place, header] = missingHeader.exec(stderr) ?? [];
+  if (header !== undefined) {
+    throw new CompileError(
+      `${place}: error: ${header} is not emulated on a CPU: run this kernel on a GPU, or write it without`,
+    );
+  }
   throw new CompileError(withLines(stderr.trim(), name, text) || `${name}: ${program} failed without a message`);
 }
+
+/** The compiler does not find a header of CUDA or of a library that comes with it. */
+const missingHeader =
+  /^(.*?:\d+):\d+: fatal error: '?((?:cu(?:da|b|rand|blas|dnn|fft|sparse|solver|tlass|te)|thrust|cooperative_groups|nv)[\w./]*)'?(?:: No such file| file not found)/m;
 
 /** The compiler's messages, with the lines of a source that is no file, which the compiler cannot show. */
 function withLines(log: string, name: string, source: string): string {
@@ -99,33 +109,46 @@ const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_t
 
 /**
  * Preprocessed CUDA as C++: shared arrays are the block's, and a table of the kernels comes at the end.
- * @throws CompileError for inline PTX
+ * @throws CompileError for inline PTX, and for code of the host
  */
-export function emulatedSource(preprocessed: string, { instantiate }: Source, checks: boolean): string {
-  refuseAssembly(preprocessed);
+export function emulatedSource(
+  preprocessed: string,
+  { text: source, name, instantiate }: Source,
+  checks: boolean,
+): string {
+  refuseForeign(preprocessed);
   const { text, kernels } = withoutCuda(preprocessed);
-  const made = instantiate.map((name) => {
-    const template = kernels.find((kernel) => kernel.name === name.split('<')[0]!.trim());
-    return { ...template, name, parameters: template?.parameters ?? '' };
+  const made = instantiate.map((instance) => {
+    const template = kernels.find((kernel) => kernel.name === instance.split('<')[0]!.trim());
+    return { ...template, name: instance, parameters: template?.parameters ?? '' };
   });
   const rows = [...kernels.filter(({ isTemplate }) => !isTemplate), ...made].map(({ name, parameters, isBounded }) => {
     const threads = isBounded ? `::${boundOf(name)}` : '1024';
     return `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, ${threads}, &::${name}),`;
   });
-  return `${text}
-extern "C" __attribute__((visibility("default")))
+  const table = `extern "C" __attribute__((visibility("default")))
 const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host *host) {
   ::gpt2_emulator::host = host;
   static const ::gpt2_emulator::Kernel kernels[] = {${rows.join('\n')} {}};
   static const ::gpt2_emulator::Module module = {::gpt2_emulator::interface_version, ${checks}, ${rows.length}, kernels,
                                                  [] { return &::gpt2_emulator::here; }};
   return &module;
-}
-`;
+}`;
+  // An error that shows here, such as a missing bracket, is shown at the source's last line.
+  const end = `# ${source.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
+  return `${text}\n${table.replaceAll(/^/gm, end)}`;
 }
 
-/** Assembly of a user's file; the system's headers name symbols by it. */
-function refuseAssembly(preprocessed: string): void {
+/** What of a user's file is not for a kernel on a CPU: the system's headers have assembly, which names symbols. */
+const foreign: readonly (readonly [RegExp, string])[] = [
+  [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
+  [
+    /<<<|\bint\s+main\s*\(|\bcuda[A-Z]\w*\s*\(/,
+    'this is code of the host: leave only kernels and device functions in the file; a card or a TypeScript program launches them',
+  ],
+];
+
+function refuseForeign(preprocessed: string): void {
   let [file, line, isSystem] = ['', 0, false];
   for (const text of preprocessed.split('\n')) {
     const marker = /^# (\d+) "(.*?)"(.*)$/.exec(text);
@@ -133,11 +156,9 @@ function refuseAssembly(preprocessed: string): void {
       [file, line, isSystem] = [marker[2]!, Number(marker[1]), / 3\b/.test(marker[3]!)];
       continue;
     }
-    if (!isSystem && /\b(asm|__asm__|__asm)\b/.test(text)) {
-      throw new CompileError(
-        `${file}:${line}: error: inline PTX does not run on a CPU: run this kernel on a GPU, or write it without\n  ${text.trim()}`,
-      );
-    }
+    const code = isSystem ? '' : text.replaceAll(/"(?:\\.|[^"\\])*"/g, '""');
+    const why = foreign.find(([pattern]) => pattern.test(code))?.[1];
+    if (why !== undefined) throw new CompileError(`${file}:${line}: error: ${why}\n  ${text.trim()}`);
     line++;
   }
 }
