@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+// Of clock(), which C has, too.
+#include <time.h>
 
 #include <type_traits>
 #include <typeinfo>

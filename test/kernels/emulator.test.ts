@@ -35,6 +35,10 @@ const kernel = (body: string, before = '') =>
 const whole: LaunchShape = { grid: 4, block: 64 };
 const one: LaunchShape = { grid: 1, block: 64 };
 
+const pipeline = '#include <cuda_pipeline.h>';
+const copy =
+  '  __shared__ float tile[64];\n  __pipeline_memcpy_async(&tile[threadIdx.x], in + i, 4);\n  __pipeline_commit();\n';
+
 /** Each with its kind, and the line that is wrong marked in the source. */
 const planted: readonly [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp][] = [
   [
@@ -190,6 +194,43 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     ),
     whole,
     /of block 3 races: it reads out\[1\], which thread 0 of block 0 wrote/,
+  ],
+  [
+    'an asynchronous copy',
+    'is read by its thread, which does not wait',
+    kernel(`${copy}  out[i] = tile[threadIdx.x];  // WRONG\n  __pipeline_wait_prior(0);`, pipeline),
+    one,
+    /^k: thread 0 of block 0 races: it reads element 0 of tile \(shared memory\) before it has waited for its asynchronous copy to there at source\.cu:7 \(the other is at source\.cu:5\)/,
+  ],
+  [
+    'an asynchronous copy',
+    'is read by a neighbour after a barrier, but its thread waits for an earlier one',
+    kernel(
+      `${copy}  __pipeline_wait_prior(1);\n  __syncthreads();\n  out[i] = tile[63 - threadIdx.x];  // WRONG`,
+      pipeline,
+    ),
+    one,
+    /thread \d+ of block 0 races: it reads element \d+ of tile \(shared memory\) before thread \d+ has waited for its asynchronous copy to there/,
+  ],
+  [
+    'an asynchronous copy',
+    'is read by a neighbour, and its thread waits after the barrier',
+    kernel(
+      `${copy}  __syncthreads();\n  __pipeline_wait_prior(0);\n  out[i] = tile[threadIdx.x ^ 1];  // WRONG`,
+      pipeline,
+    ),
+    one,
+    /thread \d+ of block 0 races: it reads element \d+ of tile \(shared memory\)/,
+  ],
+  [
+    'an asynchronous copy',
+    'from an address that is not aligned',
+    kernel(
+      '  __shared__ float4 tile[16];\n  if (i < 16) __pipeline_memcpy_async(&tile[i], in + i, 16);  // WRONG',
+      pipeline,
+    ),
+    one,
+    /thread 1 of block 0 copies asynchronously from or to an address that is not a multiple of the copied bytes/,
   ],
   [
     'a barrier that is not reached',
@@ -407,6 +448,67 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [63, 62],
   ],
   [
+    'copies to two buffers in turn',
+    kernel(
+      `  __shared__ float tile[2][64];
+  const auto fetch = [&](int round) {
+    if (round < 4) __pipeline_memcpy_async(&tile[round % 2][threadIdx.x], in + 64 * round + threadIdx.x, 4);
+    __pipeline_commit();
+  };
+  float sum = 0;
+  fetch(0);
+  for (int round = 0; round < 4; round++) {
+    fetch(round + 1);
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    sum += tile[round % 2][63 - threadIdx.x];
+    __syncthreads();
+  }
+  out[i] = sum;`,
+      pipeline,
+    ),
+    one,
+    [4 * 63 + 384, 4 * 62 + 384],
+  ],
+  [
+    'copies of a group, and its wait',
+    kernel(
+      '  __shared__ float tile[64];\n  const auto block = cg::this_thread_block();\n  cg::memcpy_async(block, tile, in, sizeof tile);\n  cg::wait(block);\n  out[i] = tile[63 - i];',
+      '#include <cooperative_groups.h>\n#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;',
+    ),
+    one,
+    [63, 62],
+  ],
+  [
+    'a barrier in shared memory, and copies for which it waits',
+    kernel(
+      `  __shared__ Barrier bar;
+  __shared__ float tile[64], other[64];
+  if (i == 0) init(&bar, blockDim.x);
+  __syncthreads();
+  other[i] = in[i];
+  cuda::memcpy_async(&tile[i], in + i, 4, bar);
+  auto token = bar.arrive();
+  bar.wait(std::move(token));
+  const float value = tile[63 - i] + other[i ^ 1];
+  bar.arrive_and_wait();
+  other[i] = value;
+  bar.arrive_and_wait();
+  out[i] = other[i ^ 1];`,
+      '#include <cuda/barrier>\nusing Barrier = cuda::barrier<cuda::thread_scope_block>;',
+    ),
+    one,
+    [62 + 0, 63 + 1],
+  ],
+  [
+    'the bits of a double',
+    kernel(
+      '  const long long bits = __double_as_longlong(1.5);\n  out[i] = i == 0 ? bits >> 48 : __hiloint2double(__double2hiint(1.5), 0);',
+    ),
+    one,
+    [0x3ff8, 1.5],
+  ],
+  [
     'aligned shared arrays, and bounds of a launch',
     `__global__ void __launch_bounds__(64) k(float *out, const float *in, int n) {
   __shared__ __align__(16) float tile[64], other[64];
@@ -474,6 +576,11 @@ describe('refuses', () => {
     ['a syntax error', 'const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
     ['inline PTX', 'asm volatile("mma.sync");', /^source\.cu:4: error: inline PTX does not run on a CPU/],
     [
+      'a launch by the host',
+      'k<<<1, 2>>>(out, in, n);',
+      /^source\.cu:4: error: this is code of the host: leave only kernels/,
+    ],
+    [
       'larger declared arrays than a block can have',
       '__shared__ float tile[64][256];\n tile[0][0] = 1;',
       /declares tile \(shared memory\): a block's declared arrays have 65536 bytes with it; the most is 49152, more needs extern __shared__ memory at source\.cu:4/,
@@ -513,6 +620,27 @@ __global__ __launch_bounds__(WARPS * 32, WARPS < 4 ? 2 : 1) void k(T *out) { out
     const out = tensorOf(device, new Float32Array(1));
     kernels['inner::k<float, 3>']!.launch({ grid: 1, block: 1 }, out);
     expect(out.read()).toEqual(Float32Array.of(5));
+  });
+
+  it('a main function', async () => {
+    const source = `#include <iostream>\n${kernel('  printf("<<<");')}\nint main() {\n  cudaDeviceSynchronize();\n}\n`;
+    await expect(run(source, one)).rejects.toThrow(
+      /^source\.cu:8: error: this is code of the host: .*\n {2}int main\(\) \{$/,
+    );
+  });
+
+  it.each(['cub/cub.cuh', 'curand_kernel.h', 'cuda/pipeline'])('the header %s', async (header) => {
+    await expect(run(kernel('', `#include <${header}>`), one)).rejects.toThrow(
+      new RegExp(
+        `^source\\.cu:1: error: ${header} is not emulated on a CPU: run this kernel on a GPU, or write it without$`,
+      ),
+    );
+  });
+
+  it('a source that ends too early, at its last line', async () => {
+    await expect(run('__global__ void k(float *out) {\n  out[0] = 1;\n', one)).rejects.toThrow(
+      /source\.cu:2:\d+: error: expected .}.* *\n {2}out\[0\] = 1;\n/,
+    );
   });
 
   it('tensor cores', async () => {

@@ -1,6 +1,7 @@
 #include "block.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -198,6 +199,24 @@ void Block::atomic(const void *memory, size_t bytes, const void *caller) {
   if ((current_->spins += most_accesses / most_spins) > most_accesses) let_others_run();
 }
 
+void Block::copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
+  if (launch_->memory) {
+    if (bytes > zeros) access(from, bytes - zeros, false, caller);
+    access(to, bytes, true, caller);
+    launch_->memory->begin_copy(reinterpret_cast<uintptr_t>(to), bytes, number_of(*current_), caller);
+  }
+  std::memcpy(to, from, bytes - zeros);
+  std::memset(static_cast<char *>(to) + bytes - zeros, 0, zeros);
+}
+
+void Block::commit() {
+  if (launch_->memory) launch_->memory->commit(number_of(*current_));
+}
+
+void Block::wait_for_copies(size_t prior, const void *caller) {
+  if (launch_->memory) launch_->memory->end_copies(number_of(*current_), prior, caller);
+}
+
 void Block::fence() {
   if (launch_->memory) launch_->memory->fence(number_of(*current_));
 }
@@ -213,6 +232,11 @@ const gpt2_emulator::Host host = {
     },
     [](const void *memory, size_t bytes, const void *caller) { running().atomic(memory, bytes, caller); },
     [] { running().fence(); },
+    [](void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
+      running().copy(to, from, bytes, zeros, caller);
+    },
+    [] { running().commit(); },
+    [](size_t prior, const void *caller) { running().wait_for_copies(prior, caller); },
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       // Nothing runs while a module is loaded.
       if (own_block) own_block->access(memory, bytes, is_write, caller);
