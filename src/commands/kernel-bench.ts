@@ -18,6 +18,9 @@ export const kernelBenchCommand = (): Command =>
     .addHelpText('after', notes)
     .action(async (folder: string, flags: LabFlags) => {
       const options = labOptions(folder, flags);
+      const onLine = (line: string) => void process.stdout.write(`${line}\n`);
+      if (options.device.kind === 'cpu')
+        onLine('on a CPU these are times of the emulator: they say nothing about a GPU');
       using child = new KernelProcess(options);
-      await benchJobs(child, await jobsOf(child, options), options, (line) => void process.stdout.write(`${line}\n`));
+      await benchJobs(child, await jobsOf(child, options), options, onLine);
     });
