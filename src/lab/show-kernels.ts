@@ -110,6 +110,26 @@ const spills =
   'spill: bytes that the code of a thread stores to memory and loads from there because it lacks registers; smaller tiles, or a higher limit of registers, avoid them';
 const failing = '0 blocks: the launch fails, because a single block needs more than there is';
 
+/** By compute capability, the SMs of a GPU for data centers. */
+const usual: Readonly<Record<string, { readonly name: string; readonly sms: number }>> = {
+  '8.0': { name: 'an A100', sms: 108 },
+  '9.0': { name: 'an H100', sms: 132 },
+};
+
+/** What a launch leaves idle, because it has fewer blocks than a GPU holds at once. */
+function idleNote(target: string, kernel: string, { grid }: Launch, { blocks: fits }: Occupancy): string | undefined {
+  const gpu = usual[target];
+  if (grid === undefined || gpu === undefined) return undefined;
+  const blocks = product(grid);
+  const { name, sms } = gpu;
+  const count = `${kernel} has ${blocks} ${blocks === 1 ? 'block' : 'blocks'}`;
+  if (blocks < sms) return `${count}: ${blocks} of the ${sms} SMs of ${name} ${blocks === 1 ? 'has' : 'have'} work`;
+  if (blocks >= sms * fits) return undefined;
+  return `${count}: an SM of ${name} gets ${(blocks / sms).toFixed(1)} of the ${fits} that it holds, as it has ${sms} SMs`;
+}
+
+const product = (sizes: Dimensions): number => ([sizes].flat() as number[]).reduce((all, size) => all * size, 1);
+
 const head = ['kernel', 'registers', 'static', 'dynamic', 'local', 'spill stores', 'spill loads', 'grid', 'block'];
 
 function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line: string) => void): void {
@@ -124,6 +144,8 @@ function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line
         const occupancy = launch && occupancyOf(target, needsOf(made, launch));
         for (const each of occupancy ? limitersOf(occupancy) : []) notes.add(meanings[each]);
         if (occupancy?.blocks === 0) notes.add(failing);
+        const idle = occupancy && idleNote(target, name, launch, occupancy);
+        if (idle !== undefined) notes.add(idle);
         if (made.spillStores + made.spillLoads > 0) notes.add(spills);
         return cells(name, made, launch, occupancy);
       }),
@@ -159,7 +181,7 @@ const cells = (
 ];
 
 const needsOf = ({ registers, shared }: Resources, launch: Launch) => ({
-  threads: ([launch.block].flat() as number[]).reduce((product, size) => product * size, 1),
+  threads: product(launch.block),
   ...{ registers, shared: shared + (launch.shared ?? 0) },
 });
 
