@@ -1,7 +1,16 @@
 // The command `kernel test`: tests the kernels of a folder against the formulas of their ops.
 import { Command, Option } from 'commander';
 import { type Dtype, selectDevice } from '../index.ts';
-import { ExitError, jobsOf, jobsText, KernelProcess, type LabOptions, sanitize, testJobs } from '../program.ts';
+import {
+  compileUntested,
+  ExitError,
+  jobsOf,
+  jobsText,
+  KernelProcess,
+  type LabOptions,
+  sanitize,
+  testJobs,
+} from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 
@@ -36,10 +45,7 @@ export const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlag
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
-    .option(
-      '--all-sizes',
-      "also the op suite's large sizes, whose formulas take seconds; on a CPU, more than the smallest",
-    )
+    .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', examples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
     .action(test);
@@ -54,7 +60,10 @@ async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sani
     if (!(await sanitize(options, jobs, onLine))) throw new ExitError(1);
     return;
   }
-  const wrong = await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine });
+  const wrong = [
+    ...(await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine })),
+    ...(await compileUntested(child, options, onLine)),
+  ];
   if (wrong.length === 0) return onLine(`all right: ${jobsText(jobs)}`);
   onLine(`wrong: ${jobsText(wrong)}`);
   throw new ExitError(1);

@@ -13,6 +13,8 @@ interface Target {
 export type Request =
   /** The ops of the folder's cards. */
   | ({ readonly ask: 'list' } & Target)
+  /** Compiles a card for a GPU, if there is a compiler for one. */
+  | ({ readonly ask: 'compile'; readonly op: string; readonly dtype: Dtype } & Target)
   /** Tests or times a card. */
   | ({
       readonly ask: 'test';
@@ -37,6 +39,8 @@ export type Message =
   | { readonly say: 'idle' }
   | { readonly say: 'size'; readonly sizes: string; readonly isRight: boolean; readonly lines: readonly string[] }
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
+  /** By which compiler; undefined: there is none. */
+  | { readonly say: 'compiled'; readonly compiler: string | undefined }
   /** `hash`: of the kernel; `on`: the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
   /** The request failed; `isLost`: with it the device, so that the process ends. */

@@ -74,6 +74,25 @@ it('a kernel that the source lacks is named with the source', () => {
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
 });
 
+it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', () => {
+  const [, source] = newKernel(place.path('wide'), ['gelu_forward']) as [string, string];
+  const test = (...args: readonly string[]) => place.run(['kernel', 'test', 'wide', '--device', 'cpu', ...args]);
+  const untested =
+    /^gelu_forward bf16 {2}is not tested here: a CPU has fp32 only; it runs on a GPU(?: \((.*) compiles it\))?$/m;
+  const right = test();
+  expect(right.stdout).toMatch(untested);
+  expect(right.code).toBe(0);
+  expect(test('--dtype', 'fp32').stdout).not.toContain('bf16');
+  if (untested.exec(right.stdout)![1] === undefined) return;
+  writeFileSync(source, `${readFileSync(source, 'utf8')}static_assert(sizeof(element) == 4, "is fp32");\n`);
+  const wrong = test();
+  expect(wrong.stdout).toMatch(
+    /runs on a GPU, but does not compile:\n\S+gelu\.cu:\d+: error: static assertion .*is fp32/,
+  );
+  expect(wrong.stdout).toMatch(/^wrong: gelu_forward bf16$/m);
+  expect(wrong.code).toBe(1);
+});
+
 it.each([
   ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
   ['', /^a launch of gelu_forward in \S+card\.ts lacks args, the list of the kernel's arguments\n/m],
