@@ -90,7 +90,7 @@ function checkNames(what: string, given: object, known: readonly string[]): void
   throw new Gpt2Error(`${what} has "${wrong}": ${didYouMean(wrong, known, `it takes ${known.join(', ')}`)}`);
 }
 
-/** The launches that a card's function gave, if they are some. @throws Gpt2Error naming the card's file */
+/** Checks what a card's function returned. @throws Gpt2Error naming the card's file */
 export function checkedLaunches({ op, file }: LoadedCard, given: unknown): readonly CardLaunch[] {
   if (!Array.isArray(given)) {
     throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof given}, not a list of launches`);

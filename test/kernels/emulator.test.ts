@@ -200,7 +200,7 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     'is read by its thread, which does not wait',
     kernel(`${copy}  out[i] = tile[threadIdx.x];  // WRONG\n  __pipeline_wait_prior(0);`, pipeline),
     one,
-    /^k: thread 0 of block 0 races: it reads element 0 of tile \(shared memory\) before it has waited for its asynchronous copy to there at source\.cu:7 \(the other is at source\.cu:5\)/,
+    /^k: thread 0 of block 0 races: it reads element 0 of tile \(shared memory\), but it has not waited for its asynchronous copy there at source\.cu:7 \(the other is at source\.cu:5\)/,
   ],
   [
     'an asynchronous copy',
@@ -210,7 +210,7 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
       pipeline,
     ),
     one,
-    /thread \d+ of block 0 races: it reads element \d+ of tile \(shared memory\) before thread \d+ has waited for its asynchronous copy to there/,
+    /thread \d+ of block 0 races: it reads element \d+ of tile \(shared memory\), but thread \d+ has not waited for its asynchronous copy there/,
   ],
   [
     'an asynchronous copy',
@@ -262,7 +262,7 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
       '  float x = in[i];\n  if (threadIdx.x < 16) x += __shfl_down_sync(0xffffffffu, x, 8);  // WRONG\n  __syncthreads();\n  out[i] = x;',
     ),
     one,
-    /thread 0 of block 0 waits for lanes of its warp that are in its mask and do not come, as thread 16/,
+    /thread 0 of block 0 waits for lanes in its mask that do not arrive, such as thread 16/,
   ],
   [
     'uninitialized shared memory',

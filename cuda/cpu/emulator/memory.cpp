@@ -141,8 +141,8 @@ std::string Memory::pending(uintptr_t address, size_t bytes, const Access &now, 
   for (const Copies::Copy &copy : copies_[thread].pending) {
     if (copy.to <= at && at < copy.to + copy.bytes) other = copy.caller;
   }
-  return std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place() + " before " +
-         (thread == now.thread ? "it" : "thread " + std::to_string(thread)) + " has waited for its asynchronous copy to there";
+  return std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place() + ", but " +
+         (thread == now.thread ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there";
 }
 
 bool Memory::is_ordered(const Access &before, const Access &now) const {

@@ -85,7 +85,7 @@ void Block::explain_stuck() {
   if (waits->state == State::at_barrier) {
     text += " waits at a barrier that " + (other ? name_of(*other) : "another thread") + " does not reach";
   } else {
-    text += " waits for lanes of its warp that are in its mask and do not come, as " + (other ? name_of(*other) : "another lane");
+    text += " waits for lanes in its mask that do not arrive, such as " + (other ? name_of(*other) : "another lane");
   }
   if (other && other->state == State::ended) text += ", because it has ended";
   if (other && other->state != State::ended) text += ", because it waits elsewhere";
