@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CompileError, Gpt2Error } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
-import type { Compiler, Source } from './compiler.ts';
+import { type Compiler, hostCode, type Source } from './compiler.ts';
 import { split } from './signature.ts';
 
 /** What comes before a source, and where its includes are. */
@@ -142,10 +142,7 @@ const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host 
 /** What of a user's file is not for a kernel on a CPU: the system's headers have assembly, which names symbols. */
 const foreign: readonly (readonly [RegExp, string])[] = [
   [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
-  [
-    /<<<|\bint\s+main\s*\(|\bcuda[A-Z]\w*\s*\(/,
-    'this is code of the host: leave only kernels and device functions in the file; a card or a TypeScript program launches them',
-  ],
+  [hostCode.pattern, hostCode.message],
 ];
 
 function refuseForeign(preprocessed: string): void {

@@ -1,5 +1,6 @@
 #include "block.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -200,6 +201,7 @@ void Block::atomic(const void *memory, size_t bytes, const void *caller) {
 }
 
 void Block::copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
+  zeros = std::min(zeros, bytes);
   if (launch_->memory) {
     if (bytes > zeros) access(from, bytes - zeros, false, caller);
     access(to, bytes, true, caller);
