@@ -35,7 +35,7 @@ export { labOps } from './lab/ops.ts';
 export { profileKernels } from './lab/profile-kernels.ts';
 export { sanitize } from './lab/sanitize.ts';
 export { type ShowOptions, showKernels } from './lab/show-kernels.ts';
-export { jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
+export { compileUntested, jobsOf, jobsText, type LabOptions, testJobs } from './lab/test-kernels.ts';
 export { watchKernels } from './lab/watch.ts';
 export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';

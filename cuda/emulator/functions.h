@@ -18,6 +18,17 @@ inline __attribute__((always_inline, GPT2_NO_CHECKS)) T changed(T *memory, const
   return before;
 }
 
+// The threads of a group copy together, each in units.
+template <class Group>
+inline __attribute__((always_inline, GPT2_NO_CHECKS)) void copy_together(const Group &group, void *to, const void *from, size_t bytes,
+                                                                         const void *caller) {
+  const size_t unit = (uintptr_t(to) | uintptr_t(from) | bytes) % 4 == 0 ? 4 : 1;
+  for (size_t at = group.thread_rank() * unit; at < bytes; at += group.size() * unit) {
+    host->copy(static_cast<char *>(to) + at, static_cast<const char *>(from) + at, unit, 0, caller);
+  }
+  host->commit();
+}
+
 }  // namespace gpt2_emulator
 
 #define GPT2_ATOMIC(name, expression)                                                                        \
@@ -103,6 +114,11 @@ inline int __float_as_int(float value) { return gpt2_emulator::from_bits<int>(gp
 inline unsigned __float_as_uint(float value) { return gpt2_emulator::from_bits<unsigned>(gpt2_emulator::bits_of(value)); }
 inline float __int_as_float(int bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
 inline float __uint_as_float(unsigned bits) { return gpt2_emulator::from_bits<float>(gpt2_emulator::bits_of(bits)); }
+inline long long __double_as_longlong(double value) { return gpt2_emulator::from_bits<long long>(gpt2_emulator::bits_of(value)); }
+inline double __longlong_as_double(long long bits) { return gpt2_emulator::from_bits<double>(gpt2_emulator::bits_of(bits)); }
+inline int __double2hiint(double value) { return int(__double_as_longlong(value) >> 32); }
+inline int __double2loint(double value) { return int(__double_as_longlong(value)); }
+inline double __hiloint2double(int high, int low) { return __longlong_as_double((long long)(high) << 32 | unsigned(low)); }
 inline int __float2int_rn(float value) { return int(rintf(value)); }
 inline int __float2int_rz(float value) { return int(value); }
 inline int __float2int_rd(float value) { return int(floorf(value)); }
@@ -110,6 +126,13 @@ inline int __float2int_ru(float value) { return int(ceilf(value)); }
 inline unsigned __float2uint_rn(float value) { return unsigned(rintf(value)); }
 inline float __int2float_rn(int value) { return float(value); }
 inline float __uint2float_rn(unsigned value) { return float(value); }
+inline float __double2float_rn(double value) { return float(value); }
+inline int __double2int_rn(double value) { return int(rint(value)); }
+inline int __double2int_rz(double value) { return int(value); }
+inline long long __double2ll_rn(double value) { return (long long)(rint(value)); }
+inline long long __double2ll_rz(double value) { return (long long)(value); }
+inline double __int2double_rn(int value) { return value; }
+inline double __ll2double_rn(long long value) { return double(value); }
 
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
@@ -137,5 +160,4 @@ inline float __tanhf(float x) { return tanhf(x); }
 
 inline void __nanosleep(unsigned) {}
 inline long long clock64() { return 0; }
-inline int clock() { return 0; }
 GPT2_UNCHECKED inline void __trap() { gpt2_emulator::fail("calls __trap()", nullptr, 0, GPT2_CALLER); }

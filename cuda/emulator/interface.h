@@ -7,7 +7,7 @@
 
 namespace gpt2_emulator {
 
-constexpr int interface_version = 1;
+constexpr int interface_version = 2;
 
 struct Sizes {
   unsigned x, y, z;
@@ -31,6 +31,11 @@ struct Host {
   // Before an atomic operation, and for __threadfence.
   void (*atomic)(const void *memory, size_t bytes, const void *caller);
   void (*fence)();
+  // An asynchronous copy, done at once; but its bytes of shared memory must not be used before the thread has waited for it. The last
+  // `zeros` bytes are set to 0 instead. `commit` ends a group of the thread's copies; `wait` is for all its groups but the last `prior`.
+  void (*copy)(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
+  void (*commit)();
+  void (*wait)(size_t prior, const void *caller);
   // Before a read or a write, if the file is compiled with checks.
   void (*access)(const void *memory, size_t bytes, bool is_write, const void *caller);
   // Ends the launch with an error at a line, or where the caller is (file NULL). Does not return.
@@ -50,6 +55,8 @@ struct Kernel {
   const char *parameter_names;
   const Parameter *parameters;
   int parameter_count;
+  // The most in a block.
+  int threads;
   void (*function)();
   void (*call)(void (*function)(), const char *arguments);
 };

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+// Of clock(), which C has, too.
+#include <time.h>
 
 #include <type_traits>
 #include <typeinfo>
@@ -23,7 +25,6 @@
 #define __grid_constant__
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline))
-#define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 // Volta: code for later GPUs uses instructions that are not emulated, and has a fallback for Volta.
@@ -97,11 +98,15 @@ struct Caller {
 };
 
 template <class... P>
-GPT2_UNCHECKED Kernel kernel(const char *name, const char *parameter_names, void (*function)(P...)) {
+GPT2_UNCHECKED Kernel kernel(const char *name, const char *parameter_names, int threads, void (*function)(P...)) {
   static Parameter parameters[] = {{typeid(P).name(), 0, int(sizeof(P)), element_bytes<P>()}..., {}};
   for (size_t i = 0; i < sizeof...(P); i++) parameters[i].offset = Caller<P...>::layout.offsets[i];
-  return {name, parameter_names, parameters, int(sizeof...(P)), reinterpret_cast<void (*)()>(function), &Caller<P...>::call};
+  const auto untyped = reinterpret_cast<void (*)()>(function);
+  return {name, parameter_names, parameters, int(sizeof...(P)), threads, untyped, &Caller<P...>::call};
 }
+
+// The threads of __launch_bounds__, which may name blocks, too.
+constexpr int launch_bounds(int threads, int = 0, int = 0) { return threads; }
 
 // ---------------------------------------------------------------- shared memory
 

@@ -20,6 +20,9 @@ export const kernelBenchCommand = (): Command =>
     .addHelpText('after', notes)
     .action(async (folder: string, { batch, ...flags }: LabFlags & { batch?: number }) => {
       const options = { ...labOptions(folder, flags), batch };
+      if (options.device.kind === 'cpu') {
+        printLine('on a CPU these are times of the emulator: they say nothing about a GPU');
+      }
       using child = new KernelProcess(options);
       await benchJobs(child, await jobsOf(child, options), options, { onLine: printLine });
     });

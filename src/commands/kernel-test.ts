@@ -3,6 +3,7 @@ import { Command, Option } from 'commander';
 import { type Dtype, selectDevice } from '../index.ts';
 import {
   asTyped,
+  compileUntested,
   ExitError,
   jobsOf,
   jobsText,
@@ -47,10 +48,7 @@ export const printLine = (line: string): void => void process.stdout.write(asTyp
 
 export const kernelTestCommand = (): Command =>
   labCommand('test', 'Test kernels against the formulas of their ops')
-    .option(
-      '--all-sizes',
-      "also the op suite's large sizes, whose formulas take seconds; on a CPU, more than the smallest",
-    )
+    .option('--all-sizes', 'also sizes whose formulas take seconds; on a CPU, sizes over 50,000 elements')
     .addHelpText('after', examples)
     .addOption(new Option('--sanitize', "run them under compute-sanitizer's memcheck, racecheck and initcheck"))
     .action(test);
@@ -64,7 +62,10 @@ async function test(folder: string, flags: LabFlags & { allSizes?: boolean; sani
     if (!(await sanitize(options, jobs, printLine))) throw new ExitError(1);
     return;
   }
-  const wrong = await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine: printLine });
+  const wrong = [
+    ...(await testJobs(child, jobs, options, { allSizes: flags.allSizes, onLine: printLine })),
+    ...(await compileUntested(child, options, printLine)),
+  ];
   if (wrong.length === 0) return printLine(`all right: ${jobsText(jobs)}`);
   printLine(`wrong: ${jobsText(wrong)}`);
   throw new ExitError(1);

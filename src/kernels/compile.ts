@@ -11,7 +11,7 @@ import { type Compiler, findCompiler, type Source } from './compiler.ts';
 import { cachedCubin } from './cubin-cache.ts';
 import { emulated, emulatedCompiler } from './emulated.ts';
 import { includedFiles } from './includes.ts';
-import { type Kernels, openKernels } from './kernels.ts';
+import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 
 /** CUDA source: of a file, or as a text. */
 export interface KernelSource {
@@ -50,8 +50,10 @@ export async function compileKernels<Name extends string = string>(
   given: KernelSource,
 ): Promise<Kernels<Name>> {
   const path = compiledFile(given, device.description.computeCapability ?? 'cpu');
-  return openKernels<Name>(device, path, given.file ?? 'the source');
+  return openKernels<Name>(device, path, given.file ?? 'the source', definesOf(given));
 }
+
+const definesOf = ({ defines }: KernelSource) => ({ ELEMENT: 'float', GRADIENT: 'float', ...defines });
 
 /**
  * The path of a compiled file of kernels, in the cache; compiled if it is not there. It needs no GPU.
@@ -63,7 +65,7 @@ export function compiledFile(given: KernelSource, target: string, output: Compil
   const lists = { instantiate: 'texts', defines: 'object', includes: 'texts' } as const;
   checkGiven(given, {}, { file: 'text', source: 'text', ...lists, checks: 'switch' });
   const { file, source: text, instantiate = [], checks = true } = given;
-  const defines = { ELEMENT: 'float', GRADIENT: 'float', ...given.defines };
+  const defines = definesOf(given);
   const isEmulated = target === 'cpu';
   if ((file === undefined) === (text === undefined)) throw new UsageError('kernels need either file or source');
   if (!isEmulated && !/^\d+\.\d$/.test(target)) {
@@ -73,7 +75,7 @@ export function compiledFile(given: KernelSource, target: string, output: Compil
   const includes = [folder, ...(given.includes ?? []).map((path) => resolve(path)), join(packageRoot, 'cuda')];
   const source: Source = {
     ...{ text: text ?? readSource(file!), name: file ?? 'source.cu' },
-    ...{ includes, defines, instantiate, target },
+    ...{ includes, defines, instantiate: instantiate.map((name) => instanceOf(name, defines)), target },
   };
   const compiler: Compiler = isEmulated ? emulatedCompiler(checks) : findCompiler();
   return cachedCubin(keyOf(source, folder, compiler.name), () => compiler.compile(source, output), output);

@@ -94,8 +94,15 @@ function byNvcc(program: string, version: string, source: Source, output: Compil
 const withoutLinkage = (text: string): string =>
   text.replaceAll(/extern\s+"C"(?=\s+__global__)/g, (linkage) => linkage.replaceAll(/\S/g, ' '));
 
+/** What of a file is for the host, which nvcc alone takes. Two functions of CUDA's run-time library are for kernels. */
+export const hostCode = {
+  pattern: /<<<|\bint\s+main\s*\(|\bcuda(?!GridDep|TriggerProg)[A-Z]\w*\s*\(/,
+  message:
+    'this is code of the host: leave only kernels and device functions in the file; a card or a TypeScript program launches them',
+};
+
 /** The compiler's messages, each with its file and line in the usual form. */
-function refused(log: string, { target, name }: Source, compiler: string): Gpt2Error {
+function refused(log: string, { target, name, text: source }: Source, compiler: string): Gpt2Error {
   if (/(invalid value for|Unsupported gpu architecture|gpu-architecture)/i.test(log)) {
     return new Gpt2Error(
       `${compiler} cannot compile for compute capability ${target}: install a newer CUDA (pip install nvidia-cuda-nvrtc)`,
@@ -106,5 +113,10 @@ function refused(log: string, { target, name }: Source, compiler: string): Gpt2E
     .replaceAll(/^(\d+ errors? detected in the compilation of|Remark: ).*$/gm, '')
     .replaceAll(/\n{3,}/g, '\n\n')
     .trim();
-  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : text);
+  const lines = source.split('\n');
+  const wrong = [...text.matchAll(/:(\d+): error: /g)].find(([, line]) =>
+    hostCode.pattern.test(lines[Number(line) - 1] ?? ''),
+  );
+  const host = wrong ? `\n${name}:${wrong[1]}: ${hostCode.message}` : '';
+  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : `${text}${host}`);
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CompileError, Gpt2Error } from '../errors.ts';
 import { packageRoot } from '../package-root.ts';
-import type { Compiler, Source } from './compiler.ts';
+import { type Compiler, hostCode, type Source } from './compiler.ts';
 import { split } from './signature.ts';
 
 /** What comes before a source, and where its includes are. */
@@ -68,8 +68,18 @@ function run(program: string, { name, text }: Source, input: string, options: re
   });
   if (error) throw new Gpt2Error(`${program} cannot be run: ${error.message}`, { cause: error });
   if (status === 0) return stdout;
+  const [, place, header] = missingHeader.exec(stderr) ?? [];
+  if (header !== undefined) {
+    throw new CompileError(
+      `${place}: error: ${header} is not emulated on a CPU: run this kernel on a GPU, or write it without`,
+    );
+  }
   throw new CompileError(withLines(stderr.trim(), name, text) || `${name}: ${program} failed without a message`);
 }
+
+/** The compiler does not find a header of CUDA or of a library that comes with it. */
+const missingHeader =
+  /^(.*?:\d+):\d+: fatal error: '?((?:cu(?:da|b|rand|blas|dnn|fft|sparse|solver|tlass|te)|thrust|cooperative_groups|nv)[\w./]*)'?(?:: No such file| file not found)/m;
 
 /** The compiler's messages, with the lines of a source that is no file, which the compiler cannot show. */
 function withLines(log: string, name: string, source: string): string {
@@ -90,37 +100,52 @@ interface FoundKernel {
   /** Names of its parameters, separated by commas. */
   readonly parameters: string;
   readonly isTemplate: boolean;
+  /** Whether a constant has its largest number of threads (`boundOf`). */
+  readonly isBounded: boolean;
 }
+
+/** The constant that says how many threads a kernel's __launch_bounds__ allow: a template if the kernel is one. */
+const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_threads_$&');
 
 /**
  * Preprocessed CUDA as C++: shared arrays are the block's, and a table of the kernels comes at the end.
- * @throws CompileError for inline PTX
+ * @throws CompileError for inline PTX, and for code of the host
  */
-export function emulatedSource(preprocessed: string, { instantiate }: Source, checks: boolean): string {
-  refuseAssembly(preprocessed);
+export function emulatedSource(
+  preprocessed: string,
+  { text: source, name, instantiate }: Source,
+  checks: boolean,
+): string {
+  refuseForeign(preprocessed);
   const { text, kernels } = withoutCuda(preprocessed);
-  const made = instantiate.map((name) => {
-    const template = kernels.find((kernel) => kernel.name === name.split('<')[0]!.trim());
-    return { name, parameters: template?.parameters ?? '' };
+  const made = instantiate.map((instance) => {
+    const template = kernels.find((kernel) => kernel.name === instance.split('<')[0]!.trim());
+    return { ...template, name: instance, parameters: template?.parameters ?? '' };
   });
-  const rows = [...kernels.filter(({ isTemplate }) => !isTemplate), ...made].map(
-    ({ name, parameters }) =>
-      `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, &::${name}),`,
-  );
-  return `${text}
-extern "C" __attribute__((visibility("default")))
+  const rows = [...kernels.filter(({ isTemplate }) => !isTemplate), ...made].map(({ name, parameters, isBounded }) => {
+    const threads = isBounded ? `::${boundOf(name)}` : '1024';
+    return `::gpt2_emulator::kernel(${JSON.stringify(name)}, ${JSON.stringify(parameters)}, ${threads}, &::${name}),`;
+  });
+  const table = `extern "C" __attribute__((visibility("default")))
 const ::gpt2_emulator::Module *gpt2_emulated_module(const ::gpt2_emulator::Host *host) {
   ::gpt2_emulator::host = host;
   static const ::gpt2_emulator::Kernel kernels[] = {${rows.join('\n')} {}};
   static const ::gpt2_emulator::Module module = {::gpt2_emulator::interface_version, ${checks}, ${rows.length}, kernels,
                                                  [] { return &::gpt2_emulator::here; }};
   return &module;
-}
-`;
+}`;
+  // An error that shows here, such as a missing bracket, is shown at the source's last line.
+  const end = `# ${source.trimEnd().split('\n').length} ${JSON.stringify(name)}\n`;
+  return `${text}\n${table.replaceAll(/^/gm, end)}`;
 }
 
-/** Assembly of a user's file; the system's headers name symbols by it. */
-function refuseAssembly(preprocessed: string): void {
+/** What of a user's file is not for a kernel on a CPU: the system's headers have assembly, which names symbols. */
+const foreign: readonly (readonly [RegExp, string])[] = [
+  [/\b(asm|__asm__|__asm)\b/, 'inline PTX does not run on a CPU: run this kernel on a GPU, or write it without'],
+  [hostCode.pattern, hostCode.message],
+];
+
+function refuseForeign(preprocessed: string): void {
   let [file, line, isSystem] = ['', 0, false];
   for (const text of preprocessed.split('\n')) {
     const marker = /^# (\d+) "(.*?)"(.*)$/.exec(text);
@@ -128,14 +153,15 @@ function refuseAssembly(preprocessed: string): void {
       [file, line, isSystem] = [marker[2]!, Number(marker[1]), / 3\b/.test(marker[3]!)];
       continue;
     }
-    if (!isSystem && /\b(asm|__asm__|__asm)\b/.test(text)) {
-      throw new CompileError(
-        `${file}:${line}: error: inline PTX does not run on a CPU: run this kernel on a GPU, or write it without\n  ${text.trim()}`,
-      );
-    }
+    const code = isSystem ? '' : text.replaceAll(/"(?:\\.|[^"\\])*"/g, '""');
+    const why = foreign.find(([pattern]) => pattern.test(code))?.[1];
+    if (why !== undefined) throw new CompileError(`${file}:${line}: error: ${why}\n  ${text.trim()}`);
     line++;
   }
 }
+
+/** Its arguments may have brackets in brackets. */
+const bounds = String.raw`\b__launch_bounds__\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)`;
 
 const words = [
   String.raw`"(?:\\.|[^"\\\n])*"`,
@@ -143,6 +169,7 @@ const words = [
   String.raw`(?<space>\bnamespace(?:\s+(?<name>[\w:]+))?\s*\{|\bextern\s+"C(?:\+\+)?"\s*\{)`,
   '[{}]',
   String.raw`(?<global>\b__global__\b)`,
+  bounds,
   String.raw`(?<shared>(?:\b(?:extern|static|volatile)\s+)*\b__shared__\b[^;]*;)`,
 ];
 
@@ -159,8 +186,11 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
     else if (word === '}') open.pop();
     else if (groups.global !== undefined) {
       const found = kernelAt(preprocessed, at, open.filter(Boolean).join('::'));
-      if (found) kernels.set(found.name, found);
-      return '';
+      if (!found) return '';
+      kernels.set(found.name, found);
+      return found.bound;
+    } else if (word.startsWith('__launch_bounds__')) {
+      return '\n'.repeat(word.split('\n').length - 1);
     } else if (groups.shared !== undefined) {
       const lines = '\n'.repeat(word.split('\n').length - 1);
       return (
@@ -176,18 +206,30 @@ function withoutCuda(preprocessed: string): { text: string; kernels: readonly Fo
   return { text, kernels: [...kernels.values()] };
 }
 
-/** The kernel that __global__ at a place declares; undefined for an explicit instantiation. */
-function kernelAt(text: string, at: number, namespace: string): FoundKernel | undefined {
+/**
+ * The kernel that __global__ at a place declares, and as C++ the constant of its `boundOf`, if it has one; undefined for an explicit
+ * instantiation.
+ */
+function kernelAt(text: string, at: number, namespace: string): (FoundKernel & { bound: string }) | undefined {
   const before = text.slice(Math.max(0, ...[';', '}', '{'].map((end) => text.lastIndexOf(end, at) + 1)), at);
-  const rest = withoutMarkers(text.slice(at + '__global__'.length, at + 20_000)).replaceAll(
-    /__attribute__\s*\(\(.*?\)\)/g,
-    '',
-  );
+  let limits: string | undefined;
+  const rest = withoutMarkers(text.slice(at + '__global__'.length, at + 20_000))
+    .replaceAll(/__attribute__\s*\(\(.*?\)\)/g, '')
+    .replace(new RegExp(`^([^;{]*?)(${bounds})`), (_, start: string, word: string) => {
+      limits = word;
+      return start;
+    });
   const [, name, after] = /^[^()]*?(\w+)\s*\(([\s\S]*)/.exec(rest) ?? [];
   if (name === undefined || /\btemplate\s+(?!<)/.test(before)) return undefined;
-  const parameters = pieces(after!.slice(0, lengthInBrackets(after!))).map(nameIn);
+  const length = lengthInBrackets(after!);
+  const parameters = pieces(after!.slice(0, length)).map(nameIn);
   const full = namespace === '' ? name : `${namespace}::${name}`;
-  return { name: full, parameters: parameters.join(','), isTemplate: /\btemplate\s*</.test(before) };
+  const template = /\btemplate\s*<[\s\S]*>/.exec(withoutMarkers(before))?.[0].replaceAll(/\s+/g, ' ');
+  // A declaration may be repeated, a constant may not.
+  const isBounded = limits !== undefined && !/\bvoid\b/.test(before) && /^\)\s*\{/.test(after!.slice(length));
+  const value = limits?.replace('__launch_bounds__', '::gpt2_emulator::launch_bounds').replaceAll(/\s+/g, ' ');
+  const bound = isBounded ? `constexpr int ${boundOf(name)} = ${value}; ${template ?? ''}` : '';
+  return { name: full, parameters: parameters.join(','), isTemplate: template !== undefined, isBounded, bound };
 }
 
 /** "static __shared__ float tile[32][33], sum;" as references to a place in the block's memory. */

@@ -2,6 +2,7 @@
 // (cuda/gpt2.h) gives names, shapes and types of everything that a launch can use.
 import { statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
+import { didYouMean } from '../checks/nearest.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { DeviceBuffer, Tensor } from '../native/buffer.ts';
 import type { Dtype } from '../native/device.ts';
@@ -29,7 +30,7 @@ export type OpArgumentsOf<Op extends OpName> = {
 
 /** A launch of one kernel. */
 export interface CardLaunch extends LaunchShape {
-  /** Its name in the source, with template arguments if it has some. */
+  /** Its name in the source, with template arguments if it has some, as in `instantiate`. */
   readonly kernel: string;
   readonly args: readonly KernelArgument[];
 }
@@ -41,7 +42,7 @@ export interface KernelCard<Op extends OpName = OpName> {
   readonly source: string;
   /** Dtypes of the device that the kernels take. Default ['fp32']. */
   readonly dtypes?: readonly Dtype[];
-  /** Kernels with template arguments: ["scale<float, 256>"]. */
+  /** Kernels with template arguments: ["scale<ELEMENT, 256>"]. */
   readonly instantiate?: readonly string[];
   /** Bytes of scratch for the op's sizes. Default 0. */
   scratch?(sizes: { readonly [Name in NumbersOf<Op>]: number }): number;
@@ -82,6 +83,26 @@ export function contractNamed(op: string): OpContract {
   throw new UsageError(`there is no op "${op}": name one of ${names}`);
 }
 
+/** @throws Gpt2Error for a property that is none of the known, with the nearest one */
+function checkNames(what: string, given: object, known: readonly string[]): void {
+  const wrong = Object.keys(given).find((name) => !known.includes(name));
+  if (wrong === undefined) return;
+  throw new Gpt2Error(`${what} has "${wrong}": ${didYouMean(wrong, known, `it takes ${known.join(', ')}`)}`);
+}
+
+/** Checks what a card's function returned. @throws Gpt2Error naming the card's file */
+export function checkedLaunches({ op, file }: LoadedCard, given: unknown): readonly CardLaunch[] {
+  if (!Array.isArray(given)) {
+    throw new Gpt2Error(`the function launches of ${op} in ${file} returns ${typeof given}, not a list of launches`);
+  }
+  for (const launch of given) {
+    const what = `a launch of ${op} in ${file}`;
+    checkNames(what, launch, ['kernel', 'grid', 'block', 'shared', 'args']);
+    if (!Array.isArray(launch.args)) throw new Gpt2Error(`${what} lacks args, the list of the kernel's arguments`);
+  }
+  return given;
+}
+
 /** What a folder's card may be named. */
 export const cardFiles: readonly string[] = ['card.ts', 'card.mjs'];
 
@@ -108,8 +129,10 @@ export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
   if (cards.length === 0) {
     throw new Gpt2Error(`the kernel card ${file} exports nothing: write export default defineKernel({ ... })`);
   }
-  for (const { op, launches } of cards) {
+  for (const card of cards) {
+    const { op, launches } = card;
     contractNamed(op);
+    checkNames(`the card of ${op} in ${file}`, card, ['op', 'source', 'dtypes', 'instantiate', 'scratch', 'launches']);
     if (typeof launches !== 'function') throw new Gpt2Error(`the card of ${op} in ${file} has no function launches`);
   }
   return cards.map((card) => ({ ...card, file: resolve(file), folder: dirname(resolve(file)) }));

@@ -37,8 +37,9 @@ interface Described extends KernelAttributes {
 }
 
 const sizesOf = (dimensions: Dimensions): [number, number, number] => {
-  const [x, y = 1, z = 1] = typeof dimensions === 'number' ? [dimensions] : dimensions;
-  return [x, y, z];
+  const [x, y = 1, z = 1] = [dimensions].flat() as number[];
+  // One that is missing is refused as a size.
+  return [x!, y, z];
 };
 const largestGrid = [2 ** 31 - 1, 65_535, 65_535];
 const largestBlock = [1024, 1024, 64];
@@ -97,9 +98,9 @@ export class Kernel {
       );
     }
     if (!Number.isInteger(shared) || shared < 0 || shared + sharedBytes > sharedLimit) {
-      const own = sharedBytes > 0 ? `, ${sharedBytes} of them its own arrays` : '';
+      const own = sharedBytes > 0 ? ` (${sharedLimit} less the ${sharedBytes} of its declared arrays)` : '';
       throw new Gpt2Error(
-        `${this.name}: ${shared} bytes of dynamic shared memory cannot be had; a block has at most ${sharedLimit}${own}`,
+        `${this.name}: a block cannot have ${shared} bytes of dynamic shared memory; the most is ${sharedLimit - sharedBytes}${own}`,
       );
     }
     const { packed, reach } = packArguments(this.#device, this.name, this.parameters, given);
@@ -126,7 +127,7 @@ export class Kernel {
   #check(what: string, sizes: readonly number[], limits: readonly number[]): void {
     if (sizes.every((size, axis) => Number.isInteger(size) && size >= 1 && size <= limits[axis]!)) return;
     throw new Gpt2Error(
-      `${this.name}: the ${what} ${sizes.join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`,
+      `${this.name}: the ${what} ${sizes.map(String).join(' x ')} cannot be launched; each size is a whole number from 1 to ${limits.join(', ')}`,
     );
   }
 }
@@ -142,8 +143,18 @@ export type Kernels<Name extends string = string> = Readonly<Record<Name, Kernel
 export const loadKernels = <Name extends string = string>(device: Device, path: string): Kernels<Name> =>
   openKernels(device, path, path);
 
-/** @param name of the file or its source, in messages */
-export function openKernels<Name extends string>(device: Device, path: string, name: string): Kernels<Name> {
+type Defines = Readonly<Record<string, string | number>>;
+
+/**
+ * @param name of the file or its source, in messages
+ * @param defines macros that it was compiled with, by which kernels can be named
+ */
+export function openKernels<Name extends string>(
+  device: Device,
+  path: string,
+  name: string,
+  defines: Defines = {},
+): Kernels<Name> {
   const out = new BigUint64Array(1);
   const bytes = new TextEncoder().encode(path);
   device.call('moduleLoad', { module: out, path: bytes, bytes: bytes.byteLength });
@@ -163,25 +174,30 @@ export function openKernels<Name extends string>(device: Device, path: string, n
   const described = JSON.parse(device.describeModule(module())) as readonly Described[];
   const kernels = described.map((each, index) => new Kernel(device, module, index, each));
   const byName = new Map(kernels.map((kernel) => [withoutSpaces(kernel.name), kernel]));
+  const find = (key: string) => byName.get(withoutSpaces(instanceOf(key, defines)));
   return new Proxy({} as Kernels<Name>, {
     get: (_, key) => {
       if (key === Symbol.dispose) return close;
       // An awaited value is asked for "then".
       if (typeof key === 'symbol' || key === 'then') return undefined;
-      const kernel = byName.get(withoutSpaces(key));
+      const kernel = find(key);
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      throw new Gpt2Error(`there is no kernel ${key} in ${name}: it has ${names || 'none'}`);
+      throw new Gpt2Error(`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}`);
     },
-    has: (_, key) => typeof key === 'string' && byName.has(withoutSpaces(key)),
+    has: (_, key) => typeof key === 'string' && find(key) !== undefined,
     ownKeys: () => kernels.map(({ name }) => name),
     getOwnPropertyDescriptor: (_, key) => ({
-      value: byName.get(withoutSpaces(String(key))),
+      value: find(String(key)),
       enumerable: true,
       configurable: true,
     }),
   });
 }
+
+/** A kernel's name with its macros replaced: "scale<ELEMENT, 256>" is "scale<float, 256>". */
+export const instanceOf = (name: string, defines: Defines): string =>
+  name.replaceAll(/\b[A-Za-z_]\w*/g, (word) => String(Object.hasOwn(defines, word) ? defines[word] : word));
 
 /** Compilers differ in the spaces of "scale<float, 256>". */
 export const withoutSpaces = (name: string): string => name.replaceAll(' ', '');

@@ -62,8 +62,8 @@ const reals: Readonly<Record<string, (view: DataView, at: number, value: number)
   float: (view, at, value) => view.setFloat32(at, value, true),
   double: (view, at, value) => view.setFloat64(at, value, true),
 };
-/** The type of tensors that a pointer takes; others take every tensor. */
-const elements: Readonly<Record<string, ElementType>> = {
+/** The type of tensors that a pointer takes; others take every tensor. Null: no tensor has this type. */
+const elements: Readonly<Record<string, ElementType | null>> = {
   float: 'fp32',
   float2: 'fp32',
   float4: 'fp32',
@@ -73,6 +73,10 @@ const elements: Readonly<Record<string, ElementType>> = {
   int2: 'int32',
   int4: 'int32',
   'unsigned int': 'int32',
+  __half: null,
+  __half2: null,
+  double: null,
+  double2: null,
 };
 
 /**
@@ -144,12 +148,12 @@ function pack(
 
 function pointerOf(
   device: Device,
-  element: ElementType | undefined,
+  element: ElementType | null | undefined,
   value: KernelArgument | undefined,
   refuse: (wanted: string) => never,
 ): bigint {
   if (value === null) return 0n;
-  const wanted = `a tensor${element ? ` of ${element}` : ''}, device memory or null`;
+  const wanted = `${element === null ? '' : `a tensor${element ? ` of ${element}` : ''}, `}device memory or null`;
   if (!(value instanceof Tensor || value instanceof DeviceBuffer)) refuse(wanted);
   if (value.device !== device) refuse(`${wanted} on the kernel's device`);
   if (value instanceof Tensor && element !== undefined && value.type !== element) refuse(wanted);
@@ -157,7 +161,8 @@ function pointerOf(
 }
 
 function described(value: unknown): string {
-  if (value instanceof Tensor) return `the ${value.type} tensor ${value.name}`;
+  // A tensor without a name of its own is named "tensor".
+  if (value instanceof Tensor) return `the ${value.type} ${value.name === 'tensor' ? '' : 'tensor '}${value.name}`;
   if (value instanceof DeviceBuffer) return `the memory ${value.name}`;
   if (value === null || ['number', 'bigint', 'boolean', 'undefined'].includes(typeof value)) return String(value);
   if (ArrayBuffer.isView(value))

@@ -8,7 +8,7 @@ import { enqueue, type OpArguments } from '../ops/enqueue.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import { replaceOp } from '../ops/replacements.ts';
 import { compileKernels, type KernelSource } from './compile.ts';
-import { type CardLaunch, contractNamed, type LoadedCard } from './kernel-card.ts';
+import { type CardLaunch, checkedLaunches, contractNamed, type LoadedCard } from './kernel-card.ts';
 
 type Given = Readonly<Record<string, Tensor & number & boolean>>;
 /** An op, and its arguments from those of the fused op. */
@@ -123,7 +123,8 @@ export function launchesOf(
   scratchOf: (bytes: number) => DeviceBuffer | null,
 ): readonly CardLaunch[] {
   const sizes = Object.fromEntries(contractNamed(card.op).sizes.map((name) => [name, native[name] as number]));
-  return card.launches({ ...args, ...sizes, scratch: scratchOf(card.scratch?.(sizes) ?? 0) });
+  const given = card.launches({ ...args, ...sizes, scratch: scratchOf(card.scratch?.(sizes) ?? 0) });
+  return checkedLaunches(card, given);
 }
 
 async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
@@ -140,8 +141,9 @@ async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }
       return memories.at(-1) ?? null;
     };
     for (const { kernel, args: given, ...shape } of launchesOf(card, args, native, scratch)) {
-      onLaunch(kernel);
-      kernels[kernel]!.launch(shape, ...given);
+      const found = kernels[kernel]!;
+      onLaunch(found.name);
+      found.launch(shape, ...given);
     }
   };
   const close = (): void => {

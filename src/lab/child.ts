@@ -6,12 +6,15 @@ import { createInterface } from 'node:readline';
 import { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { cardHash } from '../kernels/card-hash.ts';
-import { loadCards } from '../kernels/kernel-card.ts';
-import { useCards } from '../kernels/use-cards.ts';
+import { compiledFile } from '../kernels/compile.ts';
+import { findCompiler } from '../kernels/compiler.ts';
+import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
+import { cardSource, useCards } from '../kernels/use-cards.ts';
 import { type Tensor, tensorOf } from '../native/buffer.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
+import { absentGpu } from './absent-gpu.ts';
 import { benchOp } from './bench-op.ts';
 import type { Message, Request } from './messages.ts';
 import { casesNamed } from './ops.ts';
@@ -83,6 +86,10 @@ async function answer(request: Request): Promise<void> {
   const { op, dtype } = request;
   const card = cards.find((each) => each.op === op);
   if (!card) throw new Gpt2Error(`the card of ${folder} has no ${op} any more`);
+  if (ask === 'compile') {
+    say({ say: 'compiled', compiler: compileForGpu(card, dtype) });
+    return;
+  }
   const cases = timedCases(op);
   const { device, number } = opened(choice, dtype);
   let launched = 0;
@@ -98,7 +105,7 @@ async function answer(request: Request): Promise<void> {
   const step = ask === 'test' ? undefined : await stepCalls(device, request.batch);
   const begin = performance.now();
   await useCards(device, [card], { onLaunch, checks: ask === 'test' });
-  say({ say: 'compiled', ms: performance.now() - begin });
+  say({ say: 'loaded', ms: performance.now() - begin });
   if (step) {
     const { device: name, codePath } = device.description;
     const on = `${name} (${codePath})`;
@@ -117,6 +124,19 @@ async function answer(request: Request): Promise<void> {
     running.clear();
     say({ say: 'size', ...tested });
   }
+}
+
+/** @returns the compiler's name, undefined if there is none @throws CompileError */
+function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
+  let compiler: string;
+  try {
+    compiler = findCompiler().name;
+  } catch {
+    return undefined;
+  }
+  // Of GPUs with bf16, one whose instructions kernels of ours use.
+  compiledFile(cardSource(card, absentGpu(dtype)), '9.0');
+  return compiler;
 }
 
 /** Of a device that is lost, freeing memory fails too, and hides why. */

@@ -13,7 +13,7 @@ export interface ProcessSettings {
   /** Program and arguments that run the process: compute-sanitizer. */
   readonly under?: readonly string[];
   /** Called with the milliseconds that compiling and loading a card took. */
-  readonly onCompiled?: (ms: number) => void;
+  readonly onLoaded?: (ms: number) => void;
 }
 
 const program = fileURLToPath(new URL(`./child.${isCompiled ? 'js' : 'ts'}`, import.meta.url));
@@ -64,7 +64,7 @@ export class KernelProcess {
           return;
         }
         if (message.say === 'done') done();
-        else if (message.say === 'compiled') this.#settings.onCompiled?.(message.ms);
+        else if (message.say === 'loaded') this.#settings.onLoaded?.(message.ms);
         else if (message.say === 'failed') {
           // The message of a compiler has several lines.
           const error = new Gpt2Error(folder);

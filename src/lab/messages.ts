@@ -14,6 +14,8 @@ interface Target {
 export type Request =
   /** The ops of the folder's cards. */
   | ({ readonly ask: 'list' } & Target)
+  /** Compiles a card for a GPU, if there is a compiler for one. */
+  | ({ readonly ask: 'compile'; readonly op: string; readonly dtype: Dtype } & Target)
   /** Tests, times or profiles a card. */
   | ({
       readonly ask: 'test';
@@ -39,13 +41,15 @@ export interface ListedCard {
 
 export type Message =
   /** Milliseconds that compiling and loading took. */
-  | { readonly say: 'compiled'; readonly ms: number }
+  | { readonly say: 'loaded'; readonly ms: number }
   /** A kernel is about to run; all before it have ended. */
   | { readonly say: 'running'; readonly kernel: string }
   /** All have ended. */
   | { readonly say: 'idle' }
   | { readonly say: 'size'; readonly sizes: string; readonly isRight: boolean; readonly lines: readonly string[] }
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
+  /** By which compiler; undefined: there is none. */
+  | { readonly say: 'compiled'; readonly compiler: string | undefined }
   /** `hash`: of the kernel; `on`: the device and its code path. */
   | ({ readonly say: 'bench'; readonly hash: string; readonly on: string } & Benched)
   /** The calls that a profiler measured. */

@@ -2,7 +2,7 @@
 import { Gpt2Error } from '../errors.ts';
 import type { KernelSource } from '../kernels/compile.ts';
 import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
-import { type Dimensions, withoutSpaces } from '../kernels/kernels.ts';
+import { type Dimensions, instanceOf, withoutSpaces } from '../kernels/kernels.ts';
 import { cardSource, elementMacros, launchesOf } from '../kernels/use-cards.ts';
 import type { Dtype } from '../native/device.ts';
 import { formatTable } from '../report/table.ts';
@@ -55,6 +55,9 @@ export async function showKernels(options: ShowOptions, onLine: (line: string) =
   else showListings(units, options, onLine);
 }
 
+/** Of a kernel's name as a card or the command line says it. */
+const keyOf = (kernel: string, { defines = {} }: KernelSource): string => withoutSpaces(instanceOf(kernel, defines));
+
 /** What was made of the kernels to show. @throws Gpt2Error for one that the sources do not have */
 function chosen<Value>(
   units: readonly Unit[],
@@ -70,7 +73,7 @@ function chosen<Value>(
     for (const [name] of made) known.add(name);
     const names = kernel === undefined ? (unit.kernels ?? made.map(([name]) => name)) : [kernel];
     const kernels = names.flatMap((name) => {
-      const own = made.filter((each) => withoutSpaces(each[0]) === withoutSpaces(name));
+      const own = made.filter((each) => withoutSpaces(each[0]) === keyOf(name, unit.source));
       if (own.length > 0) missing.delete(name);
       else if (kernel === undefined) missing.add(name);
       return own;
@@ -107,6 +110,26 @@ const spills =
   'spill: bytes that the code of a thread stores to memory and loads from there because it lacks registers; smaller tiles, or a higher limit of registers, avoid them';
 const failing = '0 blocks: the launch fails, because a single block needs more than there is';
 
+/** By compute capability, the SMs of a GPU for data centers. */
+const usual: Readonly<Record<string, { readonly name: string; readonly sms: number }>> = {
+  '8.0': { name: 'an A100', sms: 108 },
+  '9.0': { name: 'an H100', sms: 132 },
+};
+
+/** What a launch leaves idle, because it has fewer blocks than a GPU holds at once. */
+function idleNote(target: string, kernel: string, { grid }: Launch, { blocks: fits }: Occupancy): string | undefined {
+  const gpu = usual[target];
+  if (grid === undefined || gpu === undefined) return undefined;
+  const blocks = product(grid);
+  const { name, sms } = gpu;
+  const count = `${kernel} has ${blocks} ${blocks === 1 ? 'block' : 'blocks'}`;
+  if (blocks < sms) return `${count}: ${blocks} of the ${sms} SMs of ${name} ${blocks === 1 ? 'has' : 'have'} work`;
+  if (blocks >= sms * fits) return undefined;
+  return `${count}: an SM of ${name} gets ${(blocks / sms).toFixed(1)} of the ${fits} that it holds, as it has ${sms} SMs`;
+}
+
+const product = (sizes: Dimensions): number => ([sizes].flat() as number[]).reduce((all, size) => all * size, 1);
+
 const head = ['kernel', 'registers', 'static', 'dynamic', 'local', 'spill stores', 'spill loads', 'grid', 'block'];
 
 function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line: string) => void): void {
@@ -121,6 +144,8 @@ function showFigures(units: readonly Unit[], options: ShowOptions, onLine: (line
         const occupancy = launch && occupancyOf(target, needsOf(made, launch));
         for (const each of occupancy ? limitersOf(occupancy) : []) notes.add(meanings[each]);
         if (occupancy?.blocks === 0) notes.add(failing);
+        const idle = occupancy && idleNote(target, name, launch, occupancy);
+        if (idle !== undefined) notes.add(idle);
         if (made.spillStores + made.spillLoads > 0) notes.add(spills);
         return cells(name, made, launch, occupancy);
       }),
@@ -156,7 +181,7 @@ const cells = (
 ];
 
 const needsOf = ({ registers, shared }: Resources, launch: Launch) => ({
-  threads: ([launch.block].flat() as number[]).reduce((product, size) => product * size, 1),
+  threads: product(launch.block),
   ...{ registers, shared: shared + (launch.shared ?? 0) },
 });
 
@@ -182,6 +207,7 @@ async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
 async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
   const { op } = casesNamed(card.op);
   const { device, calls } = await callsWithoutGpu(dtype);
+  const source = cardSource(card, device);
   const launches = new Map<string, Launch[]>();
   const seen = new Set<string>();
   for (const call of calls.get(op.name) ?? []) {
@@ -191,14 +217,14 @@ async function unitOf(card: LoadedCard, dtype: Dtype): Promise<Unit> {
       const key = JSON.stringify([kernel, launch]);
       if (seen.has(key)) continue;
       seen.add(key);
-      const name = withoutSpaces(kernel);
+      const name = keyOf(kernel, source);
       launches.set(name, [...(launches.get(name) ?? []), launch]);
     }
   }
   return {
     title: `${card.op} ${dtype}`,
-    source: cardSource(card, device),
-    launches: (kernel) => launches.get(withoutSpaces(kernel)),
+    source,
+    launches: (kernel) => launches.get(keyOf(kernel, source)),
     // A training step does not use every op.
     kernels: launches.size > 0 ? [...launches.keys()] : undefined,
   };

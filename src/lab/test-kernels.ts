@@ -20,12 +20,20 @@ export interface Job {
   readonly dtype: Dtype;
 }
 
-/** The folder's cards in the dtypes to run them in. @throws Gpt2Error if the folder has no card for the device or the dtype */
-export async function jobsOf(child: KernelProcess, { folder, device, dtype }: LabOptions): Promise<readonly Job[]> {
+async function listed(
+  child: KernelProcess,
+  { folder, device }: Pick<LabOptions, 'folder' | 'device'>,
+): Promise<readonly ListedCard[]> {
   let cards: readonly ListedCard[] = [];
   await child.ask({ ask: 'list', folder, device }, (message) => {
     if (message.say === 'list') cards = message.cards;
   });
+  return cards;
+}
+
+/** The folder's cards in the dtypes to run them in. @throws Gpt2Error if the folder has no card for the device or the dtype */
+export async function jobsOf(child: KernelProcess, { folder, device, dtype }: LabOptions): Promise<readonly Job[]> {
+  const cards = await listed(child, { folder, device });
   const jobs = cards.flatMap(({ op, dtypes }) =>
     dtypes.filter((each) => dtype === undefined || each === dtype).map((each) => ({ op, dtype: each })),
   );
@@ -39,6 +47,36 @@ export async function jobsOf(child: KernelProcess, { folder, device, dtype }: La
   throw new Gpt2Error(
     `no kernel of ${folder} can run${wanted} on ${device.kind}, its card takes ${taken.join(', ')}: ${fix}`,
   );
+}
+
+/**
+ * Says of dtypes of the cards that a CPU cannot run them, and compiles them where there is a compiler for GPUs.
+ * @returns the jobs that do not compile
+ */
+export async function compileUntested(
+  child: KernelProcess,
+  { folder, device, dtype }: LabOptions,
+  onLine: (line: string) => void,
+): Promise<readonly Job[]> {
+  const wrong: Job[] = [];
+  if (device.kind !== 'cpu' || dtype !== undefined) return wrong;
+  for (const { op, takes, dtypes } of await listed(child, { folder, device })) {
+    for (const each of takes.filter((taken) => !dtypes.includes(taken))) {
+      const job = { op, dtype: each };
+      const what = `${op} ${each}  is not tested here: a CPU has fp32 only; it runs on a GPU`;
+      try {
+        await child.ask({ ask: 'compile', folder, device, ...job }, (message) => {
+          if (message.say !== 'compiled') return;
+          onLine(message.compiler === undefined ? what : `${what} (${message.compiler} compiles it)`);
+        });
+      } catch (error) {
+        if (!(error instanceof Gpt2Error)) throw error;
+        onLine(`${what}, but does not compile:\n${error.message}`);
+        wrong.push(job);
+      }
+    }
+  }
+  return wrong;
 }
 
 interface Testing {

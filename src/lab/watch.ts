@@ -28,10 +28,10 @@ export async function watchKernels(options: LabOptions, { onLine, onRound }: Wat
     throw new Gpt2Error(`cannot watch ${folder}: ${(cause as Error).message}; name a folder with a card`, { cause });
   }
   const spent = { compiling: 0, testing: 0, timing: 0 };
-  const onCompiled = (ms: number) => {
+  const onLoaded = (ms: number) => {
     spent.compiling += ms;
   };
-  using child = new KernelProcess({ ...options, onCompiled });
+  using child = new KernelProcess({ ...options, onLoaded });
   for (;;) {
     const next = new Promise<void>((done) => {
       changed = () => setTimeout(done, settleMilliseconds);

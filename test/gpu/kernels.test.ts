@@ -85,7 +85,7 @@ describeCuda('kernels of a user', () => {
     expect(x.read()).toEqual(values.toReversed());
     const { sharedLimit } = kernels.reversed!.attributes;
     expect(() => kernels.reversed!.launch({ grid: 1, block: 256, shared: sharedLimit + 1 }, x)).toThrow(
-      'cannot be had',
+      `a block cannot have ${sharedLimit + 1} bytes of dynamic shared memory; the most is ${sharedLimit}`,
     );
   });
 

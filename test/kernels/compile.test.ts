@@ -100,6 +100,12 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
     expect(existsSync(cache) ? readdirSync(cache) : []).toEqual([]);
   });
 
+  it.skipIf(!findNvrtc())('explains host code, which NVRTC does not know (needs NVRTC)', () => {
+    expect(() => compiled({ source: `${add}void run(float *x) {\n  cudaMalloc(&x, 4);\n}\n` })).toThrow(
+      /source\.cu:6: error: .*cudaMalloc.*\n[\s\S]*\nsource\.cu:6: this is code of the host: leave only kernels /,
+    );
+  });
+
   it('names a GPU that the compiler does not know', () => {
     expect(() => compiledFile({ source: add }, '1.0')).toThrow(
       /^(nvcc|NVRTC) \S+ cannot compile for compute capability 1\.0: /,

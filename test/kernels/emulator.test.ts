@@ -35,6 +35,10 @@ const kernel = (body: string, before = '') =>
 const whole: LaunchShape = { grid: 4, block: 64 };
 const one: LaunchShape = { grid: 1, block: 64 };
 
+const pipeline = '#include <cuda_pipeline.h>';
+const copy =
+  '  __shared__ float tile[64];\n  __pipeline_memcpy_async(&tile[threadIdx.x], in + i, 4);\n  __pipeline_commit();\n';
+
 /** Each with its kind, and the line that is wrong marked in the source. */
 const planted: readonly [kind: string, name: string, source: string, shape: LaunchShape, message: RegExp][] = [
   [
@@ -107,6 +111,15 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     kernel('  extern __shared__ float tile[];\n  tile[threadIdx.x] = in[i];  // WRONG\n  out[i] = tile[threadIdx.x];'),
     { ...one, shared: 128 },
     /thread 32 of block 0 writes element 32 of dynamic shared memory/,
+  ],
+  [
+    'bounds of a shared array',
+    'dynamic memory of a launch without any',
+    kernel(
+      '  __shared__ float tile[64];\n  extern __shared__ float more[];\n  tile[threadIdx.x] = in[i];\n  more[threadIdx.x] = in[i];  // WRONG',
+    ),
+    one,
+    /^k: thread 0 of block 0 uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch/,
   ],
   [
     'a race in shared memory',
@@ -183,6 +196,43 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     /of block 3 races: it reads out\[1\], which thread 0 of block 0 wrote/,
   ],
   [
+    'an asynchronous copy',
+    'is read by its thread, which does not wait',
+    kernel(`${copy}  out[i] = tile[threadIdx.x];  // WRONG\n  __pipeline_wait_prior(0);`, pipeline),
+    one,
+    /^k: thread 0 of block 0 races: it reads element 0 of tile \(shared memory\), but it has not waited for its asynchronous copy there at source\.cu:7 \(the other is at source\.cu:5\)/,
+  ],
+  [
+    'an asynchronous copy',
+    'is read by a neighbour after a barrier, but its thread waits for an earlier one',
+    kernel(
+      `${copy}  __pipeline_wait_prior(1);\n  __syncthreads();\n  out[i] = tile[63 - threadIdx.x];  // WRONG`,
+      pipeline,
+    ),
+    one,
+    /thread \d+ of block 0 races: it reads element \d+ of tile \(shared memory\), but thread \d+ has not waited for its asynchronous copy there/,
+  ],
+  [
+    'an asynchronous copy',
+    'is read by a neighbour, and its thread waits after the barrier',
+    kernel(
+      `${copy}  __syncthreads();\n  __pipeline_wait_prior(0);\n  out[i] = tile[threadIdx.x ^ 1];  // WRONG`,
+      pipeline,
+    ),
+    one,
+    /thread \d+ of block 0 races: it reads element \d+ of tile \(shared memory\)/,
+  ],
+  [
+    'an asynchronous copy',
+    'from an address that is not aligned',
+    kernel(
+      '  __shared__ float4 tile[16];\n  if (i < 16) __pipeline_memcpy_async(&tile[i], in + i, 16);  // WRONG',
+      pipeline,
+    ),
+    one,
+    /thread 1 of block 0 copies asynchronously from or to an address that is not a multiple of the copied bytes/,
+  ],
+  [
     'a barrier that is not reached',
     'in a branch',
     kernel('  if (threadIdx.x < 32) __syncthreads();  // WRONG\n  out[i] = in[i];'),
@@ -212,7 +262,7 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
       '  float x = in[i];\n  if (threadIdx.x < 16) x += __shfl_down_sync(0xffffffffu, x, 8);  // WRONG\n  __syncthreads();\n  out[i] = x;',
     ),
     one,
-    /thread 0 of block 0 waits for lanes of its warp that are in its mask and do not come, as thread 16/,
+    /thread 0 of block 0 waits for lanes in its mask that do not arrive, such as thread 16/,
   ],
   [
     'uninitialized shared memory',
@@ -398,6 +448,67 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [63, 62],
   ],
   [
+    'copies to two buffers in turn',
+    kernel(
+      `  __shared__ float tile[2][64];
+  const auto fetch = [&](int round) {
+    if (round < 4) __pipeline_memcpy_async(&tile[round % 2][threadIdx.x], in + 64 * round + threadIdx.x, 4);
+    __pipeline_commit();
+  };
+  float sum = 0;
+  fetch(0);
+  for (int round = 0; round < 4; round++) {
+    fetch(round + 1);
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    sum += tile[round % 2][63 - threadIdx.x];
+    __syncthreads();
+  }
+  out[i] = sum;`,
+      pipeline,
+    ),
+    one,
+    [4 * 63 + 384, 4 * 62 + 384],
+  ],
+  [
+    'copies of a group, and its wait',
+    kernel(
+      '  __shared__ float tile[64];\n  const auto block = cg::this_thread_block();\n  cg::memcpy_async(block, tile, in, sizeof tile);\n  cg::wait(block);\n  out[i] = tile[63 - i];',
+      '#include <cooperative_groups.h>\n#include <cooperative_groups/memcpy_async.h>\nnamespace cg = cooperative_groups;',
+    ),
+    one,
+    [63, 62],
+  ],
+  [
+    'a barrier in shared memory, and copies for which it waits',
+    kernel(
+      `  __shared__ Barrier bar;
+  __shared__ float tile[64], other[64];
+  if (i == 0) init(&bar, blockDim.x);
+  __syncthreads();
+  other[i] = in[i];
+  cuda::memcpy_async(&tile[i], in + i, 4, bar);
+  auto token = bar.arrive();
+  bar.wait(std::move(token));
+  const float value = tile[63 - i] + other[i ^ 1];
+  bar.arrive_and_wait();
+  other[i] = value;
+  bar.arrive_and_wait();
+  out[i] = other[i ^ 1];`,
+      '#include <cuda/barrier>\nusing Barrier = cuda::barrier<cuda::thread_scope_block>;',
+    ),
+    one,
+    [62 + 0, 63 + 1],
+  ],
+  [
+    'the bits of a double',
+    kernel(
+      '  const long long bits = __double_as_longlong(1.5);\n  out[i] = i == 0 ? bits >> 48 : __hiloint2double(__double2hiint(1.5), 0);',
+    ),
+    one,
+    [0x3ff8, 1.5],
+  ],
+  [
     'aligned shared arrays, and bounds of a launch',
     `__global__ void __launch_bounds__(64) k(float *out, const float *in, int n) {
   __shared__ __align__(16) float tile[64], other[64];
@@ -464,9 +575,72 @@ describe('refuses', () => {
   it.each([
     ['a syntax error', 'const float x = ;', /source\.cu:4:\d+: error: .*\n.*const float x = ;\n.*\^/],
     ['inline PTX', 'asm volatile("mma.sync");', /^source\.cu:4: error: inline PTX does not run on a CPU/],
-    ['more shared memory than a block has', '__shared__ float tile[64][256];\n tile[0][0] = 1;', /beyond the 48 KiB/],
+    [
+      'a launch by the host',
+      'k<<<1, 2>>>(out, in, n);',
+      /^source\.cu:4: error: this is code of the host: leave only kernels/,
+    ],
+    [
+      'larger declared arrays than a block can have',
+      '__shared__ float tile[64][256];\n tile[0][0] = 1;',
+      /declares tile \(shared memory\): a block's declared arrays have 65536 bytes with it; the most is 49152, more needs extern __shared__ memory at source\.cu:4/,
+    ],
   ])('%s', async (_, body, message) => {
     await expect(run(kernel(body), one)).rejects.toThrow(message);
+  });
+
+  it('declared arrays and dynamic shared memory that are together more than a block has', async () => {
+    const both = (count: number) =>
+      kernel(`  __shared__ float tile[${count}];\n  extern __shared__ float more[];\n  tile[i] = more[i] = in[i];`);
+    const shape = { ...one, shared: 220_000 };
+    await run(both(3112), shape);
+    await expect(run(both(3113), shape)).rejects.toThrow(
+      /declares tile \(shared memory\): 12452 bytes of declared arrays and the launch's 220000 of dynamic shared memory are more than a block's 232448 at source\.cu:4/,
+    );
+  });
+
+  it('a block that is larger than the launch bounds of its kernel', async () => {
+    const plain = '__global__ void __launch_bounds__(32 * (1 + 1), 2) k(float *out, const float *in, int n) {}';
+    await run(`__global__ void __launch_bounds__(64)\nk(float *out, const float *in, int n);\n${plain}`, one);
+    await expect(run(plain, { grid: 1, block: 65 })).rejects.toThrow(
+      /^k: a block of 65 x 1 x 1 is 65 threads; this kernel takes at most 64$/,
+    );
+    const source = `namespace inner {
+template <class T, int WARPS>
+__launch_bounds__(1024) __device__ void unused() {}
+template <class T, int WARPS>
+__global__ __launch_bounds__(WARPS * 32, WARPS < 4 ? 2 : 1) void k(T *out) { out[0] = __LINE__; }
+}`;
+    const kernels = await compileKernels(device, { source, instantiate: ['inner::k<float, 2>', 'inner::k<float, 3>'] });
+    const threads = Object.values(kernels).map(({ name, attributes }) => [name, attributes.threads]);
+    expect(threads).toEqual([
+      ['inner::k<float, 2>', 64],
+      ['inner::k<float, 3>', 96],
+    ]);
+    const out = tensorOf(device, new Float32Array(1));
+    kernels['inner::k<float, 3>']!.launch({ grid: 1, block: 1 }, out);
+    expect(out.read()).toEqual(Float32Array.of(5));
+  });
+
+  it('a main function', async () => {
+    const source = `#include <iostream>\n${kernel('  printf("<<<");')}\nint main() {\n  cudaDeviceSynchronize();\n}\n`;
+    await expect(run(source, one)).rejects.toThrow(
+      /^source\.cu:8: error: this is code of the host: .*\n {2}int main\(\) \{$/,
+    );
+  });
+
+  it.each(['cub/cub.cuh', 'curand_kernel.h', 'cuda/pipeline'])('the header %s', async (header) => {
+    await expect(run(kernel('', `#include <${header}>`), one)).rejects.toThrow(
+      new RegExp(
+        `^source\\.cu:1: error: ${header} is not emulated on a CPU: run this kernel on a GPU, or write it without$`,
+      ),
+    );
+  });
+
+  it('a source that ends too early, at its last line', async () => {
+    await expect(run('__global__ void k(float *out) {\n  out[0] = 1;\n', one)).rejects.toThrow(
+      /source\.cu:2:\d+: error: expected .}.* *\n {2}out\[0\] = 1;\n/,
+    );
   });
 
   it('tensor cores', async () => {

@@ -96,6 +96,67 @@ it('a kernel that the source lacks is named with the source', () => {
   expect(stdout).toMatch(/^there is no kernel gelu in \S+lacking\/gelu\.cu: it has gelu_forward\n/);
 });
 
+it('says that bf16 is not tested, and shows its errors where a compiler for GPUs is found', () => {
+  const [, source] = newKernel(place.path('wide'), ['gelu_forward']) as [string, string];
+  const test = (...args: readonly string[]) => place.run(['kernel', 'test', 'wide', '--device', 'cpu', ...args]);
+  const untested =
+    /^gelu_forward bf16 {2}is not tested here: a CPU has fp32 only; it runs on a GPU(?: \((.*) compiles it\))?$/m;
+  const right = test();
+  expect(right.stdout).toMatch(untested);
+  expect(right.code).toBe(0);
+  expect(test('--dtype', 'fp32').stdout).not.toContain('bf16');
+  if (untested.exec(right.stdout)![1] === undefined) return;
+  writeFileSync(source, `${readFileSync(source, 'utf8')}static_assert(sizeof(element) == 4, "is fp32");\n`);
+  const wrong = test();
+  expect(wrong.stdout).toMatch(
+    /runs on a GPU, but does not compile:\n\S+gelu\.cu:\d+: error: static assertion .*is fp32/,
+  );
+  expect(wrong.stdout).toMatch(/^wrong: gelu_forward bf16$/m);
+  expect(wrong.code).toBe(1);
+});
+
+it.each([
+  ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
+  ['', /^a launch of gelu_forward in \S+card\.ts lacks args, the list of the kernel's arguments\n/m],
+  ['args: [out, x, count], stream: 1', /has "stream": it takes kernel, grid, block, shared, args\n/],
+])('a launch with %j instead of args is refused', (args, message) => {
+  const card = place.path('gelu/card.ts');
+  const text = readFileSync(card, 'utf8');
+  writeFileSync(card, text.replace('args: [out, x, count]', args));
+  const { code, stdout } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu']);
+  writeFileSync(card, text);
+  expect(stdout).toMatch(message);
+  expect(code).toBe(1);
+});
+
+it('a card with a property that cards do not have is refused', () => {
+  const card = place.path('gelu/card.ts');
+  const text = readFileSync(card, 'utf8');
+  writeFileSync(card, text.replace('dtypes:', 'dtype:'));
+  const { stderr } = place.run(['kernel', 'test', 'gelu', '--device', 'cpu']);
+  writeFileSync(card, text);
+  expect(stderr).toMatch(/^the card of gelu_forward in gelu\/card\.ts has "dtype": did you mean dtypes\?\n$/);
+});
+
+it('a card names the instances of a template, also by the macro ELEMENT', () => {
+  const [card, source] = newKernel(place.path('template'), ['gelu_forward']) as [string, string];
+  const [kernel, text] = [readFileSync(source, 'utf8'), readFileSync(card, 'utf8')];
+  const [from, to] = ['__global__ void gelu_forward(', 'template <class T, int BLOCK>\n__global__ void gelu_forward('];
+  writeFileSync(source, kernel.replace(from, to).replaceAll(/element (?=\*)/g, 'T '));
+  const instance = "'gelu_forward<ELEMENT, 256>'";
+  const named = (name: string) =>
+    text
+      .replace("kernel: 'gelu_forward'", `kernel: ${name}`)
+      .replace('launches', `instantiate: [${instance}], launches`);
+  writeFileSync(card, named(instance));
+  const test = () => place.run(['kernel', 'test', 'template', '--device', 'cpu']).stdout;
+  expect(test()).toMatch(/^all right: gelu_forward fp32/m);
+  writeFileSync(card, named("'gelu_forward<ELEMENT, 128>'"));
+  expect(test()).toMatch(
+    /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>\n/m,
+  );
+});
+
 it('kernel list finds only cards in a clone', async () => {
   for (const { folder, ops } of await findCards(packageRoot)) expect(ops, folder).toBeInstanceOf(Array);
 });

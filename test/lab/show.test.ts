@@ -255,6 +255,11 @@ describe.skipIf(!hasCompiler())('kernel show (needs nvcc or NVRTC)', () => {
         ),
       );
     }
+    // One thread per row is 64 blocks.
+    expect(stdout).toMatch(/^layernorm_forward has 64 blocks: 64 of the 132 SMs of an H100 have work$/m);
+    const other = show('norm', '--gpu', '8.9').stdout;
+    expect(other).toMatch(/^layernorm_forward fp32$/m);
+    expect(other).not.toContain('have work');
     expect(code).toBe(0);
   });
 

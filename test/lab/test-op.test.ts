@@ -2,7 +2,7 @@
 // with errors planted in its results.
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { casesNamed } from '../../src/lab/ops.ts';
-import { type TestedSize, testOp } from '../../src/lab/test-op.ts';
+import { sizesText, type TestedSize, testOp } from '../../src/lab/test-op.ts';
 import { Tensor } from '../../src/native/buffer.ts';
 import { Device } from '../../src/native/device.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
@@ -33,9 +33,7 @@ function plant(output: string, change: (values: Float32Array, shape: readonly nu
 
 it('a right op has a line for each size', async () => {
   const sizes = await tested('layernorm_forward');
-  expect(sizes.map(({ sizes: text }) => text)).toEqual(
-    casesNamed('layernorm_forward').sizes.map(({ N, C }) => `N ${N}, C ${C}`),
-  );
+  expect(sizes.map(({ sizes: text }) => text)).toEqual(casesNamed('layernorm_forward').sizes.map(sizesText));
   for (const { isRight, lines } of sizes) {
     expect(isRight).toBe(true);
     expect(lines).toEqual([expect.stringMatching(/^right: 3 results, errors up to \d+% of the bound$/)]);
@@ -46,6 +44,13 @@ it('a CPU tests the smallest sizes by default', async () => {
   const [all, few] = [await tested('layernorm_forward'), await tested('layernorm_forward', false)];
   expect(few.length).toBeGreaterThan(2);
   expect(few.length).toBeLessThan(all.length);
+});
+
+it('a CPU never tests the sizes for GPUs', async () => {
+  const few = { ...casesNamed('layernorm_forward'), sizes: [{ N: 2, C: 8 }], gpuSizes: [{ N: 3, C: 8 }] };
+  const sizes: string[] = [];
+  for await (const size of testOp(device, few, { allSizes: true })) sizes.push(size.sizes);
+  expect(sizes).toEqual(['N 2, C 8']);
 });
 
 it('a wrong one names the tensor and its elements, and draws the first', async () => {
@@ -67,6 +72,26 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
     ['N 130, C 768', 1],
     ['N 3000, C 384', 1],
   ]);
+});
+
+it('a variance in one pass is wrong where the mean is large', async () => {
+  replaceOp(device, 'layernormForward', (args, native) => {
+    device.call('layernormForward', native as never);
+    const [x, rstd] = [args.in as Tensor, args.rstd as Tensor];
+    const [rows, columns] = x.shape as [number, number];
+    const values = x.read() as Float32Array;
+    const wrong = Float32Array.from({ length: rows }, (_, row) => {
+      let [sum, squares] = [0, 0];
+      for (const value of values.subarray(row * columns, (row + 1) * columns)) {
+        sum = Math.fround(sum + value);
+        squares = Math.fround(squares + value * value);
+      }
+      return 1 / Math.sqrt(Math.fround(squares / columns) - Math.fround(sum / columns) ** 2 + 1e-5);
+    });
+    rstd.write(wrong);
+  });
+  const wrong = (await tested('layernorm_forward')).filter(({ isRight }) => !isRight);
+  expect(wrong.map(({ sizes }) => sizes)).toEqual(['N 5, C 768, center 768, step 4']);
 });
 
 it('a long vector is wrapped, and small errors of all elements are found', async () => {

@@ -1,6 +1,8 @@
 #include "block.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -14,6 +16,10 @@ constexpr size_t shared_bytes = 232448;      // of a block on an H100
 constexpr size_t static_shared_bytes = 48 << 10;  // of it for declared arrays
 // Between arrays, so that an access past the end of one is in none.
 constexpr size_t gap = 64;
+// What a block can have, and room for gaps.
+constexpr size_t arena_bytes = shared_bytes + (4 << 10);
+// Where dynamic shared memory begins if a launch gives none: behind all arrays, so that its use is found.
+constexpr size_t none_at = 64 << 10;
 // After so many operations a thread that may wait for another in a loop lets it run.
 constexpr int most_spins = 1000, most_accesses = 100000;
 
@@ -30,7 +36,7 @@ std::string name_of(const Sizes &position, const Sizes &sizes) {
 }
 
 Block::Block() : fibers_(&Block::fiber_main), shared_(nullptr, &std::free) {
-  shared_.reset(static_cast<char *>(std::aligned_alloc(1024, (shared_bytes + 1023) / 1024 * 1024)));
+  shared_.reset(static_cast<char *>(std::aligned_alloc(1024, (arena_bytes + 1023) / 1024 * 1024)));
   if (!shared_) throw std::bad_alloc();
 }
 
@@ -48,10 +54,8 @@ void Block::prepare(unsigned index) {
   arrived_ = ended_ = predicates_ = 0;
   if (!launch_->memory) return;
   launch_->memory->set_stacks(fibers_.begin(), fibers_.end());
-  launch_->memory->begin_block(index, count, shared_.get(), shared_bytes);
-  if (launch_->dynamic_shared > 0) {
-    launch_->memory->declare_shared(shared_.get(), launch_->dynamic_shared, "dynamic shared memory");
-  }
+  launch_->memory->begin_block(index, count, shared_.get(), arena_bytes);
+  launch_->memory->declare_shared(dynamic_shared(), launch_->dynamic_shared, "dynamic shared memory");
 }
 
 bool Block::run(const Launch &launch, unsigned index) {
@@ -150,36 +154,23 @@ bool Block::has_unwritten() {
   return true;
 }
 
-// No thread can go on.
-void Block::explain_stuck() {
-  const Thread *waits = nullptr, *other = nullptr;
-  for (const Thread &thread : threads_) {
-    if (thread.state == State::at_barrier || thread.state == State::in_warp) {
-      if (!waits) waits = &thread;
-    }
-  }
-  for (const Thread &thread : threads_) {
-    if (!other && (thread.state != waits->state || thread.caller != waits->caller)) other = &thread;
-  }
-  std::string text = name_of(*waits);
-  if (waits->state == State::at_barrier) {
-    text += " waits at a barrier that " + (other ? name_of(*other) : "another thread") + " does not reach";
-  } else {
-    text += " waits for lanes of its warp that are in its mask and do not come, as " + (other ? name_of(*other) : "another lane");
-  }
-  if (other && other->state == State::ended) text += ", because it has ended";
-  if (other && other->state != State::ended) text += ", because it waits elsewhere";
-  failure = {text, waits->caller, other && other->state != State::ended ? other->caller : nullptr, "", 0};
-}
-
 void *Block::shared(const void *declaration, size_t bytes, size_t alignment, const char *names, const void *caller) {
   for (const Declaration &each : declarations_) {
     if (each.key == declaration) return each.memory;
   }
   const size_t first = (shared_used_ + alignment - 1) / alignment * alignment;
-  const size_t declared = first + bytes - launch_->dynamic_shared;
-  if (declared > static_shared_bytes + gap * (declarations_.size() + 1) || first + bytes > shared_bytes) {
-    fail("declares shared memory, " + std::string(names) + ", beyond the 48 KiB of declared arrays in a block", caller);
+  const size_t declared = first + bytes - launch_->dynamic_shared - gap * (declarations_.size() + 1);
+  const std::string what = "declares " + std::string(names) + " (shared memory)";
+  if (declared > static_shared_bytes) {
+    fail(what + ": a block's declared arrays have " + std::to_string(declared) + " bytes with it; the most is " +
+             std::to_string(static_shared_bytes) + ", more needs extern __shared__ memory",
+         caller);
+  }
+  if (declared + launch_->dynamic_shared > shared_bytes || first + bytes > arena_bytes) {
+    fail(what + ": " + std::to_string(declared) + " bytes of declared arrays and the launch's " +
+             std::to_string(launch_->dynamic_shared) + " of dynamic shared memory are more than a block's " +
+             std::to_string(shared_bytes),
+         caller);
   }
   shared_used_ = first + bytes + gap;
   declarations_.push_back({declaration, shared_.get() + first});
@@ -187,74 +178,7 @@ void *Block::shared(const void *declaration, size_t bytes, size_t alignment, con
   return declarations_.back().memory;
 }
 
-void *Block::dynamic_shared() { return shared_.get(); }
-
-unsigned Block::barrier(int predicate, const void *caller) {
-  Thread &thread = *current_;
-  thread.caller = caller;
-  thread.predicate = predicate;
-  if (++arrived_ < threads_.size()) {
-    wait(State::at_barrier);
-    return predicates_;
-  }
-  if (launch_->memory) {
-    if (has_unwritten()) fail_as_it_is();
-    for (const Thread &each : threads_) {
-      if (each.caller == caller || launch_->is_same_line(each.caller, caller)) continue;
-      fail("waits at another barrier than " + name_of(each), caller, each.caller);
-    }
-  }
-  predicates_ = 0;
-  for (Thread &each : threads_) {
-    predicates_ += each.predicate != 0;
-    if (&each != &thread) each.state = State::ready;
-  }
-  arrived_ = 0;
-  if (launch_->memory) launch_->memory->barrier();
-  return predicates_;
-}
-
-// Lets the lanes go on that named this mask, if all of them are there or have ended.
-void Block::complete_warp(unsigned first, unsigned mask) {
-  unsigned there = 0, wanted = 0;
-  for (unsigned lane = 0; lane < 32 && first + lane < threads_.size(); lane++) {
-    const Thread &each = threads_[first + lane];
-    if (!(mask >> lane & 1) || each.state == State::ended) continue;
-    wanted |= 1u << lane;
-    if (each.state == State::in_warp && each.mask == mask) there |= 1u << lane;
-  }
-  if (wanted == 0 || there != wanted) return;
-  for (unsigned lane = 0; lane < 32; lane++) {
-    if (!(there >> lane & 1)) continue;
-    warps_[first / 32].results[lane] = threads_[first + lane].value;
-    threads_[first + lane].lanes = there;
-    threads_[first + lane].state = State::ready;
-  }
-  if (launch_->memory && threads_[first + static_cast<unsigned>(__builtin_ctz(there))].predicate) {
-    launch_->memory->order_warp(first, there);
-  }
-}
-
-const uint64_t *Block::exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller) {
-  Thread &thread = *current_;
-  const unsigned number = number_of(thread), first = number / 32 * 32;
-  if (!(mask >> number % 32 & 1)) fail("is not in the mask that it names for its warp", caller);
-  for (unsigned lane = 0; launch_->memory && !orders_memory && lane < 32 && first + lane < threads_.size(); lane++) {
-    const Thread &each = threads_[first + lane];
-    if (each.state != State::in_warp || each.mask != mask || each.predicate) continue;
-    if (each.caller == caller || launch_->is_same_line(each.caller, caller)) continue;
-    fail("takes part in another operation of its warp than " + name_of(each), caller, each.caller);
-  }
-  thread.caller = caller;
-  thread.mask = mask;
-  thread.value = value;
-  thread.predicate = orders_memory;
-  thread.state = State::in_warp;
-  complete_warp(first, mask);
-  if (thread.state == State::in_warp) wait(State::in_warp);
-  if (lanes) *lanes = thread.lanes;
-  return warps_[first / 32].results;
-}
+void *Block::dynamic_shared() { return shared_.get() + (launch_->dynamic_shared > 0 ? 0 : none_at); }
 
 void Block::access(const void *memory, size_t bytes, bool is_write, const void *caller) {
   const void *other = nullptr;
@@ -276,6 +200,25 @@ void Block::atomic(const void *memory, size_t bytes, const void *caller) {
   if ((current_->spins += most_accesses / most_spins) > most_accesses) let_others_run();
 }
 
+void Block::copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
+  zeros = std::min(zeros, bytes);
+  if (launch_->memory) {
+    if (bytes > zeros) access(from, bytes - zeros, false, caller);
+    access(to, bytes, true, caller);
+    launch_->memory->begin_copy(reinterpret_cast<uintptr_t>(to), bytes, number_of(*current_), caller);
+  }
+  std::memcpy(to, from, bytes - zeros);
+  std::memset(static_cast<char *>(to) + bytes - zeros, 0, zeros);
+}
+
+void Block::commit() {
+  if (launch_->memory) launch_->memory->commit(number_of(*current_));
+}
+
+void Block::wait_for_copies(size_t prior, const void *caller) {
+  if (launch_->memory) launch_->memory->end_copies(number_of(*current_), prior, caller);
+}
+
 void Block::fence() {
   if (launch_->memory) launch_->memory->fence(number_of(*current_));
 }
@@ -291,6 +234,11 @@ const gpt2_emulator::Host host = {
     },
     [](const void *memory, size_t bytes, const void *caller) { running().atomic(memory, bytes, caller); },
     [] { running().fence(); },
+    [](void *to, const void *from, size_t bytes, size_t zeros, const void *caller) {
+      running().copy(to, from, bytes, zeros, caller);
+    },
+    [] { running().commit(); },
+    [](size_t prior, const void *caller) { running().wait_for_copies(prior, caller); },
     [](const void *memory, size_t bytes, bool is_write, const void *caller) {
       // Nothing runs while a module is loaded.
       if (own_block) own_block->access(memory, bytes, is_write, caller);

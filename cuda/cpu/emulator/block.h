@@ -72,6 +72,9 @@ class Block {
   const uint64_t *exchange(unsigned mask, uint64_t value, bool orders_memory, unsigned *lanes, const void *caller);
   void atomic(const void *memory, size_t bytes, const void *caller);
   void fence();
+  void copy(void *to, const void *from, size_t bytes, size_t zeros, const void *caller);
+  void commit();
+  void wait_for_copies(size_t prior, const void *caller);
   void access(const void *memory, size_t bytes, bool is_write, const void *caller);
   [[noreturn]] void fail(const std::string &text, const void *caller, const void *other = nullptr);
   [[noreturn]] void fail_at(const std::string &text, const char *file, unsigned line);

@@ -71,6 +71,10 @@ void Memory::begin_block(unsigned block, unsigned threads, const char *shared, s
   shared_cells_.resize(bytes / shared_cell_bytes);
   written_.assign(bytes, 0);
   threads_.assign(threads, Clock());
+  copies_.assign(threads, Copies());
+  if (pending_ > 0) copying_.clear();
+  copying_.resize(bytes);
+  pending_ = 0;
   // A lane has reached its own first moment, which the others do not know yet.
   clocks_.assign(static_cast<size_t>(threads) * 32, 0);
   for (unsigned thread = 0; thread < threads; thread++) clocks_[thread * 32 + thread % 32] = 1;
@@ -102,6 +106,43 @@ void Memory::atomic(unsigned thread) {
     if (clock->is_fenced) clock->released = ++time_;
   }
   threads_[thread].acquired = blocks_[block_].acquired = time_;
+}
+
+void Memory::begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller) {
+  if (to < shared_begin_ || to >= shared_end_) return;
+  copies_[thread].pending.push_back({to, bytes, copies_[thread].groups, caller});
+  std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(to - shared_begin_), bytes, static_cast<uint16_t>(thread + 1));
+  pending_++;
+}
+
+void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
+  Copies &own = copies_[thread];
+  const auto first = std::stable_partition(own.pending.begin(), own.pending.end(),
+                                           [&](const Copies::Copy &copy) { return copy.group + prior >= own.groups; });
+  const std::vector<Copies::Copy> ended(first, own.pending.end());
+  own.pending.erase(first, own.pending.end());
+  pending_ -= ended.size();
+  // For the others they write now. Nobody has used their bytes since they began.
+  const void *other = nullptr;
+  for (const Copies::Copy &copy : ended) {
+    std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});
+    access(copy.to, copy.bytes, thread, true, false, caller, other);
+  }
+}
+
+// Whether an asynchronous copy may still write there.
+std::string Memory::pending(uintptr_t address, size_t bytes, const Access &now, const std::function<std::string()> &place,
+                            const void *&other) const {
+  const auto first = copying_.begin() + static_cast<ptrdiff_t>(address - shared_begin_);
+  const auto found = std::find_if(first, first + static_cast<ptrdiff_t>(bytes), [](uint16_t thread) { return thread > 0; });
+  if (found == first + static_cast<ptrdiff_t>(bytes)) return "";
+  const unsigned thread = *found - 1u;
+  const uintptr_t at = shared_begin_ + static_cast<uintptr_t>(found - copying_.begin());
+  for (const Copies::Copy &copy : copies_[thread].pending) {
+    if (copy.to <= at && at < copy.to + copy.bytes) other = copy.caller;
+  }
+  return std::string("races: it ") + (now.is_write ? "writes " : "reads ") + place() + ", but " +
+         (thread == now.thread ? "it" : "thread " + std::to_string(thread)) + " has not waited for its asynchronous copy there";
 }
 
 bool Memory::is_ordered(const Access &before, const Access &now) const {
@@ -210,15 +251,20 @@ std::string Memory::in_shared(uintptr_t address, size_t bytes, const Access &now
         if (cell.read.block != block_) cell.read = Access();
         if (cell.other_read.block != block_) cell.other_read = Access();
       }
+      if (pending_ > 0) {
+        if (std::string wrong = pending(address, bytes, now, place, other); !wrong.empty()) return wrong;
+      }
       std::string wrong = race(shared_cells_.data(), offset, shared_cell_bytes, bytes, now, "\1", other);
       if (!wrong.empty()) wrong.replace(wrong.find('\1'), 1, place());
       return wrong;
     }
-    if (!nearest || each.begin <= address) nearest = &each;
+    // The last one before the address.
+    if (!nearest || (each.begin <= address && (nearest->begin > address || each.begin > nearest->begin))) nearest = &each;
   }
-  const std::string verb = now.is_write ? "writes " : "reads ";
-  if (!nearest) return verb + "shared memory, but the launch gives it none";
-  return verb + element(*nearest, address, bytes) + ", which has " +
+  if (nearest->begin == nearest->end) {
+    return "uses extern __shared__ memory, but the launch gives it 0 bytes: add `shared` to the launch";
+  }
+  return (now.is_write ? "writes " : "reads ") + element(*nearest, address, bytes) + ", which has " +
          count_of(static_cast<int64_t>(nearest->end - nearest->begin), "byte");
 }
 

@@ -4,10 +4,11 @@
 // A race is found by order, not by chance: two accesses of two threads to the same bytes, one of them a write, not both atomic, with
 // nothing between them that orders them. What orders: __syncthreads in a block; __syncwarp between its lanes; and, between any two
 // threads, a __threadfence and an atomic operation of the first (or of its block), then an atomic operation of the second (or of its
-// block), as where the last block to finish adds the sums of all.
+// block), as where the last block to finish adds the sums of all. An asynchronous copy writes at any moment until its thread waits.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,17 @@ struct Unwritten {
   unsigned thread = 0;
 };
 
+// Asynchronous copies of a thread for which it has not waited, and the groups that it has committed.
+struct Copies {
+  struct Copy {
+    uintptr_t to;
+    size_t bytes, group;
+    const void *caller;
+  };
+  std::vector<Copy> pending;
+  size_t groups = 0;
+};
+
 class Memory {
  public:
   Memory(const gpt2_emulator::Kernel &kernel, const std::vector<Reach> &reaches, const void *module_base);
@@ -70,6 +82,10 @@ class Memory {
   void order_warp(unsigned first, unsigned mask);
   void fence(unsigned thread);
   void atomic(unsigned thread);
+  void begin_copy(uintptr_t to, size_t bytes, unsigned thread, const void *caller);
+  void commit(unsigned thread) { copies_[thread].groups++; }
+  // Of all groups but the last `prior`.
+  void end_copies(unsigned thread, size_t prior, const void *caller);
   const Unwritten &unwritten() const { return unwritten_; }
   // What is wrong with an access; empty: nothing. `other` is the caller of the access that it races with, or NULL.
   std::string access(uintptr_t address, size_t bytes, unsigned thread, bool is_write, bool is_atomic, const void *caller,
@@ -89,6 +105,8 @@ class Memory {
   std::string race(Cell *cells, uintptr_t offset, unsigned cell_bytes, size_t bytes, Access now, const std::string &place,
                    const void *&other);
   std::string in_shared(uintptr_t address, size_t bytes, const Access &now, const void *&other);
+  std::string pending(uintptr_t address, size_t bytes, const Access &now, const std::function<std::string()> &place,
+                      const void *&other) const;
   std::string outside(uintptr_t address, size_t bytes, bool is_write) const;
   std::string element(const Region &region, uintptr_t address) const;
   static std::string element(const Shared &shared, uintptr_t address, size_t bytes);
@@ -108,6 +126,9 @@ class Memory {
   std::vector<Shared> shared_;
   std::vector<Cell> shared_cells_;
   std::vector<uint8_t> written_;
+  std::vector<Copies> copies_;  // by thread
+  std::vector<uint16_t> copying_;  // by byte of shared memory: the thread whose copy is pending, + 1
+  size_t pending_ = 0;
   std::vector<uint32_t> clocks_;  // [threads, 32]: what a lane knows of the lanes of its warp
   std::vector<Clock> threads_;
   // Of all blocks.

@@ -35,7 +35,7 @@ struct gpt2_module {
 namespace {
 
 // The most that a block on an H100 can have.
-constexpr int shared_limit = 232448, most_threads = 1024;
+constexpr int shared_limit = 232448;
 
 std::string demangled(const char *name) {
   int status = 0;
@@ -52,7 +52,7 @@ std::string describe(const gpt2_emulator::Kernel &kernel) {
                   ",\"bytes\":" + std::to_string(parameter.bytes) + "}";
   }
   return std::string("{\"signature\":\"") + kernel.name + "(" + types + ")\",\"parameters\":[" + parameters +
-         "],\"registers\":0,\"localBytes\":0,\"sharedBytes\":0,\"threads\":" + std::to_string(most_threads) +
+         "],\"registers\":0,\"localBytes\":0,\"sharedBytes\":0,\"threads\":" + std::to_string(kernel.threads) +
          ",\"sharedLimit\":" + std::to_string(shared_limit) + "}";
 }
 
@@ -167,12 +167,13 @@ int gpt2_module_launch(gpt2_context *context, gpt2_module *module, int32_t kerne
   if (check.failed()) return check.status();
   const int64_t threads = int64_t{block_x} * block_y * block_z, blocks = int64_t{grid_x} * grid_y * grid_z;
   check.that(kernel >= 0 && kernel < module->table->kernel_count, "a kernel of the module, got " + std::to_string(kernel))
-      .that(threads <= most_threads, "at most 1024 threads in a block, got " + std::to_string(threads))
       .that(shared_bytes <= shared_limit, "at most 232448 bytes of shared memory, got " + std::to_string(shared_bytes))
       .that(blocks <= INT32_MAX, "fewer blocks on a CPU than 2^31, got " + std::to_string(blocks));
   if (check.failed()) return check.status();
   const gpt2_emulator::Kernel &wanted = module->table->kernels[kernel];
-  check.that(parameters == wanted.parameter_count, "a reach for each parameter");
+  check.that(parameters == wanted.parameter_count, "a reach for each parameter")
+      .that(threads <= wanted.threads,
+            "at most " + std::to_string(wanted.threads) + " threads in a block, got " + std::to_string(threads));
   if (check.failed()) return check.status();
 
   emulator::Launch launch;

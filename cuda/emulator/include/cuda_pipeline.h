@@ -1,11 +1,13 @@
-// Asynchronous copies to shared memory: here a copy is done at once.
+// Asynchronous copies to shared memory.
 #pragma once
 
-inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0) {
-  for (size_t i = 0; i < bytes; i += 4) {
-    *reinterpret_cast<unsigned *>(static_cast<char *>(to) + i) =
-        i < bytes - zeros ? *reinterpret_cast<const unsigned *>(static_cast<const char *>(from) + i) : 0u;
+GPT2_UNCHECKED inline void __pipeline_memcpy_async(void *to, const void *from, size_t bytes, size_t zeros = 0) {
+  using namespace gpt2_emulator;
+  if (bytes != 4 && bytes != 8 && bytes != 16) fail("copies other than 4, 8 or 16 bytes asynchronously", nullptr, 0, GPT2_CALLER);
+  if ((uintptr_t(to) | uintptr_t(from)) % bytes != 0) {
+    fail("copies asynchronously from or to an address that is not a multiple of the copied bytes", nullptr, 0, GPT2_CALLER);
   }
+  host->copy(to, from, bytes, zeros, GPT2_CALLER);
 }
-inline void __pipeline_commit() {}
-inline void __pipeline_wait_prior(size_t) {}
+GPT2_UNCHECKED inline void __pipeline_commit() { gpt2_emulator::host->commit(); }
+GPT2_UNCHECKED inline void __pipeline_wait_prior(size_t prior) { gpt2_emulator::host->wait(prior, GPT2_CALLER); }

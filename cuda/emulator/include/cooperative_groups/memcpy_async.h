@@ -1,0 +1,28 @@
+// Asynchronous copies by all threads of a group.
+#pragma once
+
+#include "../cooperative_groups.h"
+
+namespace cooperative_groups {
+
+template <class Group>
+GPT2_UNCHECKED void memcpy_async(const Group &group, void *to, const void *from, size_t bytes) {
+  gpt2_emulator::copy_together(group, to, from, bytes, GPT2_CALLER);
+}
+// Of elements: as many as there are on both sides.
+template <class Group, class T>
+GPT2_UNCHECKED void memcpy_async(const Group &group, T *to, size_t to_count, const T *from, size_t from_count) {
+  const size_t count = to_count < from_count ? to_count : from_count;
+  gpt2_emulator::copy_together(group, to, from, sizeof(T) * count, GPT2_CALLER);
+}
+template <unsigned PRIOR, class Group>
+GPT2_UNCHECKED void wait_prior(const Group &group) {
+  gpt2_emulator::host->wait(PRIOR, GPT2_CALLER);
+  group.sync();
+}
+template <class Group>
+GPT2_UNCHECKED void wait(const Group &group) {
+  wait_prior<0>(group);
+}
+
+}  // namespace cooperative_groups

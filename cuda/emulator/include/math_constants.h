@@ -1,0 +1,8 @@
+#pragma once
+
+#define CUDART_INF_F INFINITY
+#define CUDART_NAN_F NAN
+#define CUDART_PI_F 3.141592654f
+#define CUDART_INF double(INFINITY)
+#define CUDART_NAN double(NAN)
+#define CUDART_PI 3.1415926535897931e+0
