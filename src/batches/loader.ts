@@ -25,8 +25,8 @@ export interface LoaderOptions {
   readonly seed: number;
   /** The loader rejects larger token ids when it opens. */
   readonly vocabularySize: number;
-  readonly rank?: number;
-  readonly ranks?: number;
+  readonly rank?: number | undefined;
+  readonly ranks?: number | undefined;
 }
 
 export interface Loader extends Disposable {

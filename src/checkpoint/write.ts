@@ -45,7 +45,7 @@ export interface CheckpointHead {
   /** Updates done. */
   readonly step: number;
   /** The content of tokenizer.json, if the model's tokenizer is not built in. */
-  readonly tokenizer?: string;
+  readonly tokenizer?: string | undefined;
   readonly manifest: Pick<
     Manifest,
     'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards' | 'timed'

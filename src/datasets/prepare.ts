@@ -23,14 +23,14 @@ export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
 export interface PrepareOptions {
   /** The source file, if the data set takes one. */
-  readonly from?: string;
+  readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
-  readonly out?: string;
+  readonly out?: string | undefined;
   /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json. */
-  readonly tokenizer?: string;
+  readonly tokenizer?: string | undefined;
   /** Replaces a data set of another text in the folder. */
-  readonly overwrite?: boolean;
-  readonly notice?: (text: string) => void;
+  readonly overwrite?: boolean | undefined;
+  readonly notice?: ((text: string) => void) | undefined;
 }
 
 /** Makes a data set's shards. @throws as for programs (options/for-programs.ts); messages name flags */

@@ -19,13 +19,13 @@ export interface EvaluateOptions {
   readonly batch: number;
   readonly sequence: number;
   /** Batches from the start. Default, and at most: all whole batches. */
-  readonly batches?: number;
+  readonly batches?: number | undefined;
   /** Receives differences from the options, such as fewer batches. */
-  readonly notice?: (text: string) => void;
+  readonly notice?: ((text: string) => void) | undefined;
   /** Called after each batch. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Ranks that share the batches; each gets the result of all. */
-  readonly ranks?: Ranks;
+  readonly ranks?: Ranks | undefined;
 }
 
 export interface Evaluation {

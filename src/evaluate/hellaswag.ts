@@ -102,11 +102,11 @@ export interface ScoreOptions {
   /** The sequence that the file was read with. */
   readonly sequence: number;
   /** Called after each batch. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Ranks that share the rows; each gets the score of all. */
-  readonly ranks?: Ranks;
+  readonly ranks?: Ranks | undefined;
   /** Aborting it on any rank stops the scoring. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

@@ -23,15 +23,15 @@ export interface DeviceOptions {
   /** The CPU library or the CUDA library. */
   readonly kind: LibraryKind;
   /** Index of the GPU. Default 0. */
-  readonly index?: number;
+  readonly index?: number | undefined;
   /** Default fp32. */
-  readonly dtype?: Dtype;
+  readonly dtype?: Dtype | undefined;
   /** CPU threads. Default 0: all cores. */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
-  readonly accumulates?: boolean;
+  readonly accumulates?: boolean | undefined;
   /** False enqueues programs op by op instead of recording them as graphs: the same bits. Default true. */
-  readonly graphs?: boolean;
+  readonly graphs?: boolean | undefined;
 }
 
 /** The open device, as the library describes it. */

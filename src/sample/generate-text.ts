@@ -10,11 +10,11 @@ import { choiceKinds, type GenerateOptions, generate, seedKind } from './generat
 /** Options of `generateText`; the others are those of `generate`. */
 export interface TextGenerationOptions extends Pick<GenerateOptions, 'temperature' | 'topK' | 'topP' | 'whenFull'> {
   /** Most tokens to generate. Default 128. */
-  readonly tokens?: number;
+  readonly tokens?: number | undefined;
   /** The same text for the same weights, prompt and seed. Default 42. */
-  readonly seed?: number;
+  readonly seed?: number | undefined;
   /** Default: the built-in tokenizer with the model's vocabulary. `resolveWeights` gives that of a model with another one. */
-  readonly tokenizer?: Tokenizer;
+  readonly tokenizer?: Tokenizer | undefined;
 }
 
 /** Each model's cache: device memory is freed with the device only. */

@@ -10,19 +10,21 @@ import { sample } from '../ops/ops.generated.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 import { type Choice, textSeed } from './choice.ts';
 
+type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
+
 /** Defaults: temperature 1, topK 0, topP 1. */
-export interface GenerateOptions extends Partial<Choice> {
+export interface GenerateOptions extends OptionalChoice {
   /** Token ids of each text's beginning; none: end of text, which opens every document. */
   readonly prompts: readonly ArrayLike<number>[];
   /** Index of the first text among all texts of a seed; each index has its own choices. Default 0. */
-  readonly firstText?: number;
+  readonly firstText?: number | undefined;
   /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
   /** A token that ends a text; it is not yielded. */
-  readonly stopAt?: number;
+  readonly stopAt?: number | undefined;
   /** A text longer than the cache's window forgets its older half ("slide") or ends ("stop"). Default slide. */
-  readonly whenFull?: 'slide' | 'stop';
+  readonly whenFull?: 'slide' | 'stop' | undefined;
 }
 
 /** Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
