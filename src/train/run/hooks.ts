@@ -23,6 +23,10 @@ export interface RunDescription {
   readonly out: string;
 }
 
+/**
+ * An error that a function here throws, or with which a promise that it returns rejects, saves and ends the run like `signal`;
+ * then `train` throws it. `train` waits for these promises before it ends.
+ */
 export interface TrainHooks {
   /**
    * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process ends within
@@ -43,6 +47,13 @@ export interface TrainHooks {
   readonly onPage?: ((page: LivePage) => void) | undefined;
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
   readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
+}
+
+/** Hooks that never throw (callbacks.ts). */
+export interface SessionHooks extends TrainHooks {
+  readonly signal: AbortSignal;
+  /** Whether the program can abort `signal`, and so end the attempts to save. */
+  readonly canStop: boolean;
 }
 
 /** @throws UsageError */
