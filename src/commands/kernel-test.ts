@@ -1,7 +1,16 @@
 // The command `kernel test`: tests the kernels of a folder against the formulas of their ops.
 import { Command, Option } from 'commander';
-import { type Dtype, selectDevice } from '../index.ts';
-import { ExitError, jobsOf, jobsText, KernelProcess, type LabOptions, sanitize, testJobs } from '../program.ts';
+import type { Dtype } from '../index.ts';
+import {
+  ExitError,
+  jobsOf,
+  jobsText,
+  KernelProcess,
+  type LabOptions,
+  sanitize,
+  selectDeviceAsTyped,
+  testJobs,
+} from '../program.ts';
 import { numberOption } from './number-option.ts';
 import { tableOption } from './option-of-table.ts';
 
@@ -31,7 +40,7 @@ export const labCommand = (name: string, description: string): Command =>
     );
 
 export const labOptions = (folder: string, { device, dtype, timeLimit }: LabFlags): LabOptions => ({
-  ...{ folder, device: selectDevice(device ?? 'auto'), dtype, seconds: timeLimit },
+  ...{ folder, device: selectDeviceAsTyped(device ?? 'auto'), dtype, seconds: timeLimit },
 });
 
 export const kernelTestCommand = (): Command =>

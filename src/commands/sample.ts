@@ -11,11 +11,18 @@ import {
   generate,
   KeyValueCache,
   StreamDecoder,
-  selectDevice,
   type Tokenizer,
   UsageError,
 } from '../index.ts';
-import { attempt, fittingTexts, generationRows, modelOrNewest, promptIds, resolveWeightsAsTyped } from '../program.ts';
+import {
+  attempt,
+  fittingTexts,
+  generationRows,
+  modelOrNewest,
+  promptIds,
+  resolveWeightsAsTyped,
+  selectDeviceAsTyped,
+} from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -104,7 +111,7 @@ async function sample(flags: Flags): Promise<void> {
   if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
     throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
   }
-  const target = selectDevice(flags.device ?? 'auto');
+  const target = selectDeviceAsTyped(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeightsAsTyped(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);

@@ -105,7 +105,7 @@ export class Device {
       if (context !== 0n) this.#bindings.contextDestroy({ context });
       const fix = detail.includes('GPT2_KERNELS')
         ? 'correct or unset GPT2_KERNELS'
-        : 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
+        : 'choose another device or dtype, or see `npm run gpt2 -- doctor`';
       throw failure('gpt2_context_create', status, `${detail}; ${fix}`);
     }
     this.#context = context;

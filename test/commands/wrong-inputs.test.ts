@@ -160,7 +160,7 @@ const rows: Record<string, Row[]> = {
       'it was trained with 1',
       ['cannot resume run', '--layers 2'],
     ],
-    [1, train('--dtype', 'bf16'), 'has no bf16', ['--dtype']],
+    [1, train('--dtype', 'bf16'), 'has no bf16', ['dtype']],
     [
       1,
       train('--hellaswag-every', '1', '--hellaswag', 'none.bin'),

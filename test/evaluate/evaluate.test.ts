@@ -2,6 +2,7 @@
 // and bits per byte of the text of the predicted tokens.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { UsageError } from '../../src/errors.ts';
 import { type EvaluateOptions, evaluate } from '../../src/evaluate/evaluate.ts';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
@@ -44,6 +45,15 @@ describeBackends('evaluate', (_, kind) => {
   it('refuses no shards', async () => {
     place.data({ val: 65 });
     await expect(run({ shards: [] })).rejects.toThrow('shards names no file: give the paths of one or more shards');
+  });
+
+  it('refuses the name of an unknown tokenizer', async () => {
+    place.data({ val: 65 });
+    await expect(run({ tokenizer: 'gpt4' })).rejects.toThrow(
+      new UsageError(
+        'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "gpt4"',
+      ),
+    );
   });
 
   it('is the mean over every whole batch of all shards, each predicted token once', async () => {
@@ -96,9 +106,9 @@ describeBackends('evaluate', (_, kind) => {
     expect(bytes! - decoded).toBeGreaterThanOrEqual(0);
     expect(bytes! - decoded).toBeLessThan(4);
     expect(bitsPerByte).toBeCloseTo((loss * 64) / Math.log(2) / wanted, 12);
-    const unknown = await run({ tokenizer: 'other' });
+    const unknown = await run({ tokenizer: undefined });
     expect(unknown).toMatchObject({ bitsPerByte: undefined, bytes: undefined, loss });
-    expect(unknown.notices).toEqual(['no bits per byte: the tokenizer "other" is not known']);
+    expect(unknown.notices).toEqual(['no bits per byte: the tokenizer is not known']);
   });
 });
 

@@ -1,7 +1,20 @@
 // Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { exportModel, findInputs, findShards, prepareDataset, prepareText, resolveWeights } from '../../src/index.ts';
+import {
+  createModel,
+  Device,
+  evaluate,
+  exportModel,
+  findInputs,
+  findShards,
+  openLoader,
+  prepareDataset,
+  prepareText,
+  readHellaswag,
+  resolveWeights,
+  selectDevice,
+} from '../../src/index.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -17,6 +30,16 @@ const text = (more: object) =>
   prepareText(findInputs([place.path('a.txt')]), {
     ...{ out: place.path('data'), format: { kind: 'text' }, division, workers: 1, ...more },
   } as never);
+
+const shards = () => findShards(place.path('data'), 'train');
+const load = (batch: number, sequence: number) =>
+  openLoader({ shards: shards(), batch, sequence, order: 'file', seed: 42, vocabularySize: 50257 });
+const small = { layers: 1, channels: 16, heads: 2, context: 64, vocabularySize: 50257 };
+const measure = (sequence: number) => {
+  using device = Device.open({ kind: 'cpu', threads: 1 });
+  const model = createModel(device, small, { B: 1, T: 8, purpose: 'inference' });
+  return evaluate(model, { shards: shards(), tokenizer: 'gpt2', batch: 1, sequence });
+};
 
 const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   'findShards: no such folder': [
@@ -66,6 +89,21 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   'prepareText: tokenizer': [
     () => text({ tokenizer: 'gpt4' }),
     /^tokenizer takes one of gpt2, bytes, char, or a tokenizer\.json, not "gpt4"$/,
+  ],
+  'selectDevice: an unknown name': [() => selectDevice('gpu'), 'device takes auto, cpu, cuda or cuda:N, not "gpu"'],
+  'openLoader: too large a batch': [() => load(1000, 64), /sequences of 64; the largest batch that fits is \d+$/],
+  'openLoader: too long a sequence': [() => load(1, 5001), /sequences of 5001; sequence must be under 5000$/],
+  'evaluate: over the context': [
+    () => measure(65),
+    "sequence 65 is over the model's context of 64 positions; take a shorter sequence",
+  ],
+  'readHellaswag: no file': [
+    () => readHellaswag(place.path('none.bin'), { sequence: 64, vocabularySize: 50257 }),
+    /^there are no questions in .*none\.bin: run `(npm run|npx gpt2) prepro hellaswag`, or name a file$/,
+  ],
+  'createModel: heads': [
+    () => createModel({} as Device, { ...small, heads: 3 }, { B: 1, T: 8, purpose: 'inference' }),
+    'channels 16 are not divisible by heads 3; give heads that divide channels',
   ],
   'prepareDataset: from': [
     () => prepareDataset('own-source', { from: 'x' }),

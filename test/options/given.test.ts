@@ -121,7 +121,7 @@ const calls: [name: string, message: string, call: () => unknown][] = [
     'threads takes a whole number from 0 to 1024, not "2"',
     () => api.Device.open({ kind: 'cpu', threads: '2' } as never),
   ],
-  ['selectDevice', '--device takes auto, cpu, cuda or cuda:N, not "tpu"', () => api.selectDevice('tpu')],
+  ['selectDevice', 'device takes auto, cpu, cuda or cuda:N, not "tpu"', () => api.selectDevice('tpu')],
   [
     'openLoader',
     'seed takes a whole number from 0 to 4294967295, not undefined',
