@@ -9,7 +9,7 @@ export { didYouMean } from './checks/nearest.ts';
 export { type NumberRange, readNumber } from './checks/number.ts';
 export { describeMismatches, type NamedRun, type Pairing, pairRuns } from './compare/pairs.ts';
 export { mismatches, nearestReference, referenceNames } from './compare/reference.ts';
-export { tokenizerNames } from './datasets/choose-tokenizer.ts';
+export { tokenizerKinds } from './datasets/choose-tokenizer.ts';
 export { finewebVersion, finewebVersions, prepareFineweb } from './datasets/fineweb.ts';
 export { prepareHellaswag } from './datasets/hellaswag.ts';
 export { inspectShard } from './datasets/inspect.ts';

@@ -88,7 +88,7 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'prepareText: tokenizer': [
     () => text({ tokenizer: 'gpt4' }),
-    /^tokenizer takes one of gpt2, bytes, char, or a tokenizer\.json, not "gpt4"$/,
+    /^tokenizer takes gpt2, bytes, char, a tokenizer\.json or a folder that has one, not "gpt4"$/,
   ],
   'selectDevice: an unknown name': [() => selectDevice('gpu'), 'device takes auto, cpu, cuda or cuda:N, not "gpu"'],
   'openLoader: too large a batch': [() => load(1000, 64), /sequences of 64; the largest batch that fits is \d+$/],

@@ -41,7 +41,7 @@ export interface TextOptions {
   readonly out: string;
   readonly format: Format;
   readonly division: Division;
-  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json. */
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json or of a folder that has one. */
   readonly tokenizer?: string | undefined;
   /** Threads that encode. Default: one for each core, at most 6. */
   readonly workers?: number | undefined;
