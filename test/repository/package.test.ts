@@ -107,8 +107,8 @@ describe.skipIf(!existsSync(built))('the built program', () => {
   });
 });
 
-/** Fails to compile where an optional property of an argument of a public function refuses undefined. */
-const optionsProgram = `
+/** Fails to compile where an optional property of an argument of a public function refuses undefined, or events are not told apart. */
+const typesProgram = `
 import * as gpt2 from 'gpt2.ts';
 type ArgumentOf<F> = F extends (...given: infer G) => unknown
   ? G[number]
@@ -119,6 +119,12 @@ type Refusing<T> = T extends ArrayLike<unknown> ? never : T extends object
   : never;
 // Methods of a card.
 export const none: 'scratch' = null as unknown as Refusing<Given>;
+
+export const lossOf = (event: gpt2.RunEvent): number | undefined => (event.event === 'train' ? event.loss : undefined);
+// @ts-expect-error Only some kinds of events have a loss.
+export const anyLoss = (event: gpt2.RunEvent) => event.loss;
+export const hasNorm = (event: gpt2.RunEvent): 'train' | 'nonFinite' | undefined =>
+  'norm' in event ? event.event : undefined;
 `;
 
 it('strict programs compile with its types, without further libraries', () => {
@@ -135,8 +141,8 @@ it('strict programs compile with its types, without further libraries', () => {
     tsc('-p', join(packageRoot, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(installed, 'dist'));
     cpSync(join(packageRoot, 'package.json'), join(installed, 'package.json'));
     symlinkSync(join(packageRoot, 'node_modules/zod'), join(folder, 'node_modules/zod'));
-    writeFileSync(join(folder, 'options.mts'), optionsProgram);
-    tsc(...settings, '--skipLibCheck', 'false', 'options.mts');
+    writeFileSync(join(folder, 'types.mts'), typesProgram);
+    tsc(...settings, '--skipLibCheck', 'false', 'types.mts');
     symlinkSync(join(packageRoot, 'node_modules/@types'), join(folder, 'node_modules/@types'));
     cpSync(join(packageRoot, 'examples'), join(folder, 'examples'), { recursive: true });
     writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
