@@ -34,7 +34,10 @@ export interface ExportOptions {
   readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** Writes a model in another program's format. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Writes a model in another program's format and returns the path of the model's checkpoint or file.
+ * @throws as for programs (options/for-programs.ts); messages name flags
+ */
 export async function exportModel(options: ExportOptions): Promise<string> {
   const formats = Object.keys(exportFormats);
   checkGiven(

@@ -101,10 +101,11 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
 }
 
 /**
- * Writes a model in another program's format and returns the path of its checkpoint or file.
+ * Writes a model in another program's format and returns the path of what it wrote, `out`.
  * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
  * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export async function exportModel(options: ExportOptions): Promise<string> {
-  return worded(() => write(wordedNotice(options)));
+  await worded(() => write(wordedNotice(options)));
+  return options.out;
 }
