@@ -90,6 +90,7 @@ export { findRuns, newestRun } from './runs/find.ts';
 export { modelOrNewest } from './runs/model.ts';
 export { timeName } from './runs/paths.ts';
 export { fittingTexts, generationRows } from './sample/fit.ts';
+export { describeCut } from './sample/generate.ts';
 export { findShards as findShardsAsTyped } from './shards/find.ts';
 export { signalOf } from './signals.ts';
 export { promptIds } from './tokenizer/tokenizer.ts';

@@ -16,6 +16,7 @@ import {
 } from '../index.ts';
 import {
   attempt,
+  describeCut,
   fittingTexts,
   generationRows,
   modelOrNewest,
@@ -149,13 +150,14 @@ async function sample(flags: Flags): Promise<void> {
       }
     }
   };
-  if (flags.interactive) return await interact(tokenizer, flags, write);
+  if (flags.interactive) return await interact({ tokenizer, window }, flags, write);
 
   const begun = performance.now();
   let made = 0;
   for (let first = 0; first < prompts.length; first += texts) {
     const together = prompts.slice(first, first + texts);
     const starts = together.map((prompt) => promptIds(prompt, tokenizer));
+    for (const cut of new Set(starts.map((ids) => describeCut(ids, window)))) if (cut !== undefined) notice(cut);
     const decoders = starts.map((ids) => new StreamDecoder(tokenizer, ids));
     const page = new Page(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
     await write(page, starts, first);
@@ -176,7 +178,11 @@ type Write = (
 ) => Promise<void>;
 
 /** Continues each line of standard input, or after an empty line the text before it. */
-async function interact(tokenizer: Tokenizer, flags: Flags, write: Write): Promise<void> {
+async function interact(
+  { tokenizer, window }: { tokenizer: Tokenizer; window: number },
+  flags: Flags,
+  write: Write,
+): Promise<void> {
   const isTerminal = process.stdin.isTTY === true;
   const lines = createInterface({ input: process.stdin, output: isTerminal ? process.stderr : undefined });
   let isWriting = false;
@@ -203,6 +209,8 @@ async function interact(tokenizer: Tokenizer, flags: Flags, write: Write): Promi
         continue;
       }
       [text, ids] = [line, start];
+      const cut = describeCut(ids, window);
+      if (cut !== undefined) notice(cut);
     }
     if (index > 0 && !isTerminal && !isContinued && !flags.json) process.stdout.write('---\n');
     const decoder = new StreamDecoder(tokenizer, ids);
