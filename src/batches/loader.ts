@@ -161,6 +161,6 @@ export function planValidation({
   }
   const rows = each * together;
   const batches = sizes.reduce((sum, tokens) => sum + Math.floor((tokens - 1) / (rows * sequence)), 0);
-  const notice = `validation uses batches of ${rows}: its ${least} tokens hold no ${batch * ranks} sequences of ${sequence}`;
+  const notice = `validation uses batches of ${rows}: its ${least} tokens do not hold ${batch * ranks} sequences of ${sequence}`;
   return { batch: each, ranks: together, batches, notice: rows < batch * ranks ? notice : undefined };
 }

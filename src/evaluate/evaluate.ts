@@ -59,10 +59,11 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
   if (batch === 0) {
     throw new Gpt2Error(`${shards[0]}: a shard has fewer than ${sequence} + 1 tokens; give a shorter --seq`);
   }
-  if (batch < options.batch) notice(`batches of ${batch}: the shortest shard holds no ${options.batch} of ${sequence}`);
+  if (batch < options.batch)
+    notice(`batches of ${batch}: the shortest shard does not hold ${options.batch} sequences of ${sequence}`);
   using loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
   const batches = Math.min(options.batches ?? all, all);
-  if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
+  if (batches < (options.batches ?? 0)) notice(`all ${all} whole batches are used: there are no ${options.batches}`);
   const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
   if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
   else if (!lengths) notice('no bits per byte: this tokenizer does not reproduce every text');

@@ -79,7 +79,7 @@ describeBackends('evaluate', (_, kind) => {
     expect(one).toMatchObject({ batches: 1, tokens: 64 });
     expect(await run({ batches: 9 })).toEqual({
       ...whole,
-      notices: ['there are 5 whole batches: all of them are taken'],
+      notices: ['all 5 whole batches are used: there are no 9'],
     });
   });
 
@@ -87,7 +87,7 @@ describeBackends('evaluate', (_, kind) => {
     place.data({ val: 60 });
     const { batch, tokens, notices } = await run();
     expect({ batch, tokens }).toEqual({ batch: 3, tokens: 48 });
-    expect(notices).toEqual(['batches of 3: the shortest shard holds no 4 of 16']);
+    expect(notices).toEqual(['batches of 3: the shortest shard does not hold 4 sequences of 16']);
     place.data({ val: 10 });
     await expect(run()).rejects.toThrow(/random_val\.bin: a shard has fewer than 16 \+ 1 tokens/);
     await expect(run({ sequence: 65 })).rejects.toThrow("--seq 65 is over the model's context of 64 positions");

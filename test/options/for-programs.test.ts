@@ -13,7 +13,9 @@ import {
   prepareText,
   readHellaswag,
   resolveWeights,
+  StoppedError,
   selectDevice,
+  train,
 } from '../../src/index.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -72,7 +74,7 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'exportModel: a file that exists': [
     () => exportModel({ model: 'd6', format: 'gguf', out: place.path('a.txt') }),
-    /a\.txt already exists: name another out, or remove it$/,
+    /a\.txt already exists: name another path as out, or remove it$/,
   ],
   'prepareText: validation': [
     () => text({ division: { ...division, validation: 1 } }),
@@ -84,7 +86,7 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'prepareText: another data set': [
     () => text({}),
-    /random_train\.bin, which belongs to .*: name another folder with out$/,
+    /random_train\.bin, which belongs to .*: name another folder with the option out$/,
   ],
   'prepareText: tokenizer': [
     () => text({ tokenizer: 'gpt4' }),
@@ -127,4 +129,16 @@ it('prepareText: notices too', async () => {
   const options = { out: place.path('made'), format: { kind: 'text' }, division: { ...division, validation: 0.001 } };
   await prepareText(findInputs([place.path('long.txt')]), { ...options, workers: 1, notice } as never);
   expect(notices.join()).toMatch(/^validation is .*; give more text, or another validation$/);
+});
+
+it('a stopped run says how to continue it', async () => {
+  const out = place.path("it's mine");
+  const small = { layers: 1, channels: 16, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu', steps: 2 };
+  const options = { ...small, data: place.path('data'), out, valEvery: 0, sampleEvery: 0 };
+  await expect(train(options, { signal: AbortSignal.abort() })).rejects.toThrow(
+    new StoppedError(
+      `stopped after 0 of 2 steps and saved; continue with { out: ${JSON.stringify(out)}, resume: true }`,
+      undefined,
+    ),
+  );
 });

@@ -85,7 +85,7 @@ export interface TrainResult {
 }
 
 /**
- * The end of a run that was asked to stop. Its message names what was saved.
+ * A run was asked to stop. Its message says what was saved.
  * @example if (error instanceof StoppedError) process.exitCode = error.exitCode; // 130 after Ctrl-C
  */
 export class StoppedError extends Gpt2Error {
