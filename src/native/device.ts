@@ -4,6 +4,7 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { Gpt2Error, NativeError } from '../errors.ts';
+import { asTyped } from '../package-root.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
@@ -105,7 +106,7 @@ export class Device {
       if (context !== 0n) this.#bindings.contextDestroy({ context });
       const fix = detail.includes('GPT2_KERNELS')
         ? 'correct or unset GPT2_KERNELS'
-        : 'choose another device or dtype, or see `npm run gpt2 -- doctor`';
+        : asTyped('choose another device or dtype, or see `npm run gpt2 -- doctor`');
       throw failure('gpt2_context_create', status, `${detail}; ${fix}`);
     }
     this.#context = context;

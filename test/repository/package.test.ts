@@ -81,6 +81,22 @@ describe.skipIf(!existsSync(built))('the built program', () => {
     expect(stdout).toMatch(/^gpt2\.ts \d/);
   });
 
+  it('says in a program of another package what to do without a library', () => {
+    using place = new Workplace();
+    const installed = (...names: string[]) => place.path('node_modules', ...names);
+    cpSync(dirname(built), installed('gpt2.ts/dist'), { recursive: true });
+    cpSync(join(packageRoot, 'package.json'), installed('gpt2.ts/package.json'));
+    for (const name of Object.keys(packageJson.dependencies)) {
+      symlinkSync(join(packageRoot, 'node_modules', name), installed(name));
+    }
+    writeFileSync(place.path('mine.mjs'), "import { Device } from 'gpt2.ts';\nDevice.open({ kind: 'cpu' });\n");
+    const env = { ...process.env, GPT2_LIBRARY: '' };
+    const { stderr } = spawnSync(process.execPath, [place.path('mine.mjs')], { encoding: 'utf8', env });
+    expect(stderr).toMatch(
+      /Gpt2Error: the cpu library is not installed: there is no .*; run .*`npm --prefix node_modules\/gpt2\.ts run build:cpu`\n/,
+    );
+  });
+
   it('says in one line that packages are not installed', () => {
     using place = new Workplace();
     cpSync(dirname(built), place.path('dist'), { recursive: true });
