@@ -8,7 +8,8 @@
 
 export { Device, type DeviceDescription, type DeviceOptions, type Dtype } from './native/device.ts';
 export type { Program } from './native/programs.ts';
-export { type DeviceChoice, selectDevice } from './native/select-device.ts';
+export type { DeviceChoice } from './native/select-device.ts';
+export { selectDevice } from './options/for-programs.ts';
 
 // model
 
@@ -16,20 +17,21 @@ export type { ActivationSet, ActivationSizes, Recompute } from './model/activati
 export { type ModelConfig, presetConfig } from './model/config.ts';
 export { forward } from './model/forward.ts';
 export { initializeWeights } from './model/initialize.ts';
-export { createModel, type Model } from './model/model.ts';
+export type { Model } from './model/model.ts';
 export { type Parameter, parameterCount, parameterTable } from './model/parameters.ts';
 export type { ElementType, Tensor } from './native/buffer.ts';
+export { createModel } from './options/for-programs.ts';
 
 // data
 
-export { type Batch, type Loader, type LoaderOptions, openLoader } from './batches/loader.ts';
+export type { Batch, Loader, LoaderOptions } from './batches/loader.ts';
 export type { OrderName, Position } from './batches/order.ts';
 export type { PrepareOptions } from './datasets/prepare.ts';
 export type { Prepared } from './datasets/standing.ts';
 export type { Format, Input } from './datasets/text/format.ts';
 export { findInputs } from './datasets/text/inputs.ts';
 export type { TextOptions } from './datasets/text/prepare-text.ts';
-export { findShards, prepareDataset, prepareText } from './options/for-programs.ts';
+export { findShards, openLoader, prepareDataset, prepareText } from './options/for-programs.ts';
 export { type Dataset, type Role, readDataset, readDatasetTokenizer } from './shards/find.ts';
 export {
   type BuiltInTokenizer,
@@ -78,14 +80,9 @@ export { generateText, type TextGenerationOptions } from './sample/generate-text
 
 // evaluation
 
-export { type EvaluateOptions, type Evaluation, evaluate } from './evaluate/evaluate.ts';
-export {
-  type Hellaswag,
-  type HellaswagScore,
-  readHellaswag,
-  type ScoreOptions,
-  scoreHellaswag,
-} from './evaluate/hellaswag.ts';
+export type { EvaluateOptions, Evaluation } from './evaluate/evaluate.ts';
+export { evaluate, readHellaswag } from './evaluate/for-programs.ts';
+export { type Hellaswag, type HellaswagScore, type ScoreOptions, scoreHellaswag } from './evaluate/hellaswag.ts';
 export { lossesOf, meanLoss } from './evaluate/mean-loss.ts';
 
 // kernels of your own

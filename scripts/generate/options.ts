@@ -18,7 +18,7 @@ export function valueTypeOf({ type }: OptionRow): string {
 export function trainOptions(): string {
   const fields = optionNames.map((name) => {
     const row = optionRows[name];
-    return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${valueTypeOf(row)};`;
+    return `${jsDoc(`\`${row.usage}\`: ${helpOf(row)}.`, '  ')}  ${name}?: ${valueTypeOf(row)} | undefined;`;
   });
   return `// Made from the options table by scripts/generate (npm run generate). Do not edit.
 import type { Time } from '../checks/number.ts';

@@ -25,8 +25,8 @@ export interface LoaderOptions {
   readonly seed: number;
   /** The loader rejects larger token ids when it opens. */
   readonly vocabularySize: number;
-  readonly rank?: number;
-  readonly ranks?: number;
+  readonly rank?: number | undefined;
+  readonly ranks?: number | undefined;
 }
 
 export interface Loader extends Disposable {
@@ -44,15 +44,7 @@ export interface Loader extends Disposable {
   close(): void;
 }
 
-/**
- * Opens shards, checks every token, and compares their sha256 with dataset.json in their folder.
- * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
- * for one batch
- * @example
- * const shards = findShards('data/tinyshakespeare', 'train');
- * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'llmc', seed: 42, vocabularySize: 50257 });
- * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
- */
+/** Opens shards and checks them. @throws as for programs (options/for-programs.ts); messages name flags */
 export function openLoader(options: LoaderOptions): Loader {
   checkGiven(
     options,
@@ -168,6 +160,6 @@ export function planValidation({
   }
   const rows = each * together;
   const batches = sizes.reduce((sum, tokens) => sum + Math.floor((tokens - 1) / (rows * sequence)), 0);
-  const notice = `validation uses batches of ${rows}: its ${least} tokens hold no ${batch * ranks} sequences of ${sequence}`;
+  const notice = `validation uses batches of ${rows}: its ${least} tokens do not hold ${batch * ranks} sequences of ${sequence}`;
   return { batch: each, ranks: together, batches, notice: rows < batch * ranks ? notice : undefined };
 }

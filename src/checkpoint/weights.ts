@@ -12,6 +12,7 @@ import { modelPaths, type StoredModel } from '../formats/stored-model.ts';
 import { type ModelConfig, presetConfig, pretrainedName } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable } from '../model/parameters.ts';
+import { shellWord } from '../package-root.ts';
 import { type Dataset, readDatasetTokenizer } from '../shards/find.ts';
 import { exactTokenizerOf, type Tokenizer, tokenizerOf } from '../tokenizer/tokenizer.ts';
 import { isSameTokenizer } from '../tokenizer/tokenizer-file.ts';
@@ -104,11 +105,15 @@ function storedWeights(path: string, file: string, open: (path: string) => Store
  */
 export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: Dataset | undefined): void {
   const { path, model } = weights;
+  const refusal = (what: string, own: Tokenizer | undefined): Gpt2Error => {
+    const option = own && `: \`npm run prepro -- text FILE --tokenizer ${own.file ? shellWord(path) : own.name}\``;
+    return new Gpt2Error(
+      `${folder} ${what}; prepare the data with the model's tokenizer${option ?? ''}, or take another model`,
+    );
+  };
   if (!dataset) {
     if (weights.tokenizer?.file === undefined) return;
-    throw new Gpt2Error(
-      `${folder} has GPT-2's tokens, ${path} another tokenizer (${weights.tokenizer.name}); prepare the data with the model's tokenizer, or take another model`,
-    );
+    throw refusal(`has GPT-2's tokens, ${path} another tokenizer (${weights.tokenizer.name})`, weights.tokenizer);
   }
   // A tokenizer without a file may be a guess, by the size of the vocabulary alone.
   const own = weights.tokenizer?.file === undefined ? exactTokenizerOf(model) : weights.tokenizer;
@@ -120,5 +125,5 @@ export function refuseOtherTokenizer(weights: Weights, folder: string, dataset: 
     ours === theirs
       ? `was made with another tokenizer (${dataset.tokenizer}) than that of ${path} (${own?.name})`
       : `has a vocabulary of ${theirs} tokens (${dataset.tokenizer}), ${path} one of ${ours}`;
-  throw new Gpt2Error(`${folder} ${what}; prepare the data with the model's tokenizer, or take another model`);
+  throw refusal(what, own);
 }

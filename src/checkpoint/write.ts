@@ -45,7 +45,7 @@ export interface CheckpointHead {
   /** Updates done. */
   readonly step: number;
   /** The content of tokenizer.json, if the model's tokenizer is not built in. */
-  readonly tokenizer?: string;
+  readonly tokenizer?: string | undefined;
   readonly manifest: Pick<
     Manifest,
     'program' | 'configuration' | 'position' | 'logBytes' | 'codePath' | 'shards' | 'timed'
@@ -128,7 +128,7 @@ function writeState({ folder, step, tokenizer, manifest }: CheckpointHead, state
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === undefined && !isOfFiles(cause)) throw cause;
     throw new Gpt2Error(
-      `cannot write the checkpoint ${path}: ${message}; make room or name another --out (older checkpoints are untouched)`,
+      `cannot write the checkpoint ${path}: ${message}; make room or write to another folder (older checkpoints are untouched)`,
       { cause },
     );
   }

@@ -6,15 +6,12 @@ import {
   Device,
   type Dtype,
   type Evaluation,
-  evaluate,
   Gpt2Error,
   type HellaswagScore,
   type Role,
   readDataset,
   readDatasetTokenizer,
-  readHellaswag,
   scoreHellaswag,
-  selectDevice,
   useCards,
   type Weights,
   weightsHash,
@@ -26,6 +23,7 @@ import {
   checkSequence,
   chooseInferenceBatch,
   ExitError,
+  evaluateAsTyped,
   findShardsAsTyped,
   launchRanks,
   loadFolders,
@@ -33,10 +31,12 @@ import {
   optionTable,
   placeFromEnvironment,
   Ranks,
+  readHellaswagAsTyped,
   refuseAccidentalCpu,
   refuseAutoBatch,
   refuseOtherTokenizer,
   resolveWeightsAsTyped,
+  selectDeviceAsTyped,
   selectKind,
   stopWithLauncher,
   threadsOf,
@@ -143,7 +143,7 @@ function refuseNoNumber(found: Loss | undefined): void {
 async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefined> {
   const isHeard = ranks === undefined || ranks.isRoot;
   const notice = isHeard ? tell : () => {};
-  const target = selectDevice(flags.device ?? 'auto', ranks?.place.gpu);
+  const target = selectDeviceAsTyped(flags.device ?? 'auto', ranks?.place.gpu);
   const name = modelOrNewest(flags.model);
   const weights = await (isHeard
     ? withProgress((shown) => resolveWeightsAsTyped(name, shown))
@@ -156,7 +156,9 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   const { vocabularySize } = config;
   const { tokenizer } = weights;
   const hellaswag =
-    flags.hellaswag === undefined ? undefined : readHellaswag(flags.hellaswag, { sequence, vocabularySize, tokenizer });
+    flags.hellaswag === undefined
+      ? undefined
+      : readHellaswagAsTyped(flags.hellaswag, { sequence, vocabularySize, tokenizer });
   const data = hellaswag && flags.data === undefined ? undefined : openData(flags, weights);
 
   const cards = await loadFolders(flags.kernel);
@@ -194,7 +196,7 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   if (data) {
     const { shards, tokenizer } = data;
     const options = { ...sizes, shards, tokenizer, batches: flags.steps, notice, progress: progress(), ranks };
-    const evaluation = await evaluate(model, options);
+    const evaluation = await evaluateAsTyped(model, options);
     if (isShown) clearStatus();
     loss = { loss: evaluation.loss, model: weights.path, data: data.folder };
     results.push({ data: data.folder, role: flags.role, ...evaluation });
@@ -223,7 +225,7 @@ function openData(flags: Flags, weights: Weights) {
   const shards = findShardsAsTyped(data, flags.role);
   const dataset = readDataset(data);
   refuseOtherTokenizer(weights, data, dataset);
-  return { folder: data, shards, tokenizer: readDatasetTokenizer(data, dataset) ?? dataset!.tokenizer };
+  return { folder: data, shards, tokenizer: readDatasetTokenizer(data, dataset) };
 }
 
 function lossLines(data: string, role: Role, evaluation: Evaluation, milliseconds: number): string {

@@ -11,7 +11,7 @@ import {
   recipeNames,
   shardPrefix,
   shellWord,
-  tokenizerNames,
+  tokenizerKinds,
 } from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { printResult } from './output.ts';
@@ -19,7 +19,6 @@ import { withProgress } from './progress.ts';
 
 export const defaultShardTokens = 100_000_000;
 const defaultValFraction = 0.01;
-export const tokenizerKinds = `${tokenizerNames.join(', ')}, or a tokenizer.json`;
 
 export interface TextFlags extends Pick<TextOptions, 'tokenizer' | 'workers' | 'overwrite'> {
   readonly out?: string;

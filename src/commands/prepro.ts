@@ -1,11 +1,18 @@
 // The command `prepro`: makes a data set's token shards.
 import { Argument, Command } from 'commander';
 import { type PrepareOptions, UsageError } from '../index.ts';
-import { datasetNames, datasets, didYouMean, prepareDatasetAsTyped, prepareHellaswag } from '../program.ts';
+import {
+  datasetNames,
+  datasets,
+  didYouMean,
+  prepareDatasetAsTyped,
+  prepareHellaswag,
+  tokenizerKinds,
+} from '../program.ts';
 import { notice, printResult } from './output.ts';
 import { preproFinewebCommand, preproTinystoriesCommand } from './prepro-corpora.ts';
 import { preproInspectCommand } from './prepro-inspect.ts';
-import { preproTextCommand, tell, tokenizerKinds } from './prepro-text.ts';
+import { preproTextCommand, tell } from './prepro-text.ts';
 
 /** nanoGPT's names of data sets, and the folder that one of ours is in, with what makes them here. */
 const elsewhere = [

@@ -11,11 +11,19 @@ import {
   generate,
   KeyValueCache,
   StreamDecoder,
-  selectDevice,
   type Tokenizer,
   UsageError,
 } from '../index.ts';
-import { attempt, fittingTexts, generationRows, modelOrNewest, promptIds, resolveWeightsAsTyped } from '../program.ts';
+import {
+  attempt,
+  describeCut,
+  fittingTexts,
+  generationRows,
+  modelOrNewest,
+  promptIds,
+  resolveWeightsAsTyped,
+  selectDeviceAsTyped,
+} from '../program.ts';
 import { numberOption, share } from './number-option.ts';
 import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
@@ -107,7 +115,7 @@ async function sample(flags: Flags): Promise<void> {
   if (flags.interactive && (flags.prompt !== '' || flags.count > 1)) {
     throw new UsageError('--interactive reads its prompts line by line: leave out --prompt and --count');
   }
-  const target = selectDevice(flags.device ?? 'auto');
+  const target = selectDeviceAsTyped(flags.device ?? 'auto');
   const weights = await withProgress((shown) => resolveWeightsAsTyped(modelOrNewest(flags.model), shown));
   for (const { reason } of weights.damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   notice(`from ${weights.path}`);
@@ -145,13 +153,14 @@ async function sample(flags: Flags): Promise<void> {
       }
     }
   };
-  if (flags.interactive) return await interact(tokenizer, flags, write);
+  if (flags.interactive) return await interact({ tokenizer, window }, flags, write);
 
   const begun = performance.now();
   let made = 0;
   for (let first = 0; first < prompts.length; first += texts) {
     const together = prompts.slice(first, first + texts);
     const starts = together.map((prompt) => promptIds(prompt, tokenizer));
+    for (const cut of new Set(starts.map((ids) => describeCut(ids, window)))) if (cut !== undefined) notice(cut);
     const decoders = starts.map((ids) => new StreamDecoder(tokenizer, ids));
     const page = new Page(together, decoders, { ...flags, isLast: first + texts >= prompts.length });
     await write(page, starts, first);
@@ -172,7 +181,11 @@ type Write = (
 ) => Promise<void>;
 
 /** Continues each line of standard input, or after an empty line the text before it. */
-async function interact(tokenizer: Tokenizer, flags: Flags, write: Write): Promise<void> {
+async function interact(
+  { tokenizer, window }: { tokenizer: Tokenizer; window: number },
+  flags: Flags,
+  write: Write,
+): Promise<void> {
   const isTerminal = process.stdin.isTTY === true;
   const lines = createInterface({ input: process.stdin, output: isTerminal ? process.stderr : undefined });
   let isWriting = false;
@@ -199,6 +212,8 @@ async function interact(tokenizer: Tokenizer, flags: Flags, write: Write): Promi
         continue;
       }
       [text, ids] = [line, start];
+      const cut = describeCut(ids, window);
+      if (cut !== undefined) notice(cut);
     }
     if (index > 0 && !isTerminal && !isContinued && !flags.json) process.stdout.write('---\n');
     const decoder = new StreamDecoder(tokenizer, ids);

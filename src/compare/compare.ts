@@ -12,7 +12,7 @@ export type SeriesName = (typeof seriesNames)[number];
 export interface Baseline {
   readonly name: string;
   readonly series: RunSeries;
-  readonly limits?: readonly Limit[];
+  readonly limits?: readonly Limit[] | undefined;
 }
 
 /** The comparison of one series. Differences are absolute; a NaN counts as an infinite difference. */

@@ -1,12 +1,17 @@
 // Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 import { Gpt2Error, UsageError } from '../errors.ts';
+import { datasetFile, readDatasetTokenizer } from '../shards/find.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
 import { builtInTokenizers, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
-import { mostIds, readTokenizer } from '../tokenizer/tokenizer-file.ts';
+import { mostIds, readTokenizer, tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 
-/** The names that --tokenizer takes; it also takes the path of a tokenizer.json. */
+/** The names that --tokenizer takes. */
 export const tokenizerNames: readonly string[] = [...builtInTokenizers.map(({ name }) => name), characterTokenizerName];
+
+/** What --tokenizer takes. */
+export const tokenizerKinds = `${tokenizerNames.join(', ')}, a tokenizer.json or a folder that has one`;
 
 /**
  * The tokenizer with a name, or of a file; undefined for "char", which depends on the text.
@@ -16,13 +21,20 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
   if (name === characterTokenizerName) return undefined;
   const builtIn = tokenizerNamed(name);
   if (builtIn) return builtIn;
-  if (existsSync(name)) return readTokenizer(name);
+  if (existsSync(name)) return statSync(name).isDirectory() ? tokenizerOfFolder(name) : readTokenizer(name);
   if (/[/\\]|\.json$/.test(name)) {
-    throw new Gpt2Error(`${name} does not exist; --tokenizer takes ${tokenizerNames.join(', ')}, or a tokenizer.json`);
+    throw new Gpt2Error(`${name} does not exist; --tokenizer takes ${tokenizerKinds}`);
   }
-  throw new UsageError(
-    `--tokenizer takes one of ${tokenizerNames.join(', ')}, or a tokenizer.json, not ${JSON.stringify(name)}`,
-  );
+  throw new UsageError(`--tokenizer takes ${tokenizerKinds}, not ${JSON.stringify(name)}`);
+}
+
+/** The tokenizer of a data set, a checkpoint, or a model of another program. */
+function tokenizerOfFolder(folder: string): Tokenizer {
+  const file = join(folder, tokenizerFile);
+  if (existsSync(file)) return readTokenizer(file);
+  const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
+  if (tokenizer) return tokenizer;
+  throw new Gpt2Error(`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a checkpoint`);
 }
 
 /** @param characters code points @throws Gpt2Error if there are too many */

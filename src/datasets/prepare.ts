@@ -8,7 +8,8 @@ import { checkedJson } from '../files/checked-json.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { type Dataset, datasetFile, type Role, tokenizerRecord } from '../shards/find.ts';
 import { writeDurably, writeShard } from '../shards/shard.ts';
-import { addCharacters, characterTokenizerName } from '../tokenizer/character-tokenizer.ts';
+import { addCharacters, characterTokenizerName, UnknownCharacterError } from '../tokenizer/character-tokenizer.ts';
+import { placeAfter, textStart } from '../tokenizer/line-and-column.ts';
 import { encode, gpt2, type Tokenizer } from '../tokenizer/tokenizer.ts';
 import { tokenizerFile } from '../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../tokenizer/tokens.ts';
@@ -23,14 +24,14 @@ export const datasetNames: readonly string[] = datasets.map(({ name }) => name);
 
 export interface PrepareOptions {
   /** The source file, if the data set takes one. */
-  readonly from?: string;
+  readonly from?: string | undefined;
   /** Folder to write. Default data/<name>, or data/<name>-<tokenizer>. */
-  readonly out?: string;
-  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json. */
-  readonly tokenizer?: string;
+  readonly out?: string | undefined;
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json or of a folder that has one. */
+  readonly tokenizer?: string | undefined;
   /** Replaces a data set of another text in the folder. */
-  readonly overwrite?: boolean;
-  readonly notice?: (text: string) => void;
+  readonly overwrite?: boolean | undefined;
+  readonly notice?: ((text: string) => void) | undefined;
 }
 
 /** Makes a data set's shards. @throws as for programs (options/for-programs.ts); messages name flags */
@@ -121,7 +122,14 @@ function tokensOf(documents: readonly string[], tokenizer: Tokenizer): Uint16Arr
   const tokens = new TokenList();
   for (const document of documents) {
     if (tokenizer.endOfText !== undefined) tokens.push(tokenizer.endOfText);
-    tokens.append(encode(document, tokenizer));
+    try {
+      tokens.append(encode(document, tokenizer));
+    } catch (error) {
+      if (!(error instanceof UnknownCharacterError)) throw error;
+      const { line, column } = placeAfter(Buffer.from(document).subarray(0, error.at), textStart);
+      const beginning = JSON.stringify(document.slice(0, 40));
+      throw error.in(`line ${line}, column ${column} of the document that begins with ${beginning}`);
+    }
   }
   return tokens.view();
 }

@@ -6,26 +6,26 @@ import { whole } from '../checks/number.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import type { Model } from '../model/model.ts';
 import type { Ranks } from '../ranks/ranks.ts';
-import { byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
+import { builtInTokenizers, byteLengths, type Tokenizer, tokenizerNamed } from '../tokenizer/tokenizer.ts';
 import { checkSequence } from './fit.ts';
 import { summedLoss } from './mean-loss.ts';
 
 export interface EvaluateOptions {
   /** Paths of the shards, in order. */
   readonly shards: readonly string[];
-  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". */
-  readonly tokenizer: Tokenizer | string;
+  /** The tokenizer of the shards, or the name of a built-in one: "gpt2" or "bytes". Without it there are no bits per byte. */
+  readonly tokenizer?: Tokenizer | string | undefined;
   /** Sequences in a batch; fewer if the shortest shard holds fewer. */
   readonly batch: number;
   readonly sequence: number;
   /** Batches from the start. Default, and at most: all whole batches. */
-  readonly batches?: number;
+  readonly batches?: number | undefined;
   /** Receives differences from the options, such as fewer batches. */
-  readonly notice?: (text: string) => void;
+  readonly notice?: ((text: string) => void) | undefined;
   /** Called after each batch. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Ranks that share the batches; each gets the result of all. */
-  readonly ranks?: Ranks;
+  readonly ranks?: Ranks | undefined;
 }
 
 export interface Evaluation {
@@ -43,36 +43,29 @@ export interface Evaluation {
   readonly sequence: number;
 }
 
-/**
- * Runs the model over whole batches of a data set, in file order.
- * @param model its activations hold batch x sequence tokens
- * @throws UsageError without shards, or if `sequence` is over the model's context; Gpt2Error for a shard that is damaged, has a token outside the
- * vocabulary, or is too short for one sequence
- * @example
- * const shards = findShards('data/tinyshakespeare', 'val');
- * const { loss, bitsPerByte } = await evaluate(model, { shards, tokenizer: 'gpt2', batch: 4, sequence: 64 });
- */
+/** Runs the model over whole batches of a data set, in file order. @throws as for programs (for-programs.ts); messages name flags */
 export async function evaluate(model: Model, options: EvaluateOptions): Promise<Evaluation> {
   checkGiven(
     options,
-    { shards: 'texts', tokenizer: 'text or object', batch: whole(1), sequence: whole(1) },
-    { batches: whole(1), notice: 'function', progress: 'function', ranks: 'object' },
+    { shards: 'texts', batch: whole(1), sequence: whole(1) },
+    { tokenizer: 'text or object', batches: whole(1), notice: 'function', progress: 'function', ranks: 'object' },
   );
-  const { shards, tokenizer, sequence, notice = () => {}, progress, ranks } = options;
+  const { shards, sequence, notice = () => {}, progress, ranks } = options;
   if (shards.length === 0) throw new UsageError('shards names no file: give the paths of one or more shards');
+  const tokenizer = givenTokenizer(options.tokenizer);
   const { vocabularySize } = model.config;
   checkSequence(sequence, model.config);
   const { batch, batches: all } = planValidation({ shards, batch: options.batch, sequence });
   if (batch === 0) {
     throw new Gpt2Error(`${shards[0]}: a shard has fewer than ${sequence} + 1 tokens; give a shorter --seq`);
   }
-  if (batch < options.batch) notice(`batches of ${batch}: the shortest shard holds no ${options.batch} of ${sequence}`);
+  if (batch < options.batch)
+    notice(`batches of ${batch}: the shortest shard does not hold ${options.batch} sequences of ${sequence}`);
   using loader = openLoader({ shards, batch, sequence, order: 'file', seed: 0, vocabularySize });
   const batches = Math.min(options.batches ?? all, all);
-  if (batches < (options.batches ?? 0)) notice(`there are ${all} whole batches: all of them are taken`);
-  const known = typeof tokenizer === 'string' ? tokenizerNamed(tokenizer) : tokenizer;
-  const lengths = known && byteLengths(known, vocabularySize);
-  if (!known) notice(`no bits per byte: the tokenizer ${JSON.stringify(tokenizer)} is not known`);
+  if (batches < (options.batches ?? 0)) notice(`all ${all} whole batches are used: there are no ${options.batches}`);
+  const lengths = tokenizer && byteLengths(tokenizer, vocabularySize);
+  if (!tokenizer) notice('no bits per byte: the tokenizer is not known');
   else if (!lengths) notice('no bits per byte: this tokenizer does not reproduce every text');
   let bytes = 0;
   const { rank, count } = ranks ?? { rank: 0, count: 1 };
@@ -100,4 +93,14 @@ export async function evaluate(model: Model, options: EvaluateOptions): Promise<
     bytes: lengths && bytes,
     ...{ batches, batch, sequence },
   };
+}
+
+function givenTokenizer(given: Tokenizer | string | undefined): Tokenizer | undefined {
+  if (typeof given !== 'string') return given;
+  const named = tokenizerNamed(given);
+  if (named) return named;
+  const names = builtInTokenizers.map(({ name }) => name).join(', ');
+  throw new UsageError(
+    `tokenizer takes one of ${names}, or what readDatasetTokenizer() or readTokenizer() returns, not ${JSON.stringify(given)}`,
+  );
 }

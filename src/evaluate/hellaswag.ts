@@ -51,17 +51,14 @@ export interface HellaswagScore {
   readonly questions: number;
 }
 
-/**
- * Reads a file of questions into rows of at most `sequence` + 1 tokens, one per completion.
- * @throws Gpt2Error for a damaged file, a tokenizer that is not built in, a token outside the vocabulary, or a completion longer than a sequence
- * @example
- * const sizes = { sequence: 64, vocabularySize: 50257 };
- * const hellaswag = readHellaswag('data/hellaswag/hellaswag_val.bin', sizes);
- */
-export function readHellaswag(
-  path: string,
-  sizes: { sequence: number; vocabularySize: number; tokenizer?: Tokenizer | undefined },
-): Hellaswag {
+export interface QuestionSizes {
+  readonly sequence: number;
+  readonly vocabularySize: number;
+  readonly tokenizer?: Tokenizer | undefined;
+}
+
+/** Reads a file of questions into rows of at most `sequence` + 1 tokens. @throws as for programs (for-programs.ts); messages name flags */
+export function readHellaswag(path: string, sizes: QuestionSizes): Hellaswag {
   checkGiven(sizes, { sequence: whole(1), vocabularySize: whole(1, 65536) }, { tokenizer: 'object' });
   const { sequence, vocabularySize, tokenizer } = sizes;
   if (tokenizer?.file !== undefined) {
@@ -102,11 +99,11 @@ export interface ScoreOptions {
   /** The sequence that the file was read with. */
   readonly sequence: number;
   /** Called after each batch. */
-  readonly progress?: (done: number, all: number) => void;
+  readonly progress?: ((done: number, all: number) => void) | undefined;
   /** Ranks that share the rows; each gets the score of all. */
-  readonly ranks?: Ranks;
+  readonly ranks?: Ranks | undefined;
   /** Aborting it on any rank stops the scoring. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

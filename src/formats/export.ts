@@ -27,14 +27,17 @@ export interface ExportOptions {
   /** The file or folder to write. */
   readonly out: string;
   /** Default fp32. */
-  readonly dtype?: WeightType;
+  readonly dtype?: WeightType | undefined;
   /** Receives one-line notices, such as a missing tokenizer. */
-  readonly notice?: (text: string) => void;
+  readonly notice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes while the model is downloaded. */
-  readonly onProgress?: (done: number, total: number) => void;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
 }
 
-/** Writes a model in another program's format. @throws as for programs (options/for-programs.ts); messages name flags */
+/**
+ * Writes a model in another program's format and returns the path of the model's checkpoint or file.
+ * @throws as for programs (options/for-programs.ts); messages name flags
+ */
 export async function exportModel(options: ExportOptions): Promise<string> {
   const formats = Object.keys(exportFormats);
   checkGiven(

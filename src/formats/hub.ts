@@ -23,11 +23,11 @@ export interface HubModel {
 
 /** Options of a download. */
 export interface FetchOptions {
-  readonly notice?: (text: string) => void;
+  readonly notice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes of the weights. */
-  readonly onProgress?: (done: number, total: number) => void;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Aborting it stops the download; the next one resumes. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Files by which a model is checked before its weights are downloaded; a repository may lack those of the tokenizer. */

@@ -16,20 +16,20 @@ import { instanceOf, type Kernels, openKernels } from './kernels.ts';
 /** CUDA source: of a file, or as a text. */
 export interface KernelSource {
   /** Path of a .cu file. */
-  readonly file?: string;
+  readonly file?: string | undefined;
   /** The source itself, instead of a file. */
-  readonly source?: string;
+  readonly source?: string | undefined;
   /** Kernels with template arguments to make: ["scale<float, 256>"]. */
-  readonly instantiate?: readonly string[];
+  readonly instantiate?: readonly string[] | undefined;
   /** Macros: { TILE: 32 }. ELEMENT and GRADIENT, the types in kernels for ops, are float if they are not given. */
-  readonly defines?: Readonly<Record<string, string | number>>;
+  readonly defines?: Readonly<Record<string, string | number>> | undefined;
   /** Folders in which #include looks, after the source's own; this package's cuda/ comes last. */
-  readonly includes?: readonly string[];
+  readonly includes?: readonly string[] | undefined;
   /**
    * On a CPU: check every access for bounds, for uninitialized shared memory, and for races. Default true; false runs many
    * times faster. GPUs ignore it.
    */
-  readonly checks?: boolean;
+  readonly checks?: boolean | undefined;
 }
 
 /**

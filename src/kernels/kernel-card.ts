@@ -41,9 +41,9 @@ export interface KernelCard<Op extends OpName = OpName> {
   /** The .cu file, in the card's folder. The macros ELEMENT and GRADIENT are the types of tensors and of matrix gradients. */
   readonly source: string;
   /** Dtypes of the device that the kernels take. Default ['fp32']. */
-  readonly dtypes?: readonly Dtype[];
+  readonly dtypes?: readonly Dtype[] | undefined;
   /** Kernels with template arguments: ["scale<ELEMENT, 256>"]. */
-  readonly instantiate?: readonly string[];
+  readonly instantiate?: readonly string[] | undefined;
   /** Bytes of scratch for the op's sizes. Default 0. */
   scratch?(sizes: { readonly [Name in NumbersOf<Op>]: number }): number;
   /** The launches, in order; `scratch` is memory of at least as many bytes as asked for. */

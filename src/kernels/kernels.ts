@@ -14,7 +14,7 @@ export interface LaunchShape {
   /** Threads in a block. */
   readonly block: Dimensions;
   /** Bytes of dynamic shared memory in a block. Default 0. */
-  readonly shared?: number;
+  readonly shared?: number | undefined;
 }
 
 /** What the compiler made of a kernel. */

@@ -57,9 +57,9 @@ const inUse = new WeakMap<Device, Map<string, () => void>>();
 /** How cards are used. */
 export interface CardOptions {
   /** On a CPU: check what the kernels do. Default false, which is many times faster. */
-  readonly checks?: boolean;
+  readonly checks?: boolean | undefined;
   /** Called before each launch, with the kernel's name. */
-  readonly onLaunch?: (kernel: string) => void;
+  readonly onLaunch?: ((kernel: string) => void) | undefined;
 }
 
 /**

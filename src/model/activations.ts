@@ -130,7 +130,7 @@ type Kind = 'activations' | 'logits' | 'activation gradients';
 export interface ActivationSizes extends Sizes {
   readonly purpose: Purpose;
   /** Activations that backward recomputes instead of keeping them. Default none. */
-  readonly recompute?: Recompute;
+  readonly recompute?: Recompute | undefined;
 }
 
 /** Bytes of each arena. */

@@ -4,6 +4,7 @@ import { setImmediate, setTimeout } from 'node:timers/promises';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { Gpt2Error, NativeError, reworded } from '../errors.ts';
+import { asTyped } from '../package-root.ts';
 import { type Bindings, GPT2_DTYPE, GPT2_STATUS, type Pointer } from './bindings.generated.ts';
 import { DeviceBuffer, type ElementType, PinnedBuffer } from './buffer.ts';
 import type { CommunicatorDescription } from './communicator.ts';
@@ -23,15 +24,15 @@ export interface DeviceOptions {
   /** The CPU library or the CUDA library. */
   readonly kind: LibraryKind;
   /** Index of the GPU. Default 0. */
-  readonly index?: number;
+  readonly index?: number | undefined;
   /** Default fp32. */
-  readonly dtype?: Dtype;
+  readonly dtype?: Dtype | undefined;
   /** CPU threads. Default 0: all cores. */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
   /** Whether gradients are summed over micro-batches; in bf16 they are then stored in fp32. Default false. */
-  readonly accumulates?: boolean;
+  readonly accumulates?: boolean | undefined;
   /** False enqueues programs op by op instead of recording them as graphs: the same bits. Default true. */
-  readonly graphs?: boolean;
+  readonly graphs?: boolean | undefined;
 }
 
 /** The open device, as the library describes it. */
@@ -105,7 +106,7 @@ export class Device {
       if (context !== 0n) this.#bindings.contextDestroy({ context });
       const fix = detail.includes('GPT2_KERNELS')
         ? 'correct or unset GPT2_KERNELS'
-        : 'name another --device or --dtype, or see `npm run gpt2 -- doctor`';
+        : asTyped('choose another device or dtype, or see `npm run gpt2 -- doctor`');
       const symbol = 'gpt2_context_create';
       throw reworded(failure(symbol, status, `${detail}; ${fix}`), (text) => text.replace(`${symbol}: `, ''));
     }

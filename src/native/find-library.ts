@@ -66,5 +66,6 @@ export function libraryFix(kind: LibraryKind, place: Place = here): string {
   const build = `run \`npm run build:${kind}\``;
   if (!place.installed || name === undefined) return build;
   const { version } = JSON.parse(readFileSync(join(place.root, 'package.json'), 'utf8')) as { version: string };
-  return `run \`npm install ${name}@${version}\`, or ${build}`;
+  const tarball = `${name.slice(1).replace('/', '-')}-${version}.tgz`;
+  return `run \`npm install ./${tarball}\`, which scripts/build-packages.ts makes in a clone, or ${build}`;
 }

@@ -12,7 +12,7 @@ const largestBeta = 0.999999;
 export const adamwRanges = { beta1: real(0, largestBeta), beta2: real(0, largestBeta), eps: real(1e-30) };
 
 /** The constants of AdamW; train --help says what they are. */
-export interface AdamWOptions extends Partial<Record<keyof typeof adamwDefaults, number>> {
+export interface AdamWOptions extends Partial<Record<keyof typeof adamwDefaults, number | undefined>> {
   readonly weightDecay: number;
 }
 

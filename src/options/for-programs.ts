@@ -1,5 +1,6 @@
 // Functions that commands use too, as programs call them: errors and notices name options, not the flags of the command line.
-// train/for-programs.ts has those of training.
+// evaluate/ and train/ have files of this name for theirs.
+import { type Loader, type LoaderOptions, openLoader as open } from '../batches/loader.ts';
 import { resolveWeights as resolve, type Weights } from '../checkpoint/weights.ts';
 import { type PrepareOptions, prepareDataset as prepare } from '../datasets/prepare.ts';
 import type { Prepared } from '../datasets/standing.ts';
@@ -7,11 +8,53 @@ import type { Input } from '../datasets/text/format.ts';
 import { prepareText as prepareTexts, type TextOptions } from '../datasets/text/prepare-text.ts';
 import { type ExportOptions, exportModel as write } from '../formats/export.ts';
 import type { FetchOptions } from '../formats/hub.ts';
+import type { ActivationSizes } from '../model/activations.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { createModel as create, type Model } from '../model/model.ts';
+import type { Sharding } from '../model/sharded-parameters.ts';
+import type { Device } from '../native/device.ts';
+import { type DeviceChoice, selectDevice as select } from '../native/select-device.ts';
 import { findShards as find, type Role } from '../shards/find.ts';
 import { forPrograms, withoutFlag, worded, wordedNotice } from './wording.ts';
 
 const ofModel = (text: string) => forPrograms(withoutFlag(text, '--model'));
 const ofData = (text: string) => forPrograms(withoutFlag(text, '--data'));
+
+/**
+ * The device that a name stands for, as the `kind` and `index` of `Device.open`.
+ * @param choice "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"
+ * @param index the GPU if `choice` names none
+ * @throws UsageError for any other name
+ * @example using device = Device.open({ ...selectDevice('auto'), threads: 2 });
+ */
+export function selectDevice(choice: string, index = 0): DeviceChoice {
+  return worded(() => select(choice, index));
+}
+
+/**
+ * Allocates a model whose weights are zero, for batches of up to B x T tokens. It closes with its device.
+ * @throws UsageError for sizes that make no model; NativeError if the device has too little memory
+ * @example
+ * const config = presetConfig('d6')!;
+ * const model = createModel(device, config, { B: 4, T: 64, purpose: 'training' });
+ * initializeWeights(model, 42);
+ */
+export function createModel(device: Device, config: ModelConfig, sizes: ActivationSizes, sharding?: Sharding): Model {
+  return worded(() => create(device, config, sizes, sharding));
+}
+
+/**
+ * Opens shards, checks every token, and compares their sha256 with dataset.json in their folder.
+ * @throws Gpt2Error for a file that is not a shard or is damaged, a token outside the vocabulary, or a shard that is too short
+ * for one batch
+ * @example
+ * const shards = findShards('data/tinyshakespeare', 'train');
+ * using loader = openLoader({ shards, batch: 4, sequence: 64, order: 'llmc', seed: 42, vocabularySize: 50257 });
+ * const { inputs, targets } = loader.next(); // Int32Array [4,64] each
+ */
+export function openLoader(options: LoaderOptions): Loader {
+  return worded(() => open(options));
+}
 
 /**
  * Makes a data set's shards, unless they exist and are intact.
@@ -58,10 +101,11 @@ export async function resolveWeights(path: string, options: FetchOptions = {}): 
 }
 
 /**
- * Writes a model in another program's format and returns the path of its checkpoint or file.
+ * Writes a model in another program's format and returns the path of what it wrote, `out`.
  * @throws UsageError for a dtype that the format lacks; Gpt2Error if the model cannot be read or `out` exists
  * @example await exportModel({ model: 'runs/first', format: 'gguf', out: 'model.gguf' });
  */
 export async function exportModel(options: ExportOptions): Promise<string> {
-  return worded(() => write(wordedNotice(options)));
+  await worded(() => write(wordedNotice(options)));
+  return options.out;
 }

@@ -44,7 +44,9 @@ export type { TrainOptions };
 type Defaulted = { [K in OptionName]: HasDefault<Table[K]> extends true ? K : never }[OptionName];
 
 /** Options with every default that does not depend on data. */
-export type DefaultedOptions = Readonly<Required<Pick<TrainOptions, Defaulted>> & Omit<TrainOptions, Defaulted>>;
+export type DefaultedOptions = Readonly<
+  { [K in Defaulted]: NonNullable<TrainOptions[K]> } & Omit<TrainOptions, Defaulted>
+>;
 
 /** Options of a run: `batch` is chosen, and with it what a step is. */
 export type SettledOptions = Readonly<

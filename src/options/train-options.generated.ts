@@ -4,109 +4,109 @@ import type { Time } from '../checks/number.ts';
 /** Options of a run as given: any may be missing. A key is the name in config.json; the comment begins with its flag. */
 export type TrainOptions = {
   /** `--steps <N>`: optimizer steps; the schedule spans them (default: one epoch). */
-  steps?: number;
+  steps?: number | undefined;
   /** `--model <NAME|PATH>`: preset, custom, or weights to start from: a path, or OWNER/NAME on the hub (default: d12 on CUDA, d6 on CPU). */
-  model?: string;
+  model?: string | undefined;
   /** `--layers <N>`: transformer layers (default: the model's). */
-  layers?: number;
+  layers?: number | undefined;
   /** `--channels <N>`: channels, the width of the model (default: the model's). */
-  channels?: number;
+  channels?: number | undefined;
   /** `--heads <N>`: attention heads (default: the model's). */
-  heads?: number;
+  heads?: number | undefined;
   /** `--context <N>`: longest sequence, in tokens; may be shorter than the starting weights' (default: 1024, or the weights'). */
-  context?: number;
+  context?: number | undefined;
   /** `--data <DIR>`: folder of token shards (see prepro) (default: data/tinyshakespeare). */
-  data?: string;
+  data?: string | undefined;
   /** `--order <NAME>`: llmc: llm.c's shuffle; file: no shuffle; sequence: single sequences shuffled (default: llmc). */
-  order?: 'llmc' | 'file' | 'sequence';
+  order?: 'llmc' | 'file' | 'sequence' | undefined;
   /** `--seed <N>`: seed of the initial weights and the order of batches (default: 42). */
-  seed?: number;
+  seed?: number | undefined;
   /** `--overfit-batch`: train on the first batch only. */
-  overfitBatch?: boolean;
+  overfitBatch?: boolean | undefined;
   /** `--batch <B|auto>`: sequences per GPU in one forward and backward pass; auto: as many as fit (default: 4). */
-  batch?: number | 'auto';
+  batch?: number | 'auto' | undefined;
   /** `--seq <T>`: tokens in a sequence (default: 1024 on CUDA, 64 on CPU). */
-  sequence?: number;
+  sequence?: number | undefined;
   /** `--total-batch <TOKENS>`: tokens in an optimizer step, reached by gradient accumulation (default: batch x seq x gpus). */
-  totalBatch?: number;
+  totalBatch?: number | undefined;
   /** `--lr <X>`: peak learning rate (default: 0.0003; from weights 0.00003, nanoGPT's for fine-tuning). */
-  learningRate?: number;
+  learningRate?: number | undefined;
   /** `--warmup <N>`: steps of linear warmup (default: 0). */
-  warmup?: number;
+  warmup?: number | undefined;
   /** `--schedule <NAME>`: how the rate falls: cosine, linear, constant, wsd (only in the last steps) (default: constant; cosine with --final-lr-frac). */
-  schedule?: 'cosine' | 'linear' | 'constant' | 'wsd';
+  schedule?: 'cosine' | 'linear' | 'constant' | 'wsd' | undefined;
   /** `--final-lr-frac <X>`: learning rate at the end of --schedule, as a share of --lr; 1: no decay (default: constant 1, cosine 0.1, linear 0, wsd 0). */
-  finalLearningRateFraction?: number;
+  finalLearningRateFraction?: number | undefined;
   /** `--decay-frac <X>`: share of the steps in which --schedule wsd decays (default: 0.2). */
-  decayFraction?: number;
+  decayFraction?: number | undefined;
   /** `--weight-decay <X>`: AdamW weight decay of matrices (default: 0). */
-  weightDecay?: number;
+  weightDecay?: number | undefined;
   /** `--beta1 <X>`: share of AdamW's first moment that a step keeps (default: 0.9). */
-  beta1?: number;
+  beta1?: number | undefined;
   /** `--beta2 <X>`: share of AdamW's second moment that a step keeps (default: 0.95). */
-  beta2?: number;
+  beta2?: number | undefined;
   /** `--eps <X>`: what AdamW adds to the root of the second moment (default: 1e-8). */
-  eps?: number;
+  eps?: number | undefined;
   /** `--grad-clip <X>`: largest gradient norm; 0: no clipping (default: 1). */
-  gradientClip?: number;
+  gradientClip?: number | undefined;
   /** `--skip-spikes <Z>`: skip updates with loss or norm Z sigma over the mean of the last 128 steps. */
-  skipSpikes?: number;
+  skipSpikes?: number | undefined;
   /** `--device <NAME>`: auto, cuda, cuda:N, cpu (default: auto). */
-  device?: string;
+  device?: string | undefined;
   /** `--dtype <NAME>`: fp32, tf32, bf16 (default: bf16 on CUDA, fp32 on CPU). */
-  dtype?: 'fp32' | 'tf32' | 'bf16';
+  dtype?: 'fp32' | 'tf32' | 'bf16' | undefined;
   /** `--threads <N>`: CPU threads; 0: all cores (default: 0). */
-  threads?: number;
+  threads?: number | undefined;
   /** `--recompute <WHAT>`: activation checkpointing: what backward recomputes: none, gelu, block (default: none). */
-  recompute?: 'none' | 'gelu' | 'block';
+  recompute?: 'none' | 'gelu' | 'block' | undefined;
   /** `--gpus <N>`: GPUs of this machine, one process each (many machines: docs/ranks.md) (default: 1). */
-  ranks?: number;
+  ranks?: number | undefined;
   /** `--zero <0|1>`: with several GPUs: 1 divides the optimizer state, 0 keeps all of it on each (default: 1). */
-  zero?: number;
+  zero?: number | undefined;
   /** `--overlap <WHEN>`: sum gradients during backward: on, off, auto (on, except on fast NCCL links) (default: auto). */
-  overlap?: 'auto' | 'on' | 'off';
+  overlap?: 'auto' | 'on' | 'off' | undefined;
   /** `--kernel <FOLDER>`: kernels of your own in the place of ops (docs/kernels.md); repeatable. */
-  kernels?: readonly string[];
+  kernels?: readonly string[] | undefined;
   /** `--val-every <N>`: steps between validations; 0: none (default: 20). */
-  valEvery?: number;
+  valEvery?: number | undefined;
   /** `--val-steps <N>`: batches in a validation (default: 20). */
-  valSteps?: number;
+  valSteps?: number | undefined;
   /** `--hellaswag-every <N>`: steps between evaluations on HellaSwag, also at the end; 0: none (default: 0). */
-  hellaswagEvery?: number;
+  hellaswagEvery?: number | undefined;
   /** `--hellaswag <FILE>`: file of questions for --hellaswag-every, in llm.c's format (default: data/hellaswag/hellaswag_val.bin). */
-  hellaswag?: string;
+  hellaswag?: string | undefined;
   /** `--sample-every <N>`: steps between text samples; 0: none (default: 20). */
-  sampleEvery?: number;
+  sampleEvery?: number | undefined;
   /** `--log-every <N>`: steps between training lines in the terminal; log.jsonl has every step (default: 1). */
-  logEvery?: number;
+  logEvery?: number | undefined;
   /** `--save-every <N|TIME>`: steps or time (s, m, h) between checkpoints; 0: only at the end and on Ctrl-C (default: 10m). */
-  saveEvery?: number | Time;
+  saveEvery?: number | Time | undefined;
   /** `--keep <N>`: newest checkpoints to keep (default: all; of those that --save-every TIME makes, 2). */
-  keep?: number;
+  keep?: number | undefined;
   /** `--keep-every <M>`: with --keep: also keep the checkpoint of every M-th step. */
-  keepEvery?: number;
+  keepEvery?: number | undefined;
   /** `--out <DIR>`: run folder: log, configuration, checkpoints (default: runs/<DATA>-<MODEL>-<TIME>). */
-  out?: string;
+  out?: string | undefined;
   /** `--resume [auto]`: continue the run in --out from its newest valid checkpoint; auto: if any. */
-  resume?: boolean | 'auto';
+  resume?: boolean | 'auto' | undefined;
   /** `--overwrite`: replace the run in --out; keep its log. */
-  overwrite?: boolean;
+  overwrite?: boolean | undefined;
   /** `--preset <NAME>`: options of a recipe (see gpt2 presets); --config and flags override it. */
-  preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune';
+  preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | undefined;
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */
-  config?: string;
+  config?: string | undefined;
   /** `--stop-after <N>`: save and exit after N steps, counted from the run's first start. */
-  stopAfter?: number;
+  stopAfter?: number | undefined;
   /** `--max-memory <GIB>`: most device memory to use, in GiB (default: all that is free). */
-  maxMemory?: number;
+  maxMemory?: number | undefined;
   /** `--dry-run`: print memory use and batch sizes of the run; do not train. */
-  dryRun?: boolean;
+  dryRun?: boolean | undefined;
   /** `--serve [PORT]`: show the run in a browser while it trains (PORT 0: any free; absent: 8042). */
-  serve?: number;
+  serve?: number | undefined;
   /** `--serve-host <ADDRESS>`: address that --serve listens on; no password: all who reach it can read (default: 127.0.0.1). */
-  serveHost?: string;
+  serveHost?: string | undefined;
   /** `--tensorboard [DIR]`: write TensorBoard event files too (DIR absent: into the run folder). */
-  tensorboard?: string;
+  tensorboard?: string | undefined;
   /** `--json`: print events as JSON lines on stdout, without progress. */
-  json?: boolean;
+  json?: boolean | undefined;
 };

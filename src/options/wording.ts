@@ -17,15 +17,28 @@ const nameByFlag = new Map([
 const inCamelCase = (flag: string): string =>
   flag.slice(2).replace(/-(\w)/g, (_, letter: string) => letter.toUpperCase());
 
+const nameOf = (flag: string): string => nameByFlag.get(flag) ?? inCamelCase(flag);
+
+/** "with out" and "another out" would read as other words. */
+const withNames = (text: string): string =>
+  text
+    .replace(resumes, (_, out: string) => `with { out: ${JSON.stringify(unquoted(out))}, resume: true }`)
+    .replace(/another --out(?![\w-])/g, 'another path as out')
+    .replace(/ with (--[a-z][\w-]*)(?=$|[;,])/g, (_, flag: string) => {
+      const name = nameOf(flag);
+      return ` with ${name.includes(':') ? '' : 'the option '}${name}`;
+    })
+    .replace(/(?<![\w-])--[a-z][\w-]*/g, nameOf);
+
+/** What `continueWith` writes. */
+const resumes = /with --out ('(?:[^']|'\\'')*'|\S+) --resume/g;
+const unquoted = (word: string): string => word.replaceAll(/^'|'$/g, '').replaceAll("'\\''", "'");
+
 /** A message with the names of options for their flags, except in commands, which stand in backquotes. */
 export const forPrograms = (text: string): string =>
   asTyped(text)
     .split('`')
-    .map((part, index) =>
-      index % 2 === 1
-        ? part
-        : part.replace(/(?<![\w-])--[a-z][\w-]*/g, (flag) => nameByFlag.get(flag) ?? inCamelCase(flag)),
-    )
+    .map((part, index) => (index % 2 === 1 ? part : withNames(part)))
     .join('`');
 
 /** A message of a function with an argument, not an option, for what a flag names: by its value alone. */

@@ -82,8 +82,11 @@ export const runEventSchema = z.discriminatedUnion('event', [
   }),
 ]);
 
-/** One line of a run log. */
-export type RunEvent = z.infer<typeof runEventSchema>;
+/** Without the index signature for unknown fields, with which every name would be a field of every event. */
+type Declared<E> = E extends unknown ? { [K in keyof E as string extends K ? never : K]: E[K] } : never;
+
+/** One line of a run log; `event` tells the kinds apart. */
+export type RunEvent = Declared<z.infer<typeof runEventSchema>>;
 
 /** The line of an event, with its checksum and the line break. */
 export function formatEvent(event: RunEvent): string {

@@ -10,19 +10,24 @@ import { sample } from '../ops/ops.generated.ts';
 import { endOfText } from '../tokenizer/tokenizer.ts';
 import { type Choice, textSeed } from './choice.ts';
 
+type OptionalChoice = { readonly [K in keyof Choice]?: Choice[K] | undefined };
+
 /** Defaults: temperature 1, topK 0, topP 1. */
-export interface GenerateOptions extends Partial<Choice> {
-  /** Token ids of each text's beginning; none: end of text, which opens every document. */
+export interface GenerateOptions extends OptionalChoice {
+  /**
+   * Token ids of each text's beginning; none: end of text, which opens every document. Of one longer than the cache's window the
+   * model sees the end.
+   */
   readonly prompts: readonly ArrayLike<number>[];
   /** Index of the first text among all texts of a seed; each index has its own choices. Default 0. */
-  readonly firstText?: number;
+  readonly firstText?: number | undefined;
   /** Most tokens to generate for each text. */
   readonly tokens: number;
   readonly seed: number;
   /** A token that ends a text; it is not yielded. */
-  readonly stopAt?: number;
+  readonly stopAt?: number | undefined;
   /** A text longer than the cache's window forgets its older half ("slide") or ends ("stop"). Default slide. */
-  readonly whenFull?: 'slide' | 'stop';
+  readonly whenFull?: 'slide' | 'stop' | undefined;
 }
 
 /** Why a text ended: it has all tokens, reached `stopAt`, filled the window, or the model's logits are NaN. */
@@ -223,6 +228,10 @@ function choose(
 ): void {
   sample(device, { tokens, positions, seeds, logits, V: config.vocabularySize, ...choice });
 }
+
+/** What to tell of a prompt that is longer than the window; undefined: it is not. */
+export const describeCut = ({ length }: ArrayLike<number>, window: number): string | undefined =>
+  length > window ? `the prompt has ${length} tokens, of which the model sees the last ${window}` : undefined;
 
 function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {
   const text = prompt.length > 0 ? Array.from(prompt) : [endOfText];

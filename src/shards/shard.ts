@@ -146,7 +146,7 @@ function reading<R>(path: string, read: () => R): R {
 
 const changed = (path: string): ChangedShardError =>
   new ChangedShardError(
-    `${path} changed while it was being read; restore it and continue with --resume, or start a new run with the new file`,
+    `${path} changed while it was being read; restore it and resume the run, or start a new run with the new file`,
   );
 
 /** The header of a shard with this many tokens. */

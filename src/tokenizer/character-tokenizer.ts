@@ -54,7 +54,9 @@ export function createCharacterTokenizer(characters: Iterable<number>): Tokenize
       for (let at = start; at < end; ) {
         const lead = bytes[at]!;
         const codePoint = lead < 0x80 ? lead : codePointAt(bytes, at);
-        into.push(ids.get(codePoint) ?? refuse(codePoint, ids.size));
+        const id = ids.get(codePoint);
+        if (id === undefined) throw new UnknownCharacterError({ codePoint, known: ids.size, at });
+        into.push(id);
         at += lead < 0x80 ? 1 : widthOf(lead);
       }
     },
@@ -73,9 +75,33 @@ export function characterTokenizerOf(parsed: object): Tokenizer | undefined {
   return isDeepStrictEqual(model, wanted) ? tokenizer : undefined;
 }
 
-function refuse(codePoint: number, known: number): never {
-  const name = `U+${codePoint.toString(16).toUpperCase().padStart(4, '0')}`;
-  throw new Gpt2Error(
-    `the character ${JSON.stringify(String.fromCodePoint(codePoint))} (${name}) is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
-  );
+interface UnknownCharacter {
+  readonly codePoint: number;
+  /** How many characters have ids. */
+  readonly known: number;
+  /** The index of its first byte. */
+  readonly at: number;
+}
+
+/** A text has a character without an id. */
+export class UnknownCharacterError extends Gpt2Error {
+  readonly #found: UnknownCharacter;
+
+  /** @param place "line 2, column 7 of book.txt" */
+  constructor(found: UnknownCharacter, place?: string) {
+    const { codePoint, known } = found;
+    const name = `U+${codePoint.toString(16).toUpperCase().padStart(4, '0')}`;
+    super(
+      `the character ${JSON.stringify(String.fromCodePoint(codePoint))} (${name})${place === undefined ? '' : ` at ${place}`} is not among the ${known} of the model's vocabulary: leave it out, or train on a text that has it`,
+    );
+    this.#found = found;
+  }
+
+  get at(): number {
+    return this.#found.at;
+  }
+
+  in(place: string): UnknownCharacterError {
+    return new UnknownCharacterError(this.#found, place);
+  }
 }

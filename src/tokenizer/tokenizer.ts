@@ -15,16 +15,16 @@ export interface Tokenizer {
   /** What a text without a prompt begins with: end of text, or else a line break or the first id, as in nanoGPT. */
   readonly start: number;
   /** The content of tokenizer.json, which accompanies data and weights; undefined if the tokenizer is built in. */
-  readonly file?: string;
+  readonly file?: string | undefined;
   /** Appends the ids of bytes[start, end), valid UTF-8, encoded as a separate text. @throws Gpt2Error if it has no ids for them */
   append(bytes: Uint8Array, start: number, end: number, into: TokenList): void;
   /**
    * The bytes of an id's text; none for end of text and for ids outside the vocabulary. Undefined if a token's text depends on its
    * neighbours: `decode` is then defined.
    */
-  readonly bytesOf?: (id: number) => Uint8Array;
+  readonly bytesOf?: ((id: number) => Uint8Array) | undefined;
   /** The text of ids. */
-  readonly decode?: (ids: readonly number[]) => string;
+  readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 
 /** A tokenizer that needs no file. Its last id is end of text. */

@@ -13,7 +13,8 @@ const naming = (options: TrainOptions) => (error: unknown) => {
 
 /**
  * Trains as the options say (docs/api.md lists them).
- * @throws UsageError for invalid options; StoppedError after `signal`; Gpt2Error for everything else a user can fix
+ * @throws UsageError for invalid options; StoppedError after `signal`; the error of a function in `hooks`, after saving;
+ * Gpt2Error for everything else a user can fix
  * @example
  * const small = { layers: 2, channels: 64, heads: 2, device: 'cpu', batch: 2, sequence: 32 };
  * const { out, loss } = await train({ ...small, steps: 2, valEvery: 0, out: 'runs/small' });

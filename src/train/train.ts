@@ -7,7 +7,8 @@ import { Ranks } from '../ranks/ranks.ts';
 import { refuseBusyRun, whileIdle } from '../runs/lock.ts';
 import { checkpointsFolder } from '../runs/paths.ts';
 import { readRun } from '../runs/reader.ts';
-import { checkHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { withCallbacks } from './callbacks.ts';
+import { checkHooks, type SessionHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { oneGpu, openRun } from './run/open-run.ts';
 import type { Run } from './run/run.ts';
 import { kindsAt, Session } from './run/session.ts';
@@ -17,6 +18,10 @@ import { type Settled, settle } from './run/settle.ts';
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   checkTrainOptions(options);
   checkHooks(hooks);
+  return withCallbacks(hooks, (guarded) => trainInPlace(options, guarded));
+}
+
+async function trainInPlace(options: TrainOptions, hooks: SessionHooks): Promise<TrainResult> {
   const { place, onNotice = () => {} } = hooks;
   if (!place) {
     if ((options.ranks ?? 1) === 1) return trainHere(options, hooks);
@@ -39,7 +44,7 @@ async function endOf(ranks: Ranks, error: unknown): Promise<unknown> {
   return error;
 }
 
-async function trainHere(options: TrainOptions, hooks: TrainHooks, ranks?: Ranks): Promise<TrainResult> {
+async function trainHere(options: TrainOptions, hooks: SessionHooks, ranks?: Ranks): Promise<TrainResult> {
   const notice = hooks.onNotice ?? (() => {});
   const { signal, onProgress } = hooks;
   const { resume, out } = options;

@@ -150,6 +150,8 @@ it('validation of ranks takes the batch that fits all, or the same in each where
   const sizes = { shards: [short], batch: 4, sequence: 10 };
   expect(planValidation({ ...sizes, batch: 1, ranks: 3 })).toEqual({ batch: 1, ranks: 3, batches: 1 });
   expect(planValidation({ ...sizes, ranks: 2 })).toMatchObject({ batch: 1, ranks: 2 });
-  expect(planValidation({ ...sizes, ranks: 2 }).notice).toContain('batches of 2: its 35 tokens hold no 8 sequences');
+  expect(planValidation({ ...sizes, ranks: 2 }).notice).toContain(
+    'batches of 2: its 35 tokens do not hold 8 sequences',
+  );
   expect(planValidation({ ...sizes, ranks: 8 })).toMatchObject({ batch: 3, ranks: 1, batches: 1 });
 });

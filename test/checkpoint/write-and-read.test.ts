@@ -165,7 +165,7 @@ describeBackends('a checkpoint', (_, kind) => {
     const blocked = join(newFolder(), 'file');
     writeFileSync(blocked, '');
     expect(() => write(trainedModel(device), join(blocked, 'checkpoints'))).toThrow(
-      /^cannot write the checkpoint .*file\/checkpoints\/step-00000020: .*; make room or name another --out/,
+      /^cannot write the checkpoint .*file\/checkpoints\/step-00000020: .*; make room or write to another folder/,
     );
   });
 });

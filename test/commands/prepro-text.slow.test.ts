@@ -227,7 +227,7 @@ it.each([
     'a tokenizer there is not',
     text('text.txt', '--tokenizer', 'gpt4'),
     2,
-    '--tokenizer takes one of gpt2, bytes, char, or a tokenizer.json, not "gpt4"',
+    '--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one, not "gpt4"',
   ],
   ...['0', '1', '2'].map((share): [string, string[], number, string] => [
     `a share of ${share}`,

@@ -173,7 +173,7 @@ const rows: Record<string, Row[]> = {
       'it was trained with 1',
       ['cannot resume run', '--layers 2'],
     ],
-    [1, train('--dtype', 'bf16'), /^the CPU library has no bf16, only fp32(?!.*GPT2_)/, ['--dtype']],
+    [1, train('--dtype', 'bf16'), /^the CPU library has no bf16, only fp32(?!.*GPT2_)/, ['dtype']],
     [
       1,
       train('--hellaswag-every', '1', '--hellaswag', 'none.bin'),

@@ -89,7 +89,7 @@ describe('characters', () => {
       expectRefusal(place.run([...args.with(2, model), '--data', 'data/other', '--out', 'mixed']), {
         code: 1,
         what: /data\/other was made with another tokenizer \(char\) than that of (exported|run\S*) \(char\)/,
-        where: ['data/other', model],
+        where: ['data/other', model, 'prepro text FILE --tokenizer '],
       });
     }
     run('prepro', 'text', 'play.txt', '--tokenizer', 'bytes', '--out', 'data/bytes', '--workers', '1');

@@ -2,6 +2,7 @@
 // and bits per byte of the text of the predicted tokens.
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { resolveWeights } from '../../src/checkpoint/weights.ts';
+import { UsageError } from '../../src/errors.ts';
 import { type EvaluateOptions, evaluate } from '../../src/evaluate/evaluate.ts';
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
@@ -46,6 +47,15 @@ describeBackends('evaluate', (_, kind) => {
     await expect(run({ shards: [] })).rejects.toThrow('shards names no file: give the paths of one or more shards');
   });
 
+  it('refuses the name of an unknown tokenizer', async () => {
+    place.data({ val: 65 });
+    await expect(run({ tokenizer: 'gpt4' })).rejects.toThrow(
+      new UsageError(
+        'tokenizer takes one of gpt2, bytes, or what readDatasetTokenizer() or readTokenizer() returns, not "gpt4"',
+      ),
+    );
+  });
+
   it('is the mean over every whole batch of all shards, each predicted token once', async () => {
     place.data({ val: 64 * 3 + 1 });
     writeShard(
@@ -69,7 +79,7 @@ describeBackends('evaluate', (_, kind) => {
     expect(one).toMatchObject({ batches: 1, tokens: 64 });
     expect(await run({ batches: 9 })).toEqual({
       ...whole,
-      notices: ['there are 5 whole batches: all of them are taken'],
+      notices: ['all 5 whole batches are used: there are no 9'],
     });
   });
 
@@ -77,7 +87,7 @@ describeBackends('evaluate', (_, kind) => {
     place.data({ val: 60 });
     const { batch, tokens, notices } = await run();
     expect({ batch, tokens }).toEqual({ batch: 3, tokens: 48 });
-    expect(notices).toEqual(['batches of 3: the shortest shard holds no 4 of 16']);
+    expect(notices).toEqual(['batches of 3: the shortest shard does not hold 4 sequences of 16']);
     place.data({ val: 10 });
     await expect(run()).rejects.toThrow(/random_val\.bin: a shard has fewer than 16 \+ 1 tokens/);
     await expect(run({ sequence: 65 })).rejects.toThrow("--seq 65 is over the model's context of 64 positions");
@@ -96,9 +106,9 @@ describeBackends('evaluate', (_, kind) => {
     expect(bytes! - decoded).toBeGreaterThanOrEqual(0);
     expect(bytes! - decoded).toBeLessThan(4);
     expect(bitsPerByte).toBeCloseTo((loss * 64) / Math.log(2) / wanted, 12);
-    const unknown = await run({ tokenizer: 'other' });
+    const unknown = await run({ tokenizer: undefined });
     expect(unknown).toMatchObject({ bitsPerByte: undefined, bytes: undefined, loss });
-    expect(unknown.notices).toEqual(['no bits per byte: the tokenizer "other" is not known']);
+    expect(unknown.notices).toEqual(['no bits per byte: the tokenizer is not known']);
   });
 });
 

@@ -10,6 +10,7 @@ import { fromBf16, fromFp16, toBf16 } from '../../src/files/half-floats.ts';
 import { exportModel } from '../../src/formats/export.ts';
 import { openSafetensors } from '../../src/formats/safetensors.ts';
 import { encodeWeights } from '../../src/formats/weight-types.ts';
+import { exportModel as exportForPrograms } from '../../src/index.ts';
 import { paddedVocabularySize } from '../../src/model/config.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats, held } from '../../src/op-cases/numbers.ts';
@@ -41,6 +42,12 @@ const shapes: Record<string, number[]> = {
   ...{ fcw: [4 * C, C], fcb: [4 * C], fcprojw: [C, 4 * C], fcprojb: [C] },
 };
 const inLayers = (name: string) => Array.from({ length: layers }, (_, layer) => `h.${layer}.${name}`);
+
+it('for programs returns the path of what was written', async () => {
+  const out = place.path('written.bin');
+  expect(await exportForPrograms({ model, format: 'llmc', out })).toBe(out);
+  expect(existsSync(out)).toBe(true);
+});
 
 describe('llm.c', () => {
   it.each(['fp32', 'bf16'] as const)('%s: header, then each kind of parameter for all layers', async (dtype) => {

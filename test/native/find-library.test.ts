@@ -59,7 +59,7 @@ describe('a library', () => {
 describe('without a library, the advice is', () => {
   it('to install the package of the platform, or to build', () => {
     expect(libraryFix('cuda', on('linux', 'x64'))).toBe(
-      'run `npm install @gpt2.ts/linux-x64-cuda@1.2.3`, or run `npm run build:cuda`',
+      'run `npm install ./gpt2.ts-linux-x64-cuda-1.2.3.tgz`, which scripts/build-packages.ts makes in a clone, or run `npm run build:cuda`',
     );
   });
 

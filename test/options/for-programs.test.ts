@@ -1,7 +1,22 @@
 // Errors and notices of public functions name options as a program gives them; the commands' name flags (wrong-inputs.test.ts).
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { exportModel, findInputs, findShards, prepareDataset, prepareText, resolveWeights } from '../../src/index.ts';
+import {
+  createModel,
+  Device,
+  evaluate,
+  exportModel,
+  findInputs,
+  findShards,
+  openLoader,
+  prepareDataset,
+  prepareText,
+  readHellaswag,
+  resolveWeights,
+  StoppedError,
+  selectDevice,
+  train,
+} from '../../src/index.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -17,6 +32,16 @@ const text = (more: object) =>
   prepareText(findInputs([place.path('a.txt')]), {
     ...{ out: place.path('data'), format: { kind: 'text' }, division, workers: 1, ...more },
   } as never);
+
+const shards = () => findShards(place.path('data'), 'train');
+const load = (batch: number, sequence: number) =>
+  openLoader({ shards: shards(), batch, sequence, order: 'file', seed: 42, vocabularySize: 50257 });
+const small = { layers: 1, channels: 16, heads: 2, context: 64, vocabularySize: 50257 };
+const measure = (sequence: number) => {
+  using device = Device.open({ kind: 'cpu', threads: 1 });
+  const model = createModel(device, small, { B: 1, T: 8, purpose: 'inference' });
+  return evaluate(model, { shards: shards(), tokenizer: 'gpt2', batch: 1, sequence });
+};
 
 const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   'findShards: no such folder': [
@@ -49,7 +74,7 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'exportModel: a file that exists': [
     () => exportModel({ model: 'd6', format: 'gguf', out: place.path('a.txt') }),
-    /a\.txt already exists: name another out, or remove it$/,
+    /a\.txt already exists: name another path as out, or remove it$/,
   ],
   'prepareText: validation': [
     () => text({ division: { ...division, validation: 1 } }),
@@ -61,11 +86,26 @@ const cases: Record<string, [work: () => unknown, message: string | RegExp]> = {
   ],
   'prepareText: another data set': [
     () => text({}),
-    /random_train\.bin, which belongs to .*: name another folder with out$/,
+    /random_train\.bin, which belongs to .*: name another folder with the option out$/,
   ],
   'prepareText: tokenizer': [
     () => text({ tokenizer: 'gpt4' }),
-    /^tokenizer takes one of gpt2, bytes, char, or a tokenizer\.json, not "gpt4"$/,
+    /^tokenizer takes gpt2, bytes, char, a tokenizer\.json or a folder that has one, not "gpt4"$/,
+  ],
+  'selectDevice: an unknown name': [() => selectDevice('gpu'), 'device takes auto, cpu, cuda or cuda:N, not "gpu"'],
+  'openLoader: too large a batch': [() => load(1000, 64), /sequences of 64; the largest batch that fits is \d+$/],
+  'openLoader: too long a sequence': [() => load(1, 5001), /sequences of 5001; sequence must be under 5000$/],
+  'evaluate: over the context': [
+    () => measure(65),
+    "sequence 65 is over the model's context of 64 positions; take a shorter sequence",
+  ],
+  'readHellaswag: no file': [
+    () => readHellaswag(place.path('none.bin'), { sequence: 64, vocabularySize: 50257 }),
+    /^there are no questions in .*none\.bin: run `(npm run|npx gpt2) prepro hellaswag`, or name a file$/,
+  ],
+  'createModel: heads': [
+    () => createModel({} as Device, { ...small, heads: 3 }, { B: 1, T: 8, purpose: 'inference' }),
+    'channels 16 are not divisible by heads 3; give heads that divide channels',
   ],
   'prepareDataset: from': [
     () => prepareDataset('own-source', { from: 'x' }),
@@ -89,4 +129,16 @@ it('prepareText: notices too', async () => {
   const options = { out: place.path('made'), format: { kind: 'text' }, division: { ...division, validation: 0.001 } };
   await prepareText(findInputs([place.path('long.txt')]), { ...options, workers: 1, notice } as never);
   expect(notices.join()).toMatch(/^validation is .*; give more text, or another validation$/);
+});
+
+it('a stopped run says how to continue it', async () => {
+  const out = place.path("it's mine");
+  const small = { layers: 1, channels: 16, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu', steps: 2 };
+  const options = { ...small, data: place.path('data'), out, valEvery: 0, sampleEvery: 0 };
+  await expect(train(options, { signal: AbortSignal.abort() })).rejects.toThrow(
+    new StoppedError(
+      `stopped after 0 of 2 steps and saved; continue with { out: ${JSON.stringify(out)}, resume: true }`,
+      undefined,
+    ),
+  );
 });

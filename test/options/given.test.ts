@@ -87,7 +87,9 @@ describe.each(rows)('%j', (options, message, flags, onCommandLine = message) => 
 
 it('errors of train() name options, and commands as they are typed', async () => {
   const { message, stack } = (await api.train({ data: 'nope', device: 'cpu' }).catch((error: Error) => error)) as Error;
-  expect(message).toMatch(/^nope does not exist; name another with data, or make it: `np.* prepro.* --out nope`$/);
+  expect(message).toMatch(
+    /^nope does not exist; name another with the option data, or make it: `np.* prepro.* --out nope`$/,
+  );
   expect(stack).toContain(message);
   place.data({ name: 'data', vocabulary: 100 });
   const tiny = { layers: 1, channels: 32, heads: 2, context: 32, batch: 1, sequence: 32, device: 'cpu', threads: 1 };
@@ -96,7 +98,7 @@ it('errors of train() name options, and commands as they are typed', async () =>
     ...{ out: options.out, steps: 1, loss: expect.any(Number), valLoss: expect.any(Number) },
   });
   await expect(api.train(options)).rejects.toThrow(
-    'already holds a run: continue it with resume: true, replace it with overwrite: true, or name another out',
+    'already holds a run: continue it with resume: true, replace it with overwrite: true, or name another path as out',
   );
   const notices: string[] = [];
   const onNotice = (text: string) => notices.push(text);
@@ -121,7 +123,7 @@ const calls: [name: string, message: string, call: () => unknown][] = [
     'threads takes a whole number from 0 to 1024, not "2"',
     () => api.Device.open({ kind: 'cpu', threads: '2' } as never),
   ],
-  ['selectDevice', '--device takes auto, cpu, cuda or cuda:N, not "tpu"', () => api.selectDevice('tpu')],
+  ['selectDevice', 'device takes auto, cpu, cuda or cuda:N, not "tpu"', () => api.selectDevice('tpu')],
   [
     'openLoader',
     'seed takes a whole number from 0 to 4294967295, not undefined',

@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -13,7 +14,6 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { asTyped, continueWith, packageRoot, shellWord } from '../../src/package-root.ts';
@@ -81,6 +81,22 @@ describe.skipIf(!existsSync(built))('the built program', () => {
     expect(stdout).toMatch(/^gpt2\.ts \d/);
   });
 
+  it('says in a program of another package what to do without a library', () => {
+    using place = new Workplace();
+    const installed = (...names: string[]) => place.path('node_modules', ...names);
+    cpSync(dirname(built), installed('gpt2.ts/dist'), { recursive: true });
+    cpSync(join(packageRoot, 'package.json'), installed('gpt2.ts/package.json'));
+    for (const name of Object.keys(packageJson.dependencies)) {
+      symlinkSync(join(packageRoot, 'node_modules', name), installed(name));
+    }
+    writeFileSync(place.path('mine.mjs'), "import { Device } from 'gpt2.ts';\nDevice.open({ kind: 'cpu' });\n");
+    const env = { ...process.env, GPT2_LIBRARY: '' };
+    const { stderr } = spawnSync(process.execPath, [place.path('mine.mjs')], { encoding: 'utf8', env });
+    expect(stderr).toMatch(
+      /Gpt2Error: the cpu library is not installed: there is no .*; run .*`npm --prefix node_modules\/gpt2\.ts run build:cpu`\n/,
+    );
+  });
+
   it('says in one line that packages are not installed', () => {
     using place = new Workplace();
     cpSync(dirname(built), place.path('dist'), { recursive: true });
@@ -107,20 +123,46 @@ describe.skipIf(!existsSync(built))('the built program', () => {
   });
 });
 
-it('a strict program without further libraries compiles with its types', () => {
-  const root = fileURLToPath(new URL('../..', import.meta.url));
+/** Fails to compile where an optional property of an argument of a public function refuses undefined, or events are not told apart. */
+const typesProgram = `
+import * as gpt2 from 'gpt2.ts';
+type ArgumentOf<F> = F extends (...given: infer G) => unknown
+  ? G[number]
+  : F extends new (...given: infer G) => unknown ? G[number] : never;
+type Given = ArgumentOf<(typeof gpt2)[keyof typeof gpt2]> | gpt2.DeviceOptions | gpt2.Format | gpt2.LaunchShape;
+type Refusing<T> = T extends ArrayLike<unknown> ? never : T extends object
+  ? { [K in keyof T]-?: object extends Pick<T, K> ? (undefined extends Required<T>[K] ? never : K) : never }[keyof T]
+  : never;
+// Methods of a card.
+export const none: 'scratch' = null as unknown as Refusing<Given>;
+
+export const lossOf = (event: gpt2.RunEvent): number | undefined => (event.event === 'train' ? event.loss : undefined);
+// @ts-expect-error Only some kinds of events have a loss.
+export const anyLoss = (event: gpt2.RunEvent) => event.loss;
+export const hasNorm = (event: gpt2.RunEvent): 'train' | 'nonFinite' | undefined =>
+  'norm' in event ? event.event : undefined;
+`;
+
+it('strict programs compile with its types, without further libraries', () => {
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-'));
   const tsc = (...args: string[]) => {
-    const command = join(root, 'node_modules/.bin/tsc');
+    const command = join(packageRoot, 'node_modules/.bin/tsc');
     const { status, stdout } = spawnSync(command, args, { cwd: folder, encoding: 'utf8' });
     expect(status, stdout).toBe(0);
   };
+  const strict = ['--strict', '--exactOptionalPropertyTypes', '--noUncheckedIndexedAccess'];
+  const settings = [...strict, '--module', 'nodenext', '--target', 'es2022', '--noEmit'];
   try {
-    tsc('-p', join(root, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(folder, 'dist'));
-    mkdirSync(join(folder, 'node_modules'));
-    symlinkSync(join(root, 'node_modules/zod'), join(folder, 'node_modules/zod'));
-    writeFileSync(join(folder, 'program.mts'), "export * from './dist/index.js';\n");
-    tsc('--strict', '--module', 'nodenext', '--target', 'es2022', '--skipLibCheck', 'false', '--noEmit', 'program.mts');
+    const installed = join(folder, 'node_modules/gpt2.ts');
+    tsc('-p', join(packageRoot, 'tsconfig.build.json'), '--emitDeclarationOnly', '--outDir', join(installed, 'dist'));
+    cpSync(join(packageRoot, 'package.json'), join(installed, 'package.json'));
+    symlinkSync(join(packageRoot, 'node_modules/zod'), join(folder, 'node_modules/zod'));
+    writeFileSync(join(folder, 'types.mts'), typesProgram);
+    tsc(...settings, '--skipLibCheck', 'false', 'types.mts');
+    symlinkSync(join(packageRoot, 'node_modules/@types'), join(folder, 'node_modules/@types'));
+    cpSync(join(packageRoot, 'examples'), join(folder, 'examples'), { recursive: true });
+    writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
+    tsc(...settings, '--types', 'node', ...readdirSync(join(folder, 'examples')).map((name) => join('examples', name)));
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -40,6 +40,19 @@ describeBackends('generateText', (_, kind) => {
     expect(await generateText(model, 'Hé, ', { tokens: 0 })).toBe('');
   });
 
+  it('sees the end of a prompt that is longer than the context, and says so', async () => {
+    const model = modelOf(bytes.vocabularySize, tinyConfig.context);
+    const end = 'x'.repeat(tinyConfig.context);
+    const notices: string[] = [];
+    const notice = (text: string) => void notices.push(text);
+    await generateText(model, end.slice(1), { tokens: 1, notice });
+    expect(notices).toEqual([]);
+    const long = await generateText(model, `and ${end}`, { tokens: 1, temperature: 0, notice });
+    expect(await generateText(model, `or ${end}`, { tokens: 1, temperature: 0 })).toBe(long);
+    const { context } = tinyConfig;
+    expect(notices).toEqual([`the prompt has ${context + 5} tokens, of which the model sees the last ${context}`]);
+  });
+
   it('refuses the path of a run', async () => {
     await expect(generateText('runs/mine' as never, 'x')).rejects.toThrow(
       new UsageError(

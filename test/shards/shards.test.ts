@@ -109,7 +109,7 @@ describe('a shard whose file changes', () => {
     utimesSync(path, old, old);
     return { path, shard: openShard(path) };
   };
-  const message = /changing\.bin changed while it was being read; restore it and continue with --resume, or start/;
+  const message = /changing\.bin changed while it was being read; restore it and resume the run, or start/;
 
   it('by another file that takes its name is read on', () => {
     const { path, shard } = opened();

@@ -1,8 +1,10 @@
 // The tokenizer of characters: nanoGPT's ids and division of tinyshakespeare, round trips, its file, characters that it lacks.
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { chooseTokenizer } from '../../src/datasets/choose-tokenizer.ts';
 import { prepareDataset } from '../../src/datasets/prepare.ts';
 import { findInputs } from '../../src/datasets/text/inputs.ts';
 import { prepareText } from '../../src/datasets/text/prepare-text.ts';
@@ -129,11 +131,72 @@ it('prepares texts on threads: the characters of all documents, without an end o
   expect(readDataset(place.path('data'))?.documents).toBe(400);
 });
 
+describe('a text with a character that the tokenizer lacks', () => {
+  const prepare = async (name: string, text: string | Buffer, kind: 'text' | 'jsonl' = 'text') => {
+    const path = place.path(name);
+    writeFileSync(path, text);
+    await prepareText(findInputs([path]), {
+      out: place.path('data'),
+      format: kind === 'text' ? { kind } : { kind, field: 'text' },
+      division: { prefix: 'x', shardTokens: 1_000_000, validation: 0.1 },
+      tokenizer: place.path('own'),
+      workers: 1,
+    });
+  };
+  const known = 'größer als 🦜\n';
+  beforeEach(() => writeFileSync(place.path('known.txt'), known.repeat(9)));
+  beforeEach(() =>
+    prepareDataset('tinyshakespeare', {
+      ...{ from: place.path('known.txt'), tokenizer: 'char' },
+      out: place.path('own'),
+    }),
+  );
+
+  const lacks = (at: string) => `the character "Ω" (U+03A9) at ${at} is not among the`;
+  const wrong = `${known.repeat(500_000)}größΩ`;
+
+  it('is refused by file, line and column, also far into a file and in a compressed one', async () => {
+    await expect(prepare('a.txt', `\ufeff${known}gr🦜Ω`)).rejects.toThrow(
+      lacks(`line 2, column 4 of ${place.path('a.txt')}`),
+    );
+    await expect(prepare('b.txt', wrong)).rejects.toThrow(lacks(`line 500001, column 5 of ${place.path('b.txt')}`));
+    const packed = gzipSync(`${known}Ω`);
+    await expect(prepare('c.txt.gz', packed)).rejects.toThrow(lacks(`line 2, column 1 of ${place.path('c.txt.gz')}`));
+  });
+
+  it('is refused by file and line of JSON lines', async () => {
+    const lines = `${JSON.stringify({ text: known })}\n\n${JSON.stringify({ text: 'Ω' })}\n`;
+    await expect(prepare('d.jsonl', lines, 'jsonl')).rejects.toThrow(lacks(`line 3 of ${place.path('d.jsonl')}`));
+  });
+
+  it('is refused by its document of a data set', async () => {
+    writeFileSync(place.path('e.txt'), `${known}\n${known}Ω`);
+    const options = {
+      from: place.path('e.txt'),
+      tokenizer: place.path('own/tokenizer.json'),
+      out: place.path('other'),
+    };
+    await expect(prepareDataset('tinyshakespeare', options)).rejects.toThrow(
+      lacks('line 2, column 1 of the document that begins with "größer als 🦜\\nΩ"'),
+    );
+  });
+});
+
+it('takes the folder of a data set or of another with a tokenizer.json', () => {
+  const tokenizer = tokenizerOf('ab');
+  writeFileSync(place.path('tokenizer.json'), tokenizer.file!);
+  expect(chooseTokenizer(place.folder)?.file).toBe(tokenizer.file);
+  expect(chooseTokenizer(place.data({ vocabulary: 257 }))?.name).toBe('gpt2');
+  const run = place.path('run');
+  mkdirSync(run);
+  expect(() => chooseTokenizer(run)).toThrow(`${run} has no tokenizer.json; --tokenizer takes gpt2, bytes, char, a`);
+});
+
 it('refuses an unknown name and a text with too many characters', async () => {
   const options = { out: place.path('data'), from: place.path('text.txt') };
   writeFileSync(options.from, String.fromCodePoint(...Array.from({ length: 70_000 }, (_, index) => 0x10000 + index)));
   await expect(prepareDataset('tinyshakespeare', { ...options, tokenizer: 'chars' })).rejects.toThrow(
-    '--tokenizer takes one of gpt2, bytes, char, or a tokenizer.json, not "chars"',
+    '--tokenizer takes gpt2, bytes, char, a tokenizer.json or a folder that has one, not "chars"',
   );
   await expect(prepareDataset('tinyshakespeare', { ...options, tokenizer: 'char' })).rejects.toThrow(
     'the text has 70000 different characters, more than the 65536 ids of a token file',

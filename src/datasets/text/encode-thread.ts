@@ -4,12 +4,14 @@ import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Gpt2Error, shortList } from '../../errors.ts';
-import { addCharacters } from '../../tokenizer/character-tokenizer.ts';
+import { addCharacters, UnknownCharacterError } from '../../tokenizer/character-tokenizer.ts';
+import { placeAfter, textStart } from '../../tokenizer/line-and-column.ts';
 import { type Tokenizer, tokenizerNamed } from '../../tokenizer/tokenizer.ts';
 import { parseTokenizer } from '../../tokenizer/tokenizer-file.ts';
 import { TokenList } from '../../tokenizer/tokens.ts';
 import type { Chunk, Piece } from './format.ts';
 import { cutsAtLines } from './format.ts';
+import { bytesOf } from './inputs.ts';
 import { type Block, blockEnd, type Part, partPath, writePart } from './parts.ts';
 import type { Answer, Order, Task } from './thread-pool.ts';
 
@@ -23,7 +25,7 @@ const append: Tokenizer['append'] =
 const tokens = new TokenList(1 << 20);
 let blocks: Block[] = [];
 
-parentPort!.on('message', ({ chunk, key }: Order) => {
+parentPort!.on('message', async ({ chunk, key }: Order) => {
   const answer: Answer = { memory: chunk.bytes.buffer };
   try {
     const part = encode(chunk);
@@ -31,16 +33,35 @@ parentPort!.on('message', ({ chunk, key }: Order) => {
     else Object.assign(answer, { characters });
   } catch (error) {
     if (!(error instanceof Gpt2Error)) throw error;
-    Object.assign(answer, { refusal: error.message });
+    const { message } = error instanceof UnknownCharacterError ? await withPlace(error) : error;
+    Object.assign(answer, { refusal: message });
   }
   parentPort!.postMessage(answer, [answer.memory]);
 });
+
+/** What is encoded: a piece, and in JSON lines the line, "line 3 of b.jsonl". */
+let current: { readonly piece: Piece; readonly line: string | undefined };
+
+/** The error, naming file and line, and in plain text the column. */
+async function withPlace(error: UnknownCharacterError): Promise<UnknownCharacterError> {
+  const { piece, line } = current;
+  if (line !== undefined) return error.in(line);
+  let left = piece.offset + error.at;
+  let place = textStart;
+  for await (const part of bytesOf({ ...piece, bytes: 0 }, format, () => {})) {
+    place = placeAfter(part.subarray(0, left), place);
+    left -= part.length;
+    if (left <= 0) break;
+  }
+  return error.in(`line ${place.line}, column ${place.column} of ${piece.path}`);
+}
 
 /** @throws Gpt2Error naming file and byte of invalid text */
 function encode({ bytes, pieces }: Chunk): Part {
   tokens.clear();
   blocks = [];
   for (const piece of pieces) {
+    current = { piece, line: undefined };
     const text = Buffer.from(bytes.buffer, bytes.byteOffset + piece.start, piece.end - piece.start);
     if (!isUtf8(text)) throw notUtf8(text, piece);
     if (format.kind === 'jsonl') addLines(text, piece, format.field);
@@ -72,7 +93,9 @@ function addLines(text: Buffer, piece: Piece, field: string): void {
     const end = lineBreak < 0 ? text.length : lineBreak;
     const line = text.toString('utf8', start, end);
     if (line.trim() !== '') {
-      const document = Buffer.from(documentOf(line, field, `line ${number} of ${piece.path}`));
+      const where = `line ${number} of ${piece.path}`;
+      current = { piece, line: where };
+      const document = Buffer.from(documentOf(line, field, where));
       addDocument(document, { start: 0, end: document.length, opens: true, closes: true, strip: false }, piece);
     }
     start = end + 1;

@@ -5,7 +5,7 @@ import { huggingFaceName } from '../../tokenizer/huggingface-tokenizer.ts';
 /** The way a file holds documents. */
 export type Format =
   /** Plain text: a file is a document, or a separator divides it; `strip` removes white space at the ends of documents. */
-  | { readonly kind: 'text'; readonly separator?: string; readonly strip?: boolean }
+  | { readonly kind: 'text'; readonly separator?: string | undefined; readonly strip?: boolean | undefined }
   /** Each line is a JSON object with the document in a field. */
   | { readonly kind: 'jsonl'; readonly field: string };
 

@@ -12,13 +12,13 @@ import { parquetDocuments } from './parquet-reader.ts';
 const readBytes = 1 << 20;
 
 export interface Selection {
-  readonly role?: FileRole;
+  readonly role?: FileRole | undefined;
   /** Globs of the files in a folder to read, by their paths in it or their names. Default: all. */
-  readonly include?: readonly string[];
+  readonly include?: readonly string[] | undefined;
   /** Globs of those to leave out; the name of a folder leaves out all that is in it. */
-  readonly exclude?: readonly string[];
+  readonly exclude?: readonly string[] | undefined;
   /** Says which files of folders are not text. */
-  readonly notice?: (text: string) => void;
+  readonly notice?: ((text: string) => void) | undefined;
 }
 
 /**

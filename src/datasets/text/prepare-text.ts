@@ -41,15 +41,15 @@ export interface TextOptions {
   readonly out: string;
   readonly format: Format;
   readonly division: Division;
-  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json. */
-  readonly tokenizer?: string;
+  /** gpt2 (the default), bytes, char: the characters of the text, or the path of a tokenizer.json or of a folder that has one. */
+  readonly tokenizer?: string | undefined;
   /** Threads that encode. Default: one for each core, at most 6. */
-  readonly workers?: number;
+  readonly workers?: number | undefined;
   /** Replaces a data set of another text or other options in `out`. */
-  readonly overwrite?: boolean;
+  readonly overwrite?: boolean | undefined;
   /** Called with the encoded and the total bytes of the files. */
-  readonly onProgress?: (done: number, total: number) => void;
-  readonly notice?: (text: string) => void;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  readonly notice?: ((text: string) => void) | undefined;
 }
 
 /** Makes the shards of a text. @throws as for programs (options/for-programs.ts); messages name flags */

@@ -23,26 +23,37 @@ export interface RunDescription {
   readonly out: string;
 }
 
+/**
+ * An error that a function here throws, or with which a promise that it returns rejects, saves and ends the run like `signal`;
+ * then `train` throws it. `train` waits for these promises before it ends.
+ */
 export interface TrainHooks {
   /**
    * This process's place among the ranks of a job; default: it trains alone. If a job on GPUs fails, this process ends within
    * seconds, whatever else it does: a call that waits for its GPU may never return.
    */
-  readonly place?: Place;
+  readonly place?: Place | undefined;
   /** Aborting it saves and ends the run after the step in progress; its reason is the exit code (128 + the signal's number). */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   /** The command line, for the log. */
-  readonly command?: readonly string[];
+  readonly command?: readonly string[] | undefined;
   /** Called once, before step 0. */
-  readonly onStart?: (run: RunDescription) => void;
+  readonly onStart?: ((run: RunDescription) => void) | undefined;
   /** Called with one-line remarks that are not events: a default taken, a damaged checkpoint skipped, a full disk. */
-  readonly onNotice?: (text: string) => void;
+  readonly onNotice?: ((text: string) => void) | undefined;
   /** Called with the received and the total bytes while `model` is downloaded from the Hugging Face hub. */
-  readonly onProgress?: (done: number, total: number) => void;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
   /** Called with the live page of `serve` when the run has ended and the device is free. Default: the page is closed. */
-  readonly onPage?: (page: LivePage) => void;
+  readonly onPage?: ((page: LivePage) => void) | undefined;
   /** Called for each event after it was logged, with its JSON line and the seconds left once known. */
-  readonly onEvent?: (event: RunEvent, context: { json: string; remaining: number | undefined }) => void;
+  readonly onEvent?: ((event: RunEvent, context: { json: string; remaining: number | undefined }) => void) | undefined;
+}
+
+/** Hooks that never throw (callbacks.ts). */
+export interface SessionHooks extends TrainHooks {
+  readonly signal: AbortSignal;
+  /** Whether the program can abort `signal`, and so end the attempts to save. */
+  readonly canStop: boolean;
 }
 
 /** @throws UsageError */
@@ -74,7 +85,7 @@ export interface TrainResult {
 }
 
 /**
- * The end of a run that was asked to stop. Its message names what was saved.
+ * A run was asked to stop. Its message says what was saved.
  * @example if (error instanceof StoppedError) process.exitCode = error.exitCode; // 130 after Ctrl-C
  */
 export class StoppedError extends Gpt2Error {

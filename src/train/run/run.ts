@@ -29,7 +29,7 @@ export interface Run extends RunData, RunModel {
   readonly scalars: ScalarFile | undefined;
   /** Name and version of this program. */
   readonly program: string;
-  readonly runEvent: RunEvent;
+  readonly runEvent: Extract<RunEvent, { event: 'run' }>;
   readonly description: RunDescription;
   close(): void;
 }

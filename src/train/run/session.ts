@@ -12,7 +12,7 @@ import { stopAtBadStep } from '../failure/bad-step.ts';
 import { mostSkippedInARow, openSpikeWatch, type SpikeWatch } from '../failure/spikes.ts';
 import type { BegunStep } from '../step/trainer.ts';
 import { Events } from './events.ts';
-import { StoppedError, type TrainHooks, type TrainResult } from './hooks.ts';
+import { type SessionHooks, StoppedError, type TrainResult } from './hooks.ts';
 import { milestonesAt } from './milestones.ts';
 import type { Run } from './run.ts';
 import { Saving } from './saving.ts';
@@ -31,7 +31,7 @@ interface EnqueuedStep {
 
 export class Session {
   readonly #run: Run;
-  readonly #hooks: TrainHooks;
+  readonly #hooks: SessionHooks;
   readonly #events: Events;
   readonly #saving: Saving;
   readonly #throughput: Throughput;
@@ -47,7 +47,7 @@ export class Session {
   #ranksSave = false;
   #lastEnd = performance.now();
 
-  constructor(run: Run, hooks: TrainHooks) {
+  constructor(run: Run, hooks: SessionHooks) {
     const { options, startStep, loader, lastStep } = run;
     this.#run = run;
     this.#hooks = hooks;
@@ -55,7 +55,7 @@ export class Session {
     this.#position = loader.position;
     this.#throughput = new Throughput(options.totalBatch);
     this.#events = new Events(run, hooks, () => this.#throughput.remaining(lastStep - this.#step));
-    this.#saving = new Saving(run, this.#events, hooks.signal);
+    this.#saving = new Saving(run, this.#events, hooks.canStop ? hooks.signal : undefined);
     this.#nextBatch = options.overfitBatch ? repeatFirstStep(run) : () => loader.next();
   }
 
@@ -96,7 +96,7 @@ export class Session {
     const { options, steps, lastStep, startStep, loader, ranks, resumed } = this.#run;
     const { signal } = this.#hooks;
     // All ranks stop after the same step: they learn of a request to stop from the step's result.
-    const isAsked = () => (ranks ? this.#ranksStop : signal?.aborted === true);
+    const isAsked = () => (ranks ? this.#ranksStop : signal.aborted);
     const isSaveDue = (step: number) =>
       typeof options.saveEvery === 'number'
         ? step % options.saveEvery === 0
@@ -174,7 +174,7 @@ export class Session {
     const lr = learningRateAt({ ...options, steps }, step);
     const position = this.#position;
     const limits = this.#spikes ? this.#spikes.limitsAt(step) : { afterUpdate: step > startStep };
-    const requests = { stops: this.#hooks.signal?.aborted === true, saves: this.#saving.isTimeUp };
+    const requests = { stops: this.#hooks.signal.aborted, saves: this.#saving.isTimeUp };
     const begun = await trainer.begin(step, lr, this.#nextBatch, limits, requests);
     await this.#finishStep();
     this.#enqueued = { step, lr, position, enqueuedAt, begun };
@@ -224,7 +224,7 @@ export class Session {
   #stopped(): Gpt2Error {
     const { out } = this.#run;
     const { signal } = this.#hooks;
-    if (signal?.aborted !== true && !this.#ranksStop) {
+    if (!signal.aborted && !this.#ranksStop) {
       return new Gpt2Error(
         `${this.#stoppedAndSaved}: the last ${this.#skippedInARow} updates were all skipped as spikes; ${continueWith(out)} and a smaller --lr or a larger --skip-spikes`,
       );

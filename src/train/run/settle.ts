@@ -207,7 +207,6 @@ function announceBatch(
   { batch, recompute, totalBatch }: SettledOptions,
   notice: (text: string) => void,
 ): void {
-  const step =
-    merged.totalBatch === undefined ? `; a step has ${totalBatch} tokens, as --total-batch does not say` : '';
+  const step = merged.totalBatch === undefined ? `; a step has ${totalBatch} tokens: --total-batch is not given` : '';
   notice(`--batch auto is --batch ${batch} --recompute ${recompute} here${step}`);
 }

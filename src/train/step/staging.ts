@@ -9,11 +9,11 @@ import type { Device } from '../../native/device.ts';
 /** When a step changes weights and optimizer state. The device decides, because it may run a step before the last is read. */
 export interface UpdateLimits {
   /** A loss above it, or one that is not finite, updates nothing. Default: none. */
-  readonly loss?: number;
+  readonly loss?: number | undefined;
   /** The same for the gradient norm. */
-  readonly norm?: number;
+  readonly norm?: number | undefined;
   /** Whether the step updates nothing if the previous one did not. Default false. */
-  readonly afterUpdate?: boolean;
+  readonly afterUpdate?: boolean | undefined;
 }
 
 /** Values that the host writes into the step block. */

@@ -26,7 +26,7 @@ export interface StepOptions {
   /** Largest gradient norm; 0 clips nothing. */
   readonly gradientClip: number;
   /** Whether several ranks sum gradients during backward or after it; see gradient-sync.ts. Default true. */
-  readonly overlapsBackward?: boolean;
+  readonly overlapsBackward?: boolean | undefined;
 }
 
 /** How the micro-batches of a step differ. */

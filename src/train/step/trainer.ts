@@ -20,7 +20,7 @@ export interface TrainerOptions extends StepOptions {
    * Whether `begin` leaves a step's update to the next step: the same bits, later; see `update`. Default: with ZeRO-1, whose
    * weights are gathered while the next forward pass begins.
    */
-  readonly defersUpdate?: boolean;
+  readonly defersUpdate?: boolean | undefined;
 }
 
 /** The largest fp32 number: as a limit it accepts every finite value. */

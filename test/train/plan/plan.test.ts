@@ -108,7 +108,7 @@ it.each([[[]], [['--json']]])('ends with 1 where the run would not fit, with %j'
 it('says what a step comes to where only --batch auto settles it', () => {
   const sizes = '--layers 1 --channels 32 --heads 2 --context 64 --seq 32'.split(' ');
   const asked = ['train', '--dry-run', '--device', 'cpu', '--data', data, ...sizes, '--batch', 'auto'];
-  const tokens = (text: string) => /here; a step has (\d+) tokens, as --total-batch does not say\n/.exec(text)?.[1];
+  const tokens = (text: string) => /here; a step has (\d+) tokens: --total-batch is not given\n/.exec(text)?.[1];
   // What is worth it on a CPU: 4096 tokens.
   expect(tokens(place.run(asked).stdout)).toBe('4096');
   expect(tokens(place.run([...asked, '--total-batch', '256']).stdout)).toBeUndefined();

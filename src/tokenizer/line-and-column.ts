@@ -1,0 +1,19 @@
+// Counts lines and columns, for messages.
+
+export interface LineAndColumn {
+  readonly line: number;
+  /** In characters. */
+  readonly column: number;
+}
+
+export const textStart: LineAndColumn = { line: 1, column: 1 };
+
+/** The place after bytes of UTF-8 text that begin at `from`. */
+export function placeAfter(bytes: Uint8Array, from: LineAndColumn): LineAndColumn {
+  let { line, column } = from;
+  for (const byte of bytes) {
+    if (byte === 0x0a) [line, column] = [line + 1, 1];
+    else if ((byte & 0xc0) !== 0x80) column++;
+  }
+  return { line, column };
+}

@@ -1,0 +1,70 @@
+// An error of a function that a program gives to `train` ends the run saved, and is what `train` throws.
+import { setTimeout } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { listCheckpoints, readRun, type TrainHooks, train, trainEvents } from '../../src/index.ts';
+import { Workplace } from '../support/cli.ts';
+import { figuresOf } from '../support/figures.ts';
+
+const steps = 6;
+const error = new Error('no connection', { cause: 'the cable' });
+const sizes = { layers: 1, channels: 32, heads: 2, context: 16, sequence: 16, batch: 1, device: 'cpu' };
+
+let place: Workplace;
+beforeAll(async () => {
+  place = new Workplace();
+  place.data({ vocabulary: 100 });
+  await train(optionsOf('whole'));
+});
+afterAll(() => place[Symbol.dispose]());
+
+const optionsOf = (out: string) => ({
+  ...sizes,
+  ...{ data: place.path('data'), out: place.path(out), steps, valEvery: 0, sampleEvery: 0 },
+});
+const fail = () => {
+  throw error;
+};
+const reject: () => void = async () => {
+  await setTimeout(1);
+  throw error;
+};
+type OnEvent = NonNullable<TrainHooks['onEvent']>;
+const at =
+  (isDue: (event: Parameters<OnEvent>[0]) => boolean, end: () => void): OnEvent =>
+  (event) =>
+    isDue(event) ? end() : undefined;
+
+it.each<[name: string, hooks: TrainHooks, saved?: number]>([
+  ['onEvent throws', { onEvent: at((event) => event.event === 'train' && event.step === 2, fail) }, 3],
+  ['onEvent rejects', { onEvent: at((event) => event.event === 'train' && event.step === 2, reject) }],
+  ['onEvent throws at every event', { onEvent: fail }, 0],
+  ['onEvent rejects at the end', { onEvent: at(({ event }) => event === 'done', reject) }, steps],
+  ['onEvent throws, with a signal', { onEvent: fail, signal: new AbortController().signal }, 0],
+  ['onStart throws', { onStart: fail }, 0],
+  ['onStart rejects', { onStart: reject }],
+])('%s', async (name, hooks, saved) => {
+  const notices: string[] = [];
+  await expect(train(optionsOf(name), { onNotice: (text) => notices.push(text), ...hooks })).rejects.toBe(error);
+  expect(listCheckpoints(place.path(name, 'checkpoints'))).toHaveLength(1);
+  const { step } = readRun(place.path(name)).events.findLast(({ event }) => event === 'checkpoint') as { step: number };
+  if (saved !== undefined) expect(step).toBe(saved);
+  if (step < steps) expect(notices.join()).toMatch(`stopped after ${step} of ${steps} steps and saved`);
+  await train({ out: place.path(name), resume: true });
+  expect(figuresOf(place.path(name))).toEqual(figuresOf(place.path('whole')));
+});
+
+it('onNotice throws', async () => {
+  const data = place.data({ name: 'short', val: 9, vocabulary: 100 });
+  await expect(train({ ...optionsOf('noticed'), data, valEvery: 1 }, { onNotice: fail })).rejects.toBe(error);
+  expect(readRun(place.path('noticed')).events.at(-1)).toMatchObject({ event: 'checkpoint', step: 0 });
+});
+
+it('a function of trainEvents throws', async () => {
+  const events = trainEvents(optionsOf('iterated'), { onStart: fail });
+  await expect(
+    (async () => {
+      for await (const _ of events);
+    })(),
+  ).rejects.toBe(error);
+  expect(readRun(place.path('iterated')).events.at(-1)).toMatchObject({ event: 'checkpoint', step: 0 });
+});
