@@ -1,7 +1,7 @@
 // What a compiler made of each kernel of a file: registers, memory and spills, PTX, and SASS.
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { Gpt2Error } from '../errors.ts';
 import { compiledFile, type KernelSource } from '../kernels/compile.ts';
 import { parseSignature } from '../kernels/signature.ts';
@@ -105,6 +105,9 @@ export function sassOf(source: KernelSource, target: string): PerKernel<string> 
   return listingsOf(parseSass(stdout));
 }
 
+/** Whether a file is one of CUDA's headers. */
+const isOfCuda = (file: string): boolean => existsSync(join(dirname(file), 'cuda_runtime.h'));
+
 export function parseSass(text: string): PerKernel<readonly Line[]> {
   const kernels = new Map<string, Line[]>();
   let current: Line[] | undefined;
@@ -118,10 +121,12 @@ export function parseSass(text: string): PerKernel<readonly Line[]> {
     } else if (current) {
       const [, file, at, inlined, inlinedAt] =
         /^\s*\/\/## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?/.exec(line) ?? [];
-      // The callers of an inlined function follow it.
-      if (file !== undefined && !wasPlace) {
+      // The callers of an inlined function follow it. Of a function of CUDA's headers, the first caller outside them is shown.
+      if (file !== undefined) {
         const where = inlined === undefined ? undefined : `${inlined}:${inlinedAt}`;
-        current.push({ file, line: Number(at), inlinedAt: where });
+        const last = wasPlace ? (current.at(-1) as Place) : undefined;
+        if (last && isOfCuda(last.file)) current.pop();
+        if (!last || isOfCuda(last.file)) current.push({ file, line: Number(at), inlinedAt: where });
       }
       wasPlace = file !== undefined;
       // NOPs fill the end; directives say what nobody asked for.

@@ -193,6 +193,21 @@ _Z1kPf:
       ],
     ]);
   });
+
+  it("SASS of a function of CUDA's headers comes from the line that calls it", () => {
+    writeFileSync(place.path('cuda_runtime.h'), '');
+    const header = place.path('cuda_bf16.hpp');
+    const text = `.text._Z1kPf:
+\t//## File "${header}", line 585 inlined at "${header}", line 597
+\t//## File "${header}", line 597 inlined at "/a/f.h", line 1
+\t//## File "/a/f.h", line 1 inlined at "/a/k.cu", line 6
+\t//## File "/a/k.cu", line 6
+        /*0000*/                   IMAD.U32 R9, R8, 0x10000, RZ ;
+`;
+    expect([...parseSass(text)]).toEqual([
+      ['k', [{ file: '/a/f.h', line: 1, inlinedAt: '/a/k.cu:6' }, '    /*0000*/ IMAD.U32 R9, R8, 0x10000, RZ ;']],
+    ]);
+  });
 });
 
 it("a tool is found in Python's packages, too", () => {
