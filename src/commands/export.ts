@@ -3,7 +3,6 @@ import { Command, Option } from 'commander';
 import type { ExportOptions } from '../index.ts';
 import { exportAsTyped, exportFormats, modelOrNewest, weightTypes } from '../program.ts';
 import { modelOption } from './option-of-table.ts';
-import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
 
 const examples = `
@@ -34,6 +33,5 @@ export function exportCommand(): Command {
       const model = modelOrNewest(options.model);
       const from = await withProgress((shown) => exportAsTyped({ ...options, model, ...shown }));
       process.stdout.write(`wrote ${options.out} from ${from}\n`);
-      if (options.format === 'llmc') notice("llm.c's format holds no tokenizer: its programs decode with GPT-2's");
     });
 }

@@ -55,7 +55,11 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   }
   const weights = await resolveWeights(model, { notice, onProgress });
   using stored = weights.open();
-  if (format !== 'llmc' && !stored.tokenizer && !exactTokenizerOf(stored.model)) {
+  const builtIn = stored.tokenizer ? undefined : exactTokenizerOf(stored.model);
+  if (format === 'llmc') {
+    if (builtIn?.name !== 'gpt2')
+      notice("llm.c's format holds no tokenizer: its programs decode with GPT-2's, and this model has another");
+  } else if (!stored.tokenizer && !builtIn) {
     notice(`the export has no tokenizer: none is known for a vocabulary of ${stored.model.vocabularySize} tokens`);
   }
   try {

@@ -213,7 +213,7 @@ const rows: Record<string, Row[]> = {
     ],
     [2, ['prepro', 'text'], "missing required argument 'FILE'", ['prepro text --help']],
     [2, text('notes.txt', '--val-fraction', '2'), 'not "2"', ['--val-fraction takes']],
-    [2, text('notes.txt', '--tokenizer', 'gpt4'), 'not "gpt4"', ['--tokenizer takes one of gpt2, bytes']],
+    [2, text('notes.txt', '--tokenizer', 'gpt4'), 'not "gpt4"', ['--tokenizer takes gpt2, bytes']],
     [1, text('notes.txt', '--tokenizer', './none.json'), './none.json does not exist', ['--tokenizer']],
     [2, text('notes.txt', '--separator', ''), 'a file is a document', ['--separator takes a text']],
     [2, text('notes.txt', '--field', 'a', '--separator', 'b'), 'exclude each other', ['--field', '--separator']],

@@ -320,7 +320,9 @@ it('the command writes what it says, and refuses what cannot be', () => {
   const run = (...args: string[]) => place.run(['export', '--model', model, ...args]);
   const made = run('--format', 'llmc', '--out', 'made.bin');
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^wrote made\.bin from .*step-00000001\n$/)]);
-  expect(made.stderr).toBe("llm.c's format holds no tokenizer: its programs decode with GPT-2's\n");
+  expect(made.stderr).toBe(
+    "llm.c's format holds no tokenizer: its programs decode with GPT-2's, and this model has another\n",
+  );
   mkdirSync(place.path('empty'));
   mkdirSync(place.path('full'));
   writeFileSync(place.path('full', 'x'), '');

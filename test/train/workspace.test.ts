@@ -37,7 +37,7 @@ describeBackends('a workspace', (_, kind) => {
     const step = () => trainer.step(0, 0, () => recordedBatch);
     const { loss } = await step();
     const before = device.allocated.get('workspace')!;
-    expect(() => device.reserveWorkspace(2 ** 50)).toThrow('GPT2_OUT_OF_MEMORY');
+    expect(() => device.reserveWorkspace(2 ** 50)).toThrow('cannot allocate');
     await expect(step()).rejects.toThrow(/workspace/);
     device.reserveWorkspace(before);
     expect((await step()).loss).toBe(loss);
