@@ -32,7 +32,7 @@ it('has every rung in the table of its README, once and in order', () => {
   const table = readFileSync(join(course, 'README.md'), 'utf8');
   const listed = [...table.matchAll(/^\| \[(.+?)\]\((\S+?\/\1)\//gm)].map(([, , rung]) => rung!);
   const places = allRungs.map((folder) => relative(course, folder));
-  const inOrder = ['first-kernel', 'reductions', ...chapters];
+  const inOrder = ['first-kernel', 'reductions', ...chapters, 'launches'];
   expect(listed).toEqual(inOrder.flatMap((chapter) => places.filter((rung) => dirname(rung) === chapter)));
   expect(listed).toHaveLength(places.length);
 });
@@ -105,6 +105,13 @@ describe('programs of rungs without a card, on the GPU where there is one, else 
   const withProgram = allRungs.filter((folder) => existsSync(join(folder, 'run.ts')));
   it.each(withProgram.map((folder) => relative(course, folder)))('%s', (rung) => {
     expect(output(join(course, rung, 'run.ts'))).toMatch(/^\w+: .+ sums, 0 wrong\n$/);
+  });
+
+  it('launches: a launch each, a graph and one kernel give the same numbers', () => {
+    const rows = output(join(course, 'launches/run.ts')).matchAll(/^(.+): (the same|other) numbers, /gm);
+    expect([...rows].map(([, way, numbers]) => [way, numbers])).toEqual(
+      ['launches', 'a graph', 'one kernel'].map((way) => [way, 'the same']),
+    );
   });
 
   // Without checks the emulator runs blocks on all cores, in any order.
