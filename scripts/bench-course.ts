@@ -1,7 +1,8 @@
 // Times the course's rungs that have a card, and the library's op in turn, on the calls of a training step of d12: in bf16 where a rung
-// takes it, else in fp32. `npm run docs` makes the course's tables of the output. With --best only the last rung of each op.
-//   node --import tsx scripts/bench-course.ts --out FILE.json [--batch 8] [--dtype bf16] [--best]
-import { writeFileSync } from 'node:fs';
+// takes it, else in fp32. `npm run docs` makes the course's tables of the output. With --best only the last rung of each op; with --only
+// some rungs, whose results take the place of those in the file.
+//   node --import tsx scripts/bench-course.ts --out FILE.json [--batch 8] [--dtype bf16] [--best] [--only CHAPTER/RUNG,...]
+import { readFileSync, writeFileSync } from 'node:fs';
 import { useCards } from '../src/kernels/use-cards.ts';
 import { benchOp } from '../src/lab/bench-op.ts';
 import { courseRungs } from '../src/lab/ladder.ts';
@@ -10,8 +11,10 @@ import { stepCalls } from '../src/lab/step-calls.ts';
 import { Device, type Dtype } from '../src/native/device.ts';
 import { readFlags } from './flags.ts';
 
-const { batch, best, dtype: wanted, out } = readFlags({ batch: 8, best: false, dtype: 'bf16', out: '' });
-const rungs = await courseRungs();
+const flags = readFlags({ batch: 8, best: false, dtype: 'bf16', only: '', out: '' });
+const { batch, best, dtype: wanted, out } = flags;
+const only = flags.only === '' ? undefined : flags.only.split(',');
+const rungs = (await courseRungs()).filter(({ name }) => only?.includes(name) ?? true);
 const rows = rungs.flatMap(({ name, cards }) =>
   cards.map((card) => {
     const taken: readonly Dtype[] = card.dtypes ?? ['fp32'];
@@ -20,7 +23,11 @@ const rows = rungs.flatMap(({ name, cards }) =>
 );
 const lastOf = new Map(rows.map((row) => [`${row.card.op} ${row.dtype === wanted}`, row]));
 const chosen = best ? rows.filter((row) => lastOf.get(`${row.card.op} true`) === row) : rows;
-const results: object[] = [];
+interface Result {
+  readonly rung: string;
+  readonly op: string;
+}
+const results: Result[] = [];
 let codePath = '';
 let name = '';
 let clocks: string | null = null;
@@ -42,7 +49,19 @@ for (const dtype of ['bf16', 'fp32'] as const) {
   }
 }
 const [date, command] = [new Date().toISOString(), `scripts/bench-course.ts ${process.argv.slice(2).join(' ')}`];
-writeFileSync(
-  out,
-  `${JSON.stringify({ date, command, device: name, codePath, clocks, batch, results }, undefined, 1)}\n`,
-);
+const measured = { date, command, device: name, codePath, clocks, batch };
+writeFileSync(out, `${JSON.stringify(only ? again(only) : { ...measured, results }, undefined, 1)}\n`);
+
+/** What the file has, with the new results of some rungs in the places of their old ones. */
+function again(rungs: readonly string[]) {
+  const bench = JSON.parse(readFileSync(out, 'utf8')) as { again?: object[]; results: Result[] };
+  const keyOf = ({ rung, op }: Result) => `${rung} ${op}`;
+  const seen = new Set<string>();
+  const merged = bench.results.flatMap((old) => {
+    if (!rungs.includes(old.rung)) return [old];
+    if (seen.has(keyOf(old))) return [];
+    seen.add(keyOf(old));
+    return results.filter((result) => keyOf(result) === keyOf(old));
+  });
+  return { ...bench, again: [...(bench.again ?? []), { rungs, ...measured }], results: merged };
+}

@@ -25,6 +25,8 @@ interface Bench {
   readonly clocks: string | null;
   readonly batch: number;
   readonly results: readonly Result[];
+  /** Rungs that were measured again, in another session. */
+  readonly again?: readonly { readonly rungs: readonly string[]; readonly date: string }[];
   /** Its version. */
   readonly pytorch?: string;
 }
@@ -60,11 +62,20 @@ function bySteps({ results }: Bench) {
   });
 }
 
-const provenance = ({ date, clocks, batch, device, codePath }: Bench, name: string, depth: string): string =>
+const provenance = (
+  { date, clocks, batch, device, codePath, again = [] }: Bench,
+  name: string,
+  depth: string,
+  chapter = '',
+): string =>
   [
     `Milliseconds of all calls in a step of d12 with ${batch} x 1024 tokens; each with its tensors in the GPU's memory. The bound is explained`,
     `in [docs/kernels.md](${depth}docs/kernels.md#time-a-kernel); "ours" is the library's op, called by itself.`,
     `${device} (${codePath}), driver ${clocks?.split(', ')[1]}, ${date.slice(0, 10)}, [${name}](${depth}benchmarks/h100/${name}).`,
+    ...again.flatMap(({ rungs, date: later }) => {
+      const own = rungs.filter((rung) => rung.startsWith(chapter)).map((rung) => rung.split('/')[1]);
+      return own.length === 0 ? [] : [`In another session, after a change: ${own.join(', ')} (${later.slice(0, 10)}).`];
+    }),
   ].join('\n');
 
 /** The rungs of a chapter. */
@@ -77,7 +88,7 @@ export function courseChapter([chapter = '']: readonly string[]): string {
     ...[ms(own), percent(bound / own), ms(ours), percent(bound / ours)],
   ]);
   const head = ['rung', 'op', 'dtype', 'calls', 'ms', 'of the bound', 'ours, ms', 'of the bound'];
-  return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../')}`;
+  return `${table(head, cells, 3)}\n\n${provenance(bench, 'course.json', '../../../', `${chapter}/`)}`;
 }
 
 /** The last rung of each op. */
