@@ -56,22 +56,19 @@ export interface SessionHooks extends TrainHooks {
   readonly canStop: boolean;
 }
 
+export const hookKinds = {
+  place: 'object',
+  signal: 'object',
+  command: 'texts',
+  onStart: 'function',
+  onNotice: 'function',
+  onProgress: 'function',
+  onPage: 'function',
+  onEvent: 'function',
+} as const;
+
 /** @throws UsageError */
-export const checkHooks = (hooks: TrainHooks): void =>
-  checkGiven(
-    hooks,
-    {},
-    {
-      place: 'object',
-      signal: 'object',
-      command: 'texts',
-      onStart: 'function',
-      onNotice: 'function',
-      onProgress: 'function',
-      onPage: 'function',
-      onEvent: 'function',
-    },
-  );
+export const checkHooks = (hooks: TrainHooks): void => checkGiven(hooks, {}, hookKinds);
 
 export interface TrainResult {
   /** The run folder. */
