@@ -165,8 +165,12 @@ it('kernel list finds only cards in a clone', async () => {
   for (const { folder, ops } of await findCards(packageRoot)) expect(ops, folder).toBeInstanceOf(Array);
 });
 
-it('kernel watch goes again at every save of a source or card, and survives what a card does', async () => {
-  newKernel(place.path('watched'), ['gelu_forward']);
+it('kernel watch goes again at every save of a source, card or import, and survives what a card does', async () => {
+  const [written] = newKernel(place.path('watched'), ['gelu_forward']) as [string];
+  const importing = readFileSync(written, 'utf8').replace(/block: \d+/, 'block');
+  writeFileSync(written, `import { block } from './launches.mjs';\n${importing}`);
+  writeFileSync(place.path('watched/launches.mjs'), "export * from './sizes.mjs';\n");
+  writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
   const child = place.start(['kernel', 'watch', 'watched', '--device', 'cpu']);
   const rounds = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   /** The lines of a round, to its end. */
@@ -196,6 +200,8 @@ it('kernel watch goes again at every save of a source or card, and survives what
     writeFileSync(card, text);
     const lines = (given: string) => given.split('\n').filter((line) => /gelu_forward/.test(line)).length;
     expect(lines(await round())).toBe(lines(first));
+    writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 0;\n');
+    expect(await round()).toMatch(/gelu_forward: the block 0 x 1 x 1 cannot be launched/);
   } finally {
     process.kill(-child.pid!, 'SIGKILL');
   }
