@@ -1,5 +1,5 @@
 // Calls the functions that a program gives to `train`. The first error of one asks the run to stop, which saves it.
-import { hookKinds, type SessionHooks, type TrainHooks } from './run/hooks.ts';
+import { boundHooks, type SessionHooks, type TrainHooks } from './run/hooks.ts';
 
 /**
  * Does `work` with hooks that never throw, and waits for the promises that they return.
@@ -12,7 +12,7 @@ export async function withCallbacks<R>(hooks: TrainHooks, work: (hooks: SessionH
   const guarded =
     (hook: (...given: unknown[]) => unknown) =>
     (...given: unknown[]) => {
-      const done = new Promise((resolve) => resolve(hook.apply(hooks, given))).then(
+      const done = new Promise((resolve) => resolve(hook(...given))).then(
         () => void running.delete(done),
         (error: unknown) => {
           running.delete(done);
@@ -22,12 +22,8 @@ export async function withCallbacks<R>(hooks: TrainHooks, work: (hooks: SessionH
       );
       running.add(done);
     };
-  // By name: the functions of a class are not the object's own.
   const given: TrainHooks = Object.fromEntries(
-    (Object.keys(hookKinds) as (keyof TrainHooks)[]).map((name) => {
-      const hook = hooks[name];
-      return [name, typeof hook === 'function' ? guarded(hook as (...given: unknown[]) => unknown) : hook];
-    }),
+    Object.entries(boundHooks(hooks)).map(([name, hook]) => [name, typeof hook === 'function' ? guarded(hook) : hook]),
   );
   const signals = [stopping.signal, ...(hooks.signal ? [hooks.signal] : [])];
   const result = work({ ...given, signal: AbortSignal.any(signals), canStop: hooks.signal !== undefined });

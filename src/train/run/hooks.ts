@@ -56,7 +56,7 @@ export interface SessionHooks extends TrainHooks {
   readonly canStop: boolean;
 }
 
-export const hookKinds = {
+const hookKinds = {
   place: 'object',
   signal: 'object',
   command: 'texts',
@@ -69,6 +69,15 @@ export const hookKinds = {
 
 /** @throws UsageError */
 export const checkHooks = (hooks: TrainHooks): void => checkGiven(hooks, {}, hookKinds);
+
+/** The hooks with their functions bound to them, by name: methods of a class are not an object's own. */
+export const boundHooks = (hooks: TrainHooks): TrainHooks =>
+  Object.fromEntries(
+    (Object.keys(hookKinds) as (keyof TrainHooks)[]).map((name) => {
+      const hook = hooks[name];
+      return [name, typeof hook === 'function' ? hook.bind(hooks) : hook];
+    }),
+  );
 
 export interface TrainResult {
   /** The run folder. */
