@@ -14,15 +14,19 @@ import { readFlags } from './flags.ts';
 const flags = readFlags({ batch: 8, best: false, dtype: 'bf16', only: '', out: '' });
 const { batch, best, dtype: wanted, out } = flags;
 const only = flags.only === '' ? undefined : flags.only.split(',');
-const rungs = (await courseRungs()).filter(({ name }) => only?.includes(name) ?? true);
+const all = await courseRungs();
+const unknown = only?.find((rung) => !all.some(({ name }) => name === rung));
+if (unknown !== undefined) throw new Error(`there is no rung ${unknown}: --only takes CHAPTER/RUNG`);
+if (out === '') throw new Error('there is no file to write: give --out FILE.json');
+const rungs = all.filter(({ name }) => only?.includes(name) ?? true);
 const rows = rungs.flatMap(({ name, cards }) =>
   cards.map((card) => {
     const taken: readonly Dtype[] = card.dtypes ?? ['fp32'];
     return { rung: name, card, dtype: taken.includes(wanted as Dtype) ? (wanted as Dtype) : taken[0]! };
   }),
 );
-const lastOf = new Map(rows.map((row) => [`${row.card.op} ${row.dtype === wanted}`, row]));
-const chosen = best ? rows.filter((row) => lastOf.get(`${row.card.op} true`) === row) : rows;
+const lastOf = new Map(rows.filter(({ dtype }) => dtype === wanted).map((row) => [row.card.op, row]));
+const chosen = best ? rows.filter((row) => lastOf.get(row.card.op) === row) : rows;
 interface Result {
   readonly rung: string;
   readonly op: string;
@@ -63,5 +67,6 @@ function again(rungs: readonly string[]) {
     seen.add(keyOf(old));
     return results.filter((result) => keyOf(result) === keyOf(old));
   });
-  return { ...bench, again: [...(bench.again ?? []), { rungs, ...measured }], results: merged };
+  const added = results.filter((result) => !seen.has(keyOf(result)));
+  return { ...bench, again: [...(bench.again ?? []), { rungs, ...measured }], results: [...merged, ...added] };
 }

@@ -1,6 +1,6 @@
 // Times the kernel lab's loop: a naive kernel of an op is edited and saved under `kernel watch`, which compiles, tests and, on a GPU, times
 // it. Prints the median of all edits, and of its parts. An edit changes the kernel's text, so that nothing comes from the cache.
-//   node --import tsx scripts/bench-edits.ts [--op layernorm_forward] [--edits 20] [--dtype fp32] [--device auto]
+//   node --import tsx scripts/bench-edits.ts [--op layernorm_forward,...] [--edits 20] [--dtype fp32] [--device auto]
 import { spawn } from 'node:child_process';
 import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,9 +10,8 @@ import { median } from '../src/bench/timing.ts';
 import { newKernel } from '../src/lab/new-kernel.ts';
 import { readFlags } from './flags.ts';
 
-const { op, edits, dtype, device } = readFlags({
-  ...{ op: 'layernorm_forward', edits: 20, dtype: 'fp32', device: 'auto' },
-});
+const flags = { op: 'layernorm_forward', edits: 20, dtype: 'fp32', device: 'auto' };
+const { op, edits, dtype, device } = readFlags(flags);
 for (const name of op.split(',')) {
   const parent = mkdtempSync(join(tmpdir(), 'gpt2-edits-'));
   const folder = join(parent, name);
@@ -24,8 +23,10 @@ for (const name of op.split(',')) {
   const totals: number[] = [];
   const parts = new Map<string, number[]>();
   let [rounds, saved] = [0, 0];
+  let wrong: string | undefined;
   for await (const line of createInterface({ input: child.stdout })) {
-    if (/^wrong|failed|did not end/.test(line)) throw new Error(line);
+    if (/^wrong|failed|did not end/.test(line)) wrong = line;
+    if (wrong !== undefined) break;
     const took = /^took .* s \((.*)\);/.exec(line);
     if (!took) continue;
     // The first round opens the device, and computes the expected values.
@@ -42,6 +43,7 @@ for (const name of op.split(',')) {
   }
   child.kill('SIGKILL');
   rmSync(parent, { recursive: true, force: true });
+  if (rounds <= edits) throw new Error(wrong ?? `kernel watch ended after ${rounds} rounds of ${name}`);
   const [least, most] = [Math.min(...totals), Math.max(...totals)].map((ms) => (ms / 1000).toFixed(2));
   const split = [...parts].map(([key, values]) => `${key} ${median(values).toFixed(2)}`).join(', ');
   console.log(`${name}: ${(median(totals) / 1000).toFixed(2)} s (${least} to ${most}), ${split}; ${edits} edits`);

@@ -1,7 +1,7 @@
 // The command `kernel profile`: what NVIDIA's profiler measures of the kernels of a folder.
 import type { Command } from 'commander';
 import { profileKernels } from '../program.ts';
-import { type LabFlags, labCommand, labOptions } from './kernel-test.ts';
+import { type LabFlags, labCommand, labOptions, printLine } from './kernel-test.ts';
 
 const notes = `
 It needs a GPU and ncu (Nsight Compute), which comes with the CUDA toolkit. Each kernel is measured once for each size that its op has in
@@ -15,6 +15,4 @@ Examples:
 export const kernelProfileCommand = (): Command =>
   labCommand('profile', 'Profile kernels with ncu: what limits them, and what warps wait for')
     .addHelpText('after', notes)
-    .action((folder: string, flags: LabFlags) =>
-      profileKernels(labOptions(folder, flags), (line) => void process.stdout.write(`${line}\n`)),
-    );
+    .action((folder: string, flags: LabFlags) => profileKernels(labOptions(folder, flags), printLine));

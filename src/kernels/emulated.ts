@@ -111,11 +111,7 @@ const boundOf = (kernel: string): string => kernel.replace(/\w+(<.*)?$/, 'gpt2_t
  * Preprocessed CUDA as C++: shared arrays are the block's, and a table of the kernels comes at the end.
  * @throws CompileError for inline PTX, and for code of the host
  */
-export function emulatedSource(
-  preprocessed: string,
-  { text: source, name, instantiate }: Source,
-  checks: boolean,
-): string {
+function emulatedSource(preprocessed: string, { text: source, name, instantiate }: Source, checks: boolean): string {
   refuseForeign(preprocessed);
   const { text, kernels } = withoutCuda(preprocessed);
   const made = instantiate.map((instance) => {

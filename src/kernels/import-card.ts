@@ -16,8 +16,8 @@ import { readFile } from 'node:fs/promises';
 export const resolve = async (name, context, next) => {
   if (name === 'gpt2.ts') return { url: ${JSON.stringify(index)}, format: 'module', shortCircuit: true };
   const found = await next(name, context);
-  // What a card imports is as new as the card.
-  const [, changed] = /\\/card\\.\\w+(\\?[\\d.,]+)$/.exec(context.parentURL ?? '') ?? [];
+  // What a card imports, and what that imports, is as new as the card.
+  const [changed] = /\\?[\\d.,]+$/.exec(context.parentURL ?? '') ?? [];
   if (changed && /^\\.\\.?\\/.*\\.(ts|mjs)$/.test(name)) return { ...found, url: found.url + changed, format: 'module' };
   // In a folder without a package.json, tsx takes it for CommonJS.
   return /\\/card\\.ts\\?/.test(found.url) ? { ...found, format: 'module' } : found;

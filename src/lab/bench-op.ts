@@ -63,7 +63,7 @@ export async function benchOp(
   const replacement = replacementOf(device, op.name)!;
   const groups = callsBySize(op, calls);
   const { library } = device.description;
-  const memory = device.allocate(flushed[library].bytes, 'cache flush');
+  using memory = device.allocate(flushed[library].bytes, 'cache flush');
   const flush = () => {
     const fill = { destination: memory.pointer, bytes: memory.bytes };
     for (let time = 0; time < flushed[library].times; time++) device.call('fillZero', fill);
@@ -86,7 +86,6 @@ export async function benchOp(
     const work = workOf(device, call!);
     results.push({ sizes, calls: others.length + 1, ...work, bound: leastMs(peaks, work), ours, own });
   }
-  memory.close();
   const first = calls.get(op.name)![0]!;
   const clocks =
     gpu === undefined

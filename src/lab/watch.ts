@@ -44,8 +44,8 @@ export async function watchKernels(options: LabOptions, { onLine, onRound }: Wat
       onLine(error.message);
     });
     const parts = Object.entries(spent).filter(([, ms]) => ms > 0);
-    const text = parts.map(([name, ms]) => `${name} ${seconds(ms)}`).join(', ');
-    onLine(`took ${seconds(performance.now() - before)} s (${text}); waits for the next save, Ctrl-C ends`);
+    const text = parts.length === 0 ? '' : ` (${parts.map(([name, ms]) => `${name} ${seconds(ms)}`).join(', ')})`;
+    onLine(`took ${seconds(performance.now() - before)} s${text}; waits for the next save, Ctrl-C ends`);
     await next;
   }
 }

@@ -1,5 +1,5 @@
 // Calls the functions that a program gives to `train`. The first error of one asks the run to stop, which saves it.
-import type { SessionHooks, TrainHooks } from './run/hooks.ts';
+import { boundHooks, type SessionHooks, type TrainHooks } from './run/hooks.ts';
 
 /**
  * Does `work` with hooks that never throw, and waits for the promises that they return.
@@ -23,7 +23,7 @@ export async function withCallbacks<R>(hooks: TrainHooks, work: (hooks: SessionH
       running.add(done);
     };
   const given: TrainHooks = Object.fromEntries(
-    Object.entries(hooks).map(([name, hook]) => [name, typeof hook === 'function' ? guarded(hook) : hook]),
+    Object.entries(boundHooks(hooks)).map(([name, hook]) => [name, typeof hook === 'function' ? guarded(hook) : hook]),
   );
   const signals = [stopping.signal, ...(hooks.signal ? [hooks.signal] : [])];
   const result = work({ ...given, signal: AbortSignal.any(signals), canStop: hooks.signal !== undefined });
@@ -32,5 +32,6 @@ export async function withCallbacks<R>(hooks: TrainHooks, work: (hooks: SessionH
   if (!failure) return result;
   // Says where the run was saved, or why it was not.
   if (ended.status === 'rejected') given.onNotice?.((ended.reason as Error).message);
+  await Promise.all(running);
   throw failure.error;
 }

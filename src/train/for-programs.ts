@@ -4,7 +4,7 @@ import { namingSources } from '../options/read.ts';
 import type { TrainOptions } from '../options/table.ts';
 import { forPrograms, worded } from '../options/wording.ts';
 import { planRun as plan, type TrainingPlan } from './plan/plan.ts';
-import type { TrainHooks, TrainResult } from './run/hooks.ts';
+import { boundHooks, type TrainHooks, type TrainResult } from './run/hooks.ts';
 import { train as run } from './train.ts';
 
 const naming = (options: TrainOptions) => (error: unknown) => {
@@ -22,7 +22,9 @@ const naming = (options: TrainOptions) => (error: unknown) => {
 export async function train(options: TrainOptions, hooks: TrainHooks = {}): Promise<TrainResult> {
   const { onNotice } = hooks ?? {};
   const wordedHooks =
-    typeof onNotice === 'function' ? { ...hooks, onNotice: (text: string) => onNotice(forPrograms(text)) } : hooks;
+    typeof onNotice === 'function'
+      ? { ...hooks, ...boundHooks(hooks), onNotice: (text: string) => onNotice.call(hooks, forPrograms(text)) }
+      : hooks;
   return worded(() => run(options, wordedHooks).catch(naming(options)));
 }
 

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import type { TrainOptions } from '../options/table.ts';
 import type { RunEvent } from '../runs/schema.ts';
 import { train } from './for-programs.ts';
-import { StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
+import { boundHooks, StoppedError, type TrainHooks, type TrainResult } from './run/hooks.ts';
 
 /**
  * Trains as the options say and yields each event after it was written to the run log; returns the result of the run. Leaving
@@ -22,7 +22,9 @@ export async function* trainEvents(
   const controller = new AbortController();
   const events = new Readable({ objectMode: true, read() {} });
   const onEvent = (event: RunEvent) => void events.push(event);
-  const run = train(options, { ...hooks, signal: controller.signal, onEvent }).finally(() => events.push(null));
+  const run = train(options, { ...hooks, ...boundHooks(hooks), signal: controller.signal, onEvent }).finally(() =>
+    events.push(null),
+  );
   // The error is thrown from `await run` below.
   run.catch(() => {});
   try {

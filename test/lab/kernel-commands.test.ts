@@ -118,6 +118,10 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
 it.each([
   ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
   ['', /^a launch of gelu_forward in \S+card\.ts lacks args, the list of the kernel's arguments\n/m],
+  [
+    'args: [] }, undefined, { args: []',
+    /^a launch of gelu_forward in \S+card\.ts is undefined: leave it out of the list\n/m,
+  ],
   ['args: [out, x, count], stream: 1', /has "stream": it takes kernel, grid, block, shared, args\n/],
 ])('a launch with %j instead of args is refused', (args, message) => {
   const card = place.path('gelu/card.ts');
@@ -161,8 +165,12 @@ it('kernel list finds only cards in a clone', async () => {
   for (const { folder, ops } of await findCards(packageRoot)) expect(ops, folder).toBeInstanceOf(Array);
 });
 
-it('kernel watch goes again at every save of a source or card, and survives what a card does', async () => {
-  newKernel(place.path('watched'), ['gelu_forward']);
+it('kernel watch goes again at every save of a source, card or import, and survives what a card does', async () => {
+  const [written] = newKernel(place.path('watched'), ['gelu_forward']) as [string];
+  const importing = readFileSync(written, 'utf8').replace(/block: \d+/, 'block');
+  writeFileSync(written, `import { block } from './launches.mjs';\n${importing}`);
+  writeFileSync(place.path('watched/launches.mjs'), "export * from './sizes.mjs';\n");
+  writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 256;\n');
   const child = place.start(['kernel', 'watch', 'watched', '--device', 'cpu']);
   const rounds = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   /** The lines of a round, to its end. */
@@ -186,10 +194,14 @@ it('kernel watch goes again at every save of a source or card, and survives what
     writeFileSync(card, `process.kill(process.pid, 'SIGSEGV');\n${text}`);
     expect(await round()).toMatch(/watched: the process for kernels was ended by SIGSEGV/);
     writeFileSync(card, 'export default [];');
-    expect(await round()).toMatch(/the kernel card .* exports nothing: write export default defineKernel/);
+    expect(await round()).toMatch(
+      /the kernel card .* exports nothing: write export default defineKernel.*\ntook \S+ s; /,
+    );
     writeFileSync(card, text);
     const lines = (given: string) => given.split('\n').filter((line) => /gelu_forward/.test(line)).length;
     expect(lines(await round())).toBe(lines(first));
+    writeFileSync(place.path('watched/sizes.mjs'), 'export const block = 0;\n');
+    expect(await round()).toMatch(/gelu_forward: the block 0 x 1 x 1 cannot be launched/);
   } finally {
     process.kill(-child.pid!, 'SIGKILL');
   }

@@ -53,6 +53,32 @@ it.each<[name: string, hooks: TrainHooks, saved?: number]>([
   expect(figuresOf(place.path(name))).toEqual(figuresOf(place.path('whole')));
 });
 
+it('calls methods of an object, also those of its class', async () => {
+  class Counter {
+    readonly #of = { trained: 0 };
+    onNotice() {}
+    onEvent({ event }: Parameters<OnEvent>[0]) {
+      if (event === 'train') this.#of.trained++;
+    }
+    get trained() {
+      return this.#of.trained;
+    }
+  }
+  const hooks = new Counter();
+  await train(optionsOf('methods'), hooks);
+  expect(hooks.trained).toBe(steps);
+});
+
+it('waits for what onNotice does with the message of an error', async () => {
+  let told = '';
+  const onNotice: (text: string) => void = async (text) => {
+    await setTimeout(1);
+    told = text;
+  };
+  await expect(train(optionsOf('awaited'), { onStart: fail, onNotice })).rejects.toBe(error);
+  expect(told).toMatch(`stopped after 0 of ${steps} steps and saved`);
+});
+
 it('onNotice throws', async () => {
   const data = place.data({ name: 'short', val: 9, vocabulary: 100 });
   await expect(train({ ...optionsOf('noticed'), data, valEvery: 1 }, { onNotice: fail })).rejects.toBe(error);

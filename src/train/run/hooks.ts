@@ -56,21 +56,27 @@ export interface SessionHooks extends TrainHooks {
   readonly canStop: boolean;
 }
 
+const hookKinds = {
+  place: 'object',
+  signal: 'object',
+  command: 'texts',
+  onStart: 'function',
+  onNotice: 'function',
+  onProgress: 'function',
+  onPage: 'function',
+  onEvent: 'function',
+} as const;
+
 /** @throws UsageError */
-export const checkHooks = (hooks: TrainHooks): void =>
-  checkGiven(
-    hooks,
-    {},
-    {
-      place: 'object',
-      signal: 'object',
-      command: 'texts',
-      onStart: 'function',
-      onNotice: 'function',
-      onProgress: 'function',
-      onPage: 'function',
-      onEvent: 'function',
-    },
+export const checkHooks = (hooks: TrainHooks): void => checkGiven(hooks, {}, hookKinds);
+
+/** The hooks with their functions bound to them, by name: methods of a class are not an object's own. */
+export const boundHooks = (hooks: TrainHooks): TrainHooks =>
+  Object.fromEntries(
+    (Object.keys(hookKinds) as (keyof TrainHooks)[]).map((name) => {
+      const hook = hooks[name];
+      return [name, typeof hook === 'function' ? hook.bind(hooks) : hook];
+    }),
   );
 
 export interface TrainResult {
