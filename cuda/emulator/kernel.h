@@ -220,7 +220,7 @@ inline constexpr uint64_t gpt2_undefined = ~uint64_t{0};
     const uint64_t *values = host->exchange(mask, bits_of(value), false, &there, GPT2_CALLER);                      \
     const int own = lane(), first = own / width * width, wanted = source;                                           \
     if (!(condition)) return value;                                                                                 \
-    if (!(mask >> wanted & 1)) fail("reads the value of a lane that its mask lacks", nullptr, 0, GPT2_CALLER);      \
+    if (!(mask >> wanted & 1)) fail("reads the value of a lane that is not in its mask", nullptr, 0, GPT2_CALLER);      \
     return from_bits<T>(there >> wanted & 1 ? values[wanted] : gpt2_undefined);                                      \
   }
 GPT2_SHUFFLE(__shfl_sync, int lane_in_part, true, first + (lane_in_part & (width - 1)))

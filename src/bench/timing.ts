@@ -9,7 +9,7 @@ export function quantile(values: readonly number[], q: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
-/** Measurements of what takes long end after this time, at the earliest after one run. */
+/** A measurement stops after this time, but makes at least one run. */
 const enoughMilliseconds = 1000;
 
 /**

@@ -99,7 +99,7 @@ export function checkedLaunches({ op, file }: LoadedCard, given: unknown): reado
     const what = `a launch of ${op} in ${file}`;
     if (!launch) throw new Gpt2Error(`${what} is ${launch}: leave it out of the list`);
     checkNames(what, launch, ['kernel', 'grid', 'block', 'shared', 'args']);
-    if (!Array.isArray(launch.args)) throw new Gpt2Error(`${what} lacks args, the list of the kernel's arguments`);
+    if (!Array.isArray(launch.args)) throw new Gpt2Error(`${what} has no args, the list of the kernel's arguments`);
   }
   return given;
 }

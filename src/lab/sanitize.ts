@@ -8,7 +8,7 @@ import { KernelProcess } from './kernel-process.ts';
 import { type Job, type LabOptions, testJobs } from './test-kernels.ts';
 
 const tools = ['memcheck', 'racecheck', 'initcheck'] as const;
-/** The driver tells how many parameters a kernel has by an error for the first that it lacks: no error of the kernel. */
+/** We count parameters by asking the driver for one more than a kernel has. Its error is no error of the kernel. */
 const withoutCalls = ['--report-api-errors', 'no'];
 /** Kernels are up to a hundred times slower under a tool. */
 const slower = 20;

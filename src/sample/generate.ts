@@ -231,7 +231,7 @@ function choose(
 
 /** What to tell of a prompt that is longer than the window; undefined: it is not. */
 export const describeCut = ({ length }: ArrayLike<number>, window: number): string | undefined =>
-  length > window ? `the prompt has ${length} tokens, of which the model sees the last ${window}` : undefined;
+  length > window ? `the prompt has ${length} tokens; the model sees only the last ${window}` : undefined;
 
 function promptOf({ model: { config } }: KeyValueCache, prompt: ArrayLike<number>): number[] {
   const text = prompt.length > 0 ? Array.from(prompt) : [endOfText];

@@ -165,7 +165,7 @@ describe('of a folder', () => {
 
   it.each([
     [['--include', '*.rst', '--exclude', 'drafts'], ' *.rst'],
-    [['--exclude', '*.*'], ' besides those left out by *.*'],
+    [['--exclude', '*.*'], ' except those left out by *.*'],
   ])('refuses a folder without a selected file: %j', (args, what) => {
     const { code, stderr } = made(...args);
     expect(stderr).toBe(`mixed has no text file${what}: name files, or a folder that has some\n`);

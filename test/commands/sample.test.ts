@@ -56,7 +56,7 @@ describe.skipIf(!existsSync(libraryPath('cpu')))('sample', () => {
 
   it('says that it sees only the end of a prompt that is longer than the context', () => {
     const args = ['--model', 'elsewhere/bytes', '--tokens', '2'];
-    const cut = 'the prompt has 41 tokens, of which the model sees the last 32\n';
+    const cut = 'the prompt has 41 tokens; the model sees only the last 32\n';
     expect(sample(...args, '--prompt', 'x'.repeat(40)).stderr.split(cut)).toHaveLength(2);
     const typed = place.run(['sample', '--device', 'cpu', '-i', ...args], {}, `${'x'.repeat(40)}\n\n`);
     expect(typed.stderr.split(cut)).toHaveLength(2);

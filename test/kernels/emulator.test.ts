@@ -294,7 +294,7 @@ const planted: readonly [kind: string, name: string, source: string, shape: Laun
     'reads a lane outside the mask',
     kernel('  if (threadIdx.x < 16) out[i] = __shfl_sync(0xffffu, in[i], 20);  // WRONG'),
     one,
-    /thread \d+ of block 0 reads the value of a lane that its mask lacks/,
+    /thread \d+ of block 0 reads the value of a lane that is not in its mask/,
   ],
   [
     'a lane that does not take part',

@@ -117,7 +117,7 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
 
 it.each([
   ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
-  ['', /^a launch of gelu_forward in \S+card\.ts lacks args, the list of the kernel's arguments\n/m],
+  ['', /^a launch of gelu_forward in \S+card\.ts has no args, the list of the kernel's arguments\n/m],
   [
     'args: [] }, undefined, { args: []',
     /^a launch of gelu_forward in \S+card\.ts is undefined: leave it out of the list\n/m,

@@ -50,7 +50,7 @@ describeBackends('generateText', (_, kind) => {
     const long = await generateText(model, `and ${end}`, { tokens: 1, temperature: 0, notice });
     expect(await generateText(model, `or ${end}`, { tokens: 1, temperature: 0 })).toBe(long);
     const { context } = tinyConfig;
-    expect(notices).toEqual([`the prompt has ${context + 5} tokens, of which the model sees the last ${context}`]);
+    expect(notices).toEqual([`the prompt has ${context + 5} tokens; the model sees only the last ${context}`]);
   });
 
   it('refuses the path of a run', async () => {

@@ -122,7 +122,7 @@ void Memory::end_copies(unsigned thread, size_t prior, const void *caller) {
   const std::vector<Copies::Copy> ended(first, own.pending.end());
   own.pending.erase(first, own.pending.end());
   pending_ -= ended.size();
-  // For the others they write now. Nobody has used their bytes since they began.
+  // For other threads they write now. No thread has used their bytes since they began.
   const void *other = nullptr;
   for (const Copies::Copy &copy : ended) {
     std::fill_n(copying_.begin() + static_cast<ptrdiff_t>(copy.to - shared_begin_), copy.bytes, uint16_t{0});

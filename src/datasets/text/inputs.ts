@@ -48,7 +48,7 @@ export function findInputs(paths: readonly string[], options: Selection = {}): I
     }
     if (files.length === 0) {
       const selected = include[0] === '*' ? '' : ` ${include.join(', ')}`;
-      const left = isLeftOut ? ` besides those left out by ${exclude.join(', ')}` : '';
+      const left = isLeftOut ? ` except those left out by ${exclude.join(', ')}` : '';
       throw new Gpt2Error(`${path} has no text file${selected}${left}: name files, or a folder that has some`);
     }
     return files

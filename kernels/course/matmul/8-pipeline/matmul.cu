@@ -78,7 +78,7 @@ __device__ void product(const Operand<A_K_INNER> &a, const Operand<B_K_INNER> &b
         now = now == stages - 1 ? 0 : now + 1;
         read(used ^ 1, 0);
       }
-      // To the last step's stage, which nobody reads since the barrier.
+      // Into the stage of the last step, which no thread reads after the barrier.
       const int freed = now == 0 ? stages - 1 : now - 1;
       if (k == 0) copy_a(freed, step + stages - 1);
       if (k == 16) copy_b(freed, step + stages - 1);
