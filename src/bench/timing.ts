@@ -9,14 +9,19 @@ export function quantile(values: readonly number[], q: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5);
 
-/** A measurement stops after this time, but makes at least one run. */
-const enoughMilliseconds = 1000;
+/** A measurement stops after this time in ms, but makes at least one run. */
+const enoughByDefault = 1000;
 
 /**
  * Milliseconds that `run` takes on the device when `flush` has replaced the contents of its caches: the median of 20 runs.
  * @param flush enqueues work for the device that takes longer than the host needs to enqueue `run`: otherwise the host is timed
  */
-export async function timeCold(device: Device, run: () => void, flush: () => void): Promise<number> {
+export async function timeCold(
+  device: Device,
+  run: () => void,
+  flush: () => void,
+  enough = enoughByDefault,
+): Promise<number> {
   const [from, to] = [device.createEvent(), device.createEvent()];
   const times: number[] = [];
   const begin = performance.now();
@@ -27,7 +32,7 @@ export async function timeCold(device: Device, run: () => void, flush: () => voi
     device.record(to);
     await device.reached(to);
     times.push(device.elapsed(from, to));
-  } while (times.length < 20 && performance.now() - begin < enoughMilliseconds);
+  } while (times.length < 20 && performance.now() - begin < enough);
   return median(times);
 }
 
@@ -39,7 +44,7 @@ export async function timeOnDevice(
   device: Device,
   run: () => void,
   least: number,
-  { records = true }: { records?: boolean } = {},
+  { records = true, enough = enoughByDefault }: { records?: boolean; enough?: number } = {},
 ): Promise<number> {
   const [from, to] = [device.createEvent(), device.createEvent()];
   const rounds = async (repeats: number): Promise<number> => {
@@ -58,7 +63,7 @@ export async function timeOnDevice(
       device.record(to);
       await device.reached(to);
       times.push(device.elapsed(from, to) / repeats);
-    } while (times.length < 5 && performance.now() - begin < enoughMilliseconds);
+    } while (times.length < 5 && performance.now() - begin < enough);
     return median(times);
   };
   const once = await rounds(1);

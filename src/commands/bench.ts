@@ -156,7 +156,7 @@ function table(all: Measured): string {
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
     `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${difference(memory.used, memory.plannedTotal)}); before: ${formatBytes(memory.before)}`,
-    ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(22)}${formatBytes(bytes)}`),
+    ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(21)} ${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');
   const head = 'op                               calls         ms      total   share   TFLOP/s     GB/s';

@@ -46,9 +46,12 @@ export interface BenchOpOptions {
   readonly gpu?: number;
   /** Called when no kernel runs. */
   readonly onIdle?: () => void;
-  /** Whether the library's times of before are good enough. */
+  /** For an answer within a second: takes the library's times of before, and runs a slow kernel less often. */
   readonly isBrief?: boolean;
 }
+
+/** A brief measurement stops after this time in ms, as `timeOnDevice` does; a call that takes longer is run only once. */
+const enoughOfBrief = 100;
 
 /** The library's times of a call. */
 const oursOf = new WeakMap<RecordedCall, Times>();
@@ -68,12 +71,13 @@ export async function benchOp(
     const fill = { destination: memory.pointer, bytes: memory.bytes };
     for (let time = 0; time < flushed[library].times; time++) device.call('fillZero', fill);
   };
+  const enough = isBrief ? enoughOfBrief : undefined;
   const times = async (run: () => void): Promise<Times> => {
     // Once outside of a graph: it may allocate.
-    run();
-    await device.finished();
-    const hot = await timeOnDevice(device, run, library === 'cuda' ? 20 : 2);
-    const cold = await timeCold(device, run, flush);
+    const first = await timeCold(device, run, flush, 0);
+    const once = isBrief && first > enoughOfBrief;
+    const hot = once ? first : await timeOnDevice(device, run, library === 'cuda' ? 20 : 2, { enough });
+    const cold = once ? first : await timeCold(device, run, flush, enough);
     onIdle();
     return { cold, hot };
   };
