@@ -1,5 +1,6 @@
 """Measures PyTorch on the same GPU as `npm run bench`: GPT-2's training step, compiled, with cuDNN's attention, bf16 autocast over
-fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON.
+fp32 weights, fused AdamW and gradient clipping, on the same token shards. Prints one line per shape and writes JSON. Energy is the GPU's own
+count (package nvidia-ml-py).
 
     python3 scripts/bench-pytorch.py --shapes 64x1024 16x1024 4x1024 128x512 256x256 --out benchmarks/h100/pytorch.json
 """
@@ -11,6 +12,7 @@ import statistics
 import time
 
 import numpy
+import pynvml
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -63,6 +65,12 @@ def read_tokens(folder):
     return torch.from_numpy(numpy.fromfile(shard, dtype=numpy.uint16, offset=1024).astype(numpy.int64))
 
 
+def joules():
+    """What the first GPU has used since its driver was loaded."""
+    pynvml.nvmlInit()
+    return pynvml.nvmlDeviceGetTotalEnergyConsumption(pynvml.nvmlDeviceGetHandleByIndex(0)) / 1000
+
+
 def measure(options, batch, sequence, tokens):
     torch.manual_seed(42)
     torch._dynamo.reset()
@@ -97,11 +105,14 @@ def measure(options, batch, sequence, tokens):
         step()
         torch.cuda.synchronize()
     events = [torch.cuda.Event(enable_timing=True) for _ in range(options.steps + 1)]
+    torch.cuda.synchronize()
+    used = joules()
     events[0].record()
     for event in events[1:]:
         step()
         event.record()
     torch.cuda.synchronize()
+    used = joules() - used
     times = [before.elapsed_time(after) for before, after in zip(events, events[1:])]
     median = statistics.median(times)
     return {
@@ -111,6 +122,7 @@ def measure(options, batch, sequence, tokens):
         "tokensPerSecond": size / median * 1000,
         "medianMs": median,
         "steps": options.steps,
+        "joulesPerStep": used / options.steps,
         "memoryBytes": torch.cuda.max_memory_allocated(),
     }
 
@@ -132,7 +144,7 @@ def main():
         result = measure(options, batch, sequence, tokens)
         results.append(result)
         print(f"PyTorch {torch.__version__} {options.model} {shape}: {result['tokensPerSecond']:,.0f} tokens/s, "
-              f"{result['medianMs']:.2f} ms", flush=True)
+              f"{result['medianMs']:.2f} ms, {batch * sequence / result['joulesPerStep']:.1f} tokens/J", flush=True)
         torch.cuda.empty_cache()
     if options.out:
         versions = {"torch": torch.__version__, "cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version()}
