@@ -36,7 +36,7 @@ const TensorCoreKernels sm90_kernels{
     sm90::attention_backward,
     sm90::classifier,
     sm90::classifier_scratch,
-    sm80::newton_schulz,
+    sm90::newton_schulz,
 };
 #endif
 

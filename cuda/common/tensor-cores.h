@@ -68,6 +68,8 @@ void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf
                 const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,
                 void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
+void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
+                   bf16 *scratch);
 
 }  // namespace sm90
 
