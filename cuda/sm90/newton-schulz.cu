@@ -130,7 +130,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
       if constexpr (COMBINES) {
         multiply_until(unit.steps - 2);
         ProductOutputs of_matrix = outputs;
-        of_matrix.residual += static_cast<int64_t>(unit.matrix) * arguments.M * arguments.N;
+        of_matrix.residual += static_cast<int64_t>(unit.matrix()) * arguments.M * arguments.N;
         other.load_rows(of_matrix, m0 + warp * 16, n0, arguments.M, arguments.N);
       }
       multiply_until(unit.steps);
@@ -148,7 +148,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
         }
         return pair;
       };
-      stores.store(pair_of, arguments, unit.matrix, m0, n0, unit.m != unit.n);
+      stores.store(pair_of, arguments, unit.matrix(), m0, n0, unit.m != unit.n);
     }
     // Shared memory must stay allocated until the stores have read it.
     if (lane == 0) wait_stores_read<0>();
@@ -192,14 +192,9 @@ void launch_symmetric(const CudaContext &context, bf16 *out, const bf16 *in, int
                static_cast<int>(ceil_divide(K, step_k)), true);
 }
 
-}  // namespace
-
-void sm90::newton_schulz(const CudaContext &context, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b,
-                         float c, bf16 *scratch) {
-  bf16 *gram = scratch, *polynomial = scratch + static_cast<int64_t>(M) * R * R;
-  launch_symmetric<false>(context, gram, in, M, R, K, 1, 0);
-  launch_symmetric<true>(context, polynomial, gram, M, R, R, c, b);
-
+// out = a in + polynomial in, with a polynomial [M,R,R] for each matrix of in [M,R,K].
+void launch_update(const CudaContext &context, bf16 *out, const bf16 *polynomial, const bf16 *in, int M, int R, int K,
+                   float a) {
   constexpr Epilogue epilogue = Epilogue::combination;
   ProductMaps maps{};
   maps.a = matrices_map(context, polynomial, R, R, M, tile_m);
@@ -212,6 +207,16 @@ void sm90::newton_schulz(const CudaContext &context, bf16 *out, const bf16 *in, 
   launch_batch(context, interleaved_kernel<true, false, epilogue, BatchArguments>,
                InterleavedRing<true, false, epilogue>::shared_bytes, maps, outputs, M, R, K, interleaved_tile_n,
                steps < least_steps ? least_steps : steps, false);
+}
+
+}  // namespace
+
+void sm90::newton_schulz(const CudaContext &context, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b,
+                         float c, bf16 *scratch) {
+  bf16 *gram = scratch, *polynomial = scratch + static_cast<int64_t>(M) * R * R;
+  launch_symmetric<false>(context, gram, in, M, R, K, 1, 0);
+  launch_symmetric<true>(context, polynomial, gram, M, R, R, c, b);
+  launch_update(context, out, polynomial, in, M, R, K, a);
 }
 
 }  // namespace gpt2

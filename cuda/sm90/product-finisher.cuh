@@ -36,7 +36,7 @@ __device__ __forceinline__ float exponential(float x_log2) {
 
 // Finishes tiles of one consumer warp, slice by slice.
 template <Epilogue E, class Arguments>
-struct Finisher {
+struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   using Shape = Interleaved<E>;
   static constexpr int per_buffer = 4;  // slices per buffer
 
@@ -45,7 +45,6 @@ struct Finisher {
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
   uint32_t staging, barriers;  // of this warp: buffers, and a barrier for the extra input of each
-  decltype(Arguments::Unit::matrix) matrix{};
   int row0 = 0, n0 = 0, tile_n = 0;
   uint32_t extra_parity = 0;
   float of_row[2], row_sum[2];
@@ -71,7 +70,7 @@ struct Finisher {
   }
 
   // Loads the extra input of 64 columns; their buffer's last store was issued some time ago.
-  __device__ __forceinline__ void load_extra(decltype(matrix) of, int row, int column, int i) const {
+  __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     wait_stores_read<0>();
     barrier_expect(barriers + i * 8, buffer_bytes);
@@ -182,8 +181,8 @@ struct Finisher {
       fence_async_proxy();
       __syncwarp();
       if (lane == 0 && (E != Epilogue::exponentials || outputs.stores)) {
-        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, matrix, pre_buffer, policy);
-        store_box(out_map, n0 + i * 64, row0, matrix, buffer, policy);
+        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
+        store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
         commit_stores();
       }
     }

@@ -36,7 +36,7 @@ struct Multiplier {
   const Arguments &arguments;
   const int consumer;
   int index = 0;
-  typename Arguments::Unit unit{};
+  UnitOf<typename Arguments::Matrix> unit{};
   RingPosition<Ring::stages> at{};
   uint32_t previous = Ring::no_stage;
 
@@ -47,7 +47,7 @@ struct Multiplier {
   __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
   // Makes this tile the one to finish.
   __device__ __forceinline__ void pass() {
-    finisher.matrix = unit.matrix;
+    finisher.set_matrix(unit.matrix());
     finisher.row0 = row0();
     finisher.n0 = n0();
     finisher.tile_n = unit.n;
@@ -56,8 +56,8 @@ struct Multiplier {
   // Multiplies the first tile; there is none to finish.
   __device__ __forceinline__ void begin(Result &result) {
     if constexpr (reads_extra) {
-      finisher.load_extra(unit.matrix, row0(), n0(), 0);
-      finisher.load_extra(unit.matrix, row0(), n0(), 1);
+      finisher.load_extra(unit.matrix(), row0(), n0(), 0);
+      finisher.load_extra(unit.matrix(), row0(), n0(), 1);
     }
     for (int step = 0; step < unit.steps; step++) ring.multiply(result, consumer, at, previous, step > 0);
     pass();
@@ -74,9 +74,9 @@ struct Multiplier {
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
         // Two slices after its store was issued, a buffer is free for the input of its columns in the next tile.
-        if constexpr (s == 1) finisher.load_extra(finisher.matrix, finisher.row0, finisher.n0, 2);
-        if constexpr (s == 6) finisher.load_extra(unit.matrix, row0(), n0(), 0);
-        if constexpr (s == 10) finisher.load_extra(unit.matrix, row0(), n0(), 1);
+        if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
+        if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
+        if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);
       }
     };
     unroll<slices>(step);
@@ -95,7 +95,7 @@ struct Multiplier {
       finisher.load_bias(s);
       finisher.template finish<s>(finished);
       if constexpr (reads_extra && s == 1) {
-        finisher.load_extra(finisher.matrix, finisher.row0, finisher.n0, 2);
+        finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
       }
     };
     unroll<slices>(step);

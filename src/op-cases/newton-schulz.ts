@@ -55,6 +55,10 @@ const sizes = [
 const gpuSizes = [
   { M: 3, R: 384, K: 384, ...quintic },
   { M: 2, R: 264, K: 1032, ...cubic },
+  { M: 3, R: 72, K: 4104, ...quintic },
+  // Hopper's kernel: a last column of tiles that is more than half full; more tiles than the GPU computes at a time.
+  { M: 1, R: 456, K: 520, ...cubic },
+  { M: 25, R: 264, K: 264, ...quintic },
 ];
 
 export const newtonSchulzCases = [
@@ -74,6 +78,7 @@ export const newtonSchulzCases = [
       const { fp32, tf32, bf16 } = productBound(own.K);
       return { out: { fp32: factor * fp32, tf32: factor * tf32!, bf16: factor * bf16 } };
     },
-    flops: ({ M, R, K }: Sizes) => 2 * M * R * (2 * R * K + R * R),
+    // Of the two symmetric products half.
+    flops: ({ M, R, K }: Sizes) => M * R * R * (3 * K + R),
   }),
 ];
