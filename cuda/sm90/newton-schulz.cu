@@ -1,21 +1,20 @@
-// A step of a Newton-Schulz iteration on Hopper, over a batch of matrices X [R,K]: three launches,
-//   A = X X^T, B = b A + c A A^T    symmetric_kernel: both are symmetric, as A is
-//   out = a X + B X                 interleaved_kernel, the batch as the outer dimension of its tensor maps
+// A step of a Newton-Schulz iteration on Hopper, over a batch of matrices X [R,K], in three launches:
+//   A = X X^T, B = b A + c A A^T   symmetric_kernel
+//   out = a X + B X                interleaved_kernel; the matrix is the outermost dimension of its tensor maps
 //
-// A symmetric product is computed on and above the diagonal, in square tiles of clusters: 256 x 256. A tile is stored twice,
-// the second time transposed; a tile on the diagonal once. Relative to the R^2 / 2 elements that are needed, and to the
-// tensor cores' time, the tiles computed are
+// A and B are symmetric: only tiles on and above the diagonal are computed. A tile is stored twice, the second time
+// transposed, except on the diagonal. Tiles that cross the diagonal waste work. Multiplications of a symmetric product,
+// relative to the R^2 K / 2 that are needed, by the tile of a cluster:
 //
-//   R                       768    1024    1280    1600
-//   256 x 256              1.33    1.25    1.20    1.43
-//   the same, the last column of tiles half as wide        1.26
-//   256 x 192              1.50    1.59    1.35    1.50
-//   256 x 128              1.33    1.25    1.20    1.41
-//   128 x 128              1.17    1.13    1.10    1.16
+//   R                                               768    1024    1280    1600
+//   256 x 256                                      1.33    1.25    1.20    1.43
+//   256 x 256, the last column of tiles narrower   1.33    1.25    1.20    1.25    (this kernel)
+//   256 x 192                                      1.50    1.41    1.32    1.50
+//   256 x 128                                      1.33    1.25    1.20    1.41
+//   128 x 128                                      1.17    1.13    1.10    1.16
 //
-// Tiles of 128 columns read 1.5 times the bytes from L2 for a product, more than L2 supplies; two blocks that are not
-// adjacent would help only where they have the same columns. If the last column of tiles has at most 128 columns, as with
-// R = 1600, its tiles are multiplied at half the width.
+// Tiles of 128 columns would read 1.5 times the bytes from L2 for a multiplication, which is more than L2 supplies. If
+// a tile has at most 128 columns of the matrix, as the last ones do with R = 1600, only 128 are multiplied.
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
 #include "product-plain.cuh"
@@ -31,8 +30,9 @@ using SymmetricRing = ProductRing<true, true, 2 * tile_m, (8 + 2 * 4) * buffer_b
 
 // Stores a warpgroup's 64 rows of a tile and, if `mirrors`, the same transposed; the tile's columns begin at n0.
 //
-// A warp's lane 0 commits two groups for each 64 columns: waiting until one group is pending then frees the buffer that is
-// written next. The transposed buffer is written by all four warps, and each stores a quarter of it.
+// A warp's lane 0 commits two groups for each 64 columns, an empty one if it does not mirror: waiting until only one
+// is pending then frees the buffer that is written next. All four warps write the transposed buffer; each stores a
+// quarter of it.
 struct MirroredStores {
   const CUtensorMap &map;
   uint32_t straight, transposed;  // buffers

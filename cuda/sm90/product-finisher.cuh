@@ -18,7 +18,8 @@ constexpr int least_steps = slices;
 template <Epilogue E>
 struct Interleaved {
   static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
-  static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward || E == Epilogue::combination;
+  static constexpr bool reads_extra =
+      E == Epilogue::residual || E == Epilogue::gelu_backward || E == Epilogue::combination;
   // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
   static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
   static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;

@@ -90,8 +90,8 @@ __device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int c
   return true;
 }
 
-// A batch of products of the same size, all tiles unsplit, product after product. Of a symmetric product, whose tiles are
-// square, only those on and above the diagonal are computed.
+// A batch of products of the same size, all tiles unsplit, product after product. Of a symmetric product, whose tiles
+// are square, only those on and above the diagonal are computed.
 struct BatchArguments : ProductArguments {
   using Matrix = int;
   int matrices;

@@ -141,10 +141,10 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) its products with the tile's first 2 COUNT columns, waits until the
-  // previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the stage
-  // sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a times ones,
-  // which are in shared memory.
+  // A step of consumer 0 or 1: issues result (=|+=) its products with the tile's first 2 COUNT columns, waits until
+  // the previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the
+  // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a
+  // times ones, which are in shared memory.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
