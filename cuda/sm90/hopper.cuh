@@ -250,8 +250,8 @@ __device__ __forceinline__ void store_matrices_transposed(uint32_t address, cons
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
 
-// A map of a tensor [matrices,lines,inner] of bf16. A box is part of one matrix: what is past it is zeros, not elements of
-// the next.
+// A map of a tensor [matrices,lines,inner] of bf16. A box is part of one matrix: what is past it is zeros, not elements
+// of the next.
 CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
                          int box_lines);
 

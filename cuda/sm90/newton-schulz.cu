@@ -68,6 +68,7 @@ struct MirroredStores {
       }
       if (mirrors) {
         if (lane == 0) wait_stores_read<1>();
+        __syncwarp();
         warpgroup_sync(1 + consumer);
         // A line is a column of the tile; 16-byte chunks 2 warp and 2 warp + 1 are this warp's rows.
         const int line = lane / 16 * 8 + lane % 8, chunk = (warp * 2 + lane / 8 % 2) ^ (lane % 8);

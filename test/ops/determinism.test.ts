@@ -14,6 +14,8 @@ import {
   matmulBackwardWeight,
   matmulResidualForward,
   matmulScratch,
+  newtonSchulz,
+  newtonSchulzScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
@@ -85,6 +87,15 @@ describeBackends(
         matmulResidualForward(device(), { out, in: wide, weight, bias: null, residual });
         matmulBackwardInput(device(), { din: dinput, dout: wide, weight: turned });
       });
+    });
+
+    it('newton-schulz, more tiles than a GPU computes at a time', () => {
+      using bench = new TensorBench(device());
+      const [M, R, K] = kind === 'cpu' ? [2, 40, 72] : [30, 264, 328];
+      device().reserveWorkspace(newtonSchulzScratch(device(), { M, R, K }));
+      const input = bench.tensor('in', [M, R, K], new Random(6).normals(M * R * K, 0.03));
+      const out = bench.tensor('out', [M, R, K]);
+      expectSameBits(bench, [out], () => newtonSchulz(device(), { out, in: input, a: 3.4445, b: -4.775, c: 2.0315 }));
     });
 
     it('layernorm backward', () => {
