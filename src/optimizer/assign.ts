@@ -4,7 +4,7 @@ import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
 import { elementCount } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import type { MatrixShape, Optimizer, OptimizerScratch, StateRow } from './optimizer.ts';
+import { largestOf, type MatrixShape, type Optimizer, type OptimizerScratch, type StateRow } from './optimizer.ts';
 
 /** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
@@ -63,6 +63,5 @@ export function scratchOf(device: Device, config: ModelConfig, choice: Optimizer
       .flatMap((parameter) => Array.from({ length: parameter.matrices }, () => matrixShape(parameter)));
     return optimizer.scratch?.(device, matrices) ?? [];
   });
-  const most = (name: keyof OptimizerScratch) => Math.max(0, ...needs.map((each) => each[name]));
-  return { elements: most('elements'), workspace: most('workspace') };
+  return largestOf(needs);
 }

@@ -13,7 +13,15 @@ import {
   normalizeMatricesScratch,
 } from '../ops/ops.generated.ts';
 import { type Iteration, type IterationName, iterationNames, iterations } from './newton-schulz.ts';
-import type { MatrixShape, Optimizer, OptimizerScratch, StateRow, UpdateContext, UpdatePart } from './optimizer.ts';
+import {
+  largestOf,
+  type MatrixShape,
+  type Optimizer,
+  type OptimizerScratch,
+  type StateRow,
+  type UpdateContext,
+  type UpdatePart,
+} from './optimizer.ts';
 
 /** The learning rate is Jordan's for GPT-2. */
 export const muonDefaults = { learningRate: 0.02, momentum: 0.95, newtonSchulz: 'polar-express' } as const;
@@ -22,9 +30,6 @@ export const muonRanges = { momentum: real(0, 0.999999), newtonSchulz: iteration
 
 /** Added to the norm of a matrix, which may be 0. */
 const eps = 1e-7;
-
-/** Elements of the matrices that an op takes together. */
-const batchElements = 2 ** 26;
 
 export interface MuonOptions {
   /** Muon's learning rate, as a multiple of the step's. */
@@ -46,8 +51,12 @@ interface Batch<Matrix> {
   readonly matrices: readonly Matrix[];
 }
 
-/** Batches of matrices that have the same shape after tall ones are transposed. */
-function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix) => MatrixShape): Batch<Matrix>[] {
+/** Batches of at most so many elements, of matrices that have the same shape after tall ones are transposed. */
+function batchesOf<Matrix>(
+  matrices: readonly Matrix[],
+  shapeOf: (matrix: Matrix) => MatrixShape,
+  elements: number,
+): Batch<Matrix>[] {
   const byShape = new Map<string, { R: number; K: number; matrices: Matrix[] }>();
   for (const matrix of matrices) {
     const [R, K] = [...shapeOf(matrix)].sort((a, b) => a - b) as [number, number];
@@ -56,12 +65,14 @@ function batchesOf<Matrix>(matrices: readonly Matrix[], shapeOf: (matrix: Matrix
     byShape.set(`${R} x ${K}`, same);
   }
   return [...byShape.values()].flatMap(({ R, K, matrices }) => {
-    const together = Math.max(1, Math.floor(batchElements / (R * K)));
+    const together = Math.max(1, Math.floor(elements / (R * K)));
     return Array.from({ length: Math.ceil(matrices.length / together) }, (_, index) => {
       return { R, K, matrices: matrices.slice(index * together, (index + 1) * together) };
     });
   });
 }
+
+const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 
 /** Half of the scratch: directions, and those of the next step of the iteration. Begins on a multiple of 64 bytes. */
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
@@ -83,30 +94,34 @@ export class Muon implements Optimizer {
   readonly #update: { readonly rate: number; readonly weightDecay: number };
   readonly #momentum: number;
   readonly #iteration: Iteration;
+  readonly #batchElements: number;
 
-  constructor(options: MuonOptions) {
+  /** @param batchElements of the matrices that an op takes together; a larger one is taken alone. 2 bytes each in bf16, twice. */
+  constructor(options: MuonOptions, batchElements = 2 ** 26) {
     checkGiven(options, { rate: real(0), weightDecay: real(0) }, muonRanges);
     const { momentum = muonDefaults.momentum, newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = options;
     this.#update = update;
     this.#momentum = momentum;
     this.#iteration = iterations[name];
+    this.#batchElements = batchElements;
   }
 
   scratch(device: Device, shapes: readonly MatrixShape[]): OptimizerScratch {
-    const batches = batchesOf(shapes, (shape) => shape).map(({ R, K, matrices: { length: M } }) => ({
-      elements: 2 * halfOf(M * R * K),
-      workspace: Math.max(
-        normalizeMatricesScratch(device, { M, count: R * K }),
-        newtonSchulzScratch(device, { M, R, K }),
-      ),
-    }));
-    const most = (name: keyof OptimizerScratch) => Math.max(0, ...batches.map((batch) => batch[name]));
-    return { elements: most('elements'), workspace: most('workspace') };
+    const batches = batchesOf(shapes, (shape) => shape, this.#batchElements);
+    return largestOf(
+      batches.map(({ R, K, matrices: { length: M } }) => ({
+        elements: 2 * halfOf(M * R * K),
+        workspace: Math.max(
+          normalizeMatricesScratch(device, { M, count: R * K }),
+          newtonSchulzScratch(device, { M, R, K }),
+        ),
+      })),
+    );
   }
 
   enqueue({ device, step, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {
     const { steps, margin } = this.#iteration;
-    for (const { R, K, matrices } of batchesOf(parts, ({ weight }) => weight.shape as MatrixShape)) {
+    for (const { R, K, matrices } of batchesOf(parts, shapeOf, this.#batchElements)) {
       const M = matrices.length;
       let [now, next] = [0, halfOf(M * R * K)].map((start) => scratch!.view([M, R, K], start)) as [Tensor, Tensor];
       const direction = (index: number) => now.view(matrices[index]!.weight.shape, index * R * K);

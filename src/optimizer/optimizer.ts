@@ -67,6 +67,12 @@ export interface OptimizerScratch {
   readonly workspace: number;
 }
 
+/** Scratch that is enough for each of several needs. */
+export function largestOf(needs: readonly OptimizerScratch[]): OptimizerScratch {
+  const most = (name: keyof OptimizerScratch) => Math.max(0, ...needs.map((each) => each[name]));
+  return { elements: most('elements'), workspace: most('workspace') };
+}
+
 /** Updates parameters from gradients. */
 export interface Optimizer {
   readonly name: string;
