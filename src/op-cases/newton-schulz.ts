@@ -58,7 +58,7 @@ const gpuSizes = [
   { M: 3, R: 72, K: 4104, ...quintic },
   // Hopper's kernel: a last column of tiles that is more than half full; more tiles than the GPU computes at a time.
   { M: 1, R: 456, K: 520, ...cubic },
-  { M: 25, R: 264, K: 264, ...quintic },
+  { M: 140, R: 72, K: 72, ...quintic },
 ];
 
 export const newtonSchulzCases = [
