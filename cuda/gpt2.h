@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 15
+#define GPT2_ABI_VERSION 16
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -459,6 +459,41 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
                         const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float beta1,
                         float beta2, float eps, float weight_decay);
+
+/* ---------------------------------------------------------------- muon (Jordan 2024), for matrices
+ *
+ * An update takes four steps: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and
+ * gpt2_muon_update for each matrix. In between, a direction is a wide matrix: it is transposed if rows > columns. */
+
+/* With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
+ * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
+ *   direction = [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
+ *   step [GPT2_STEP_SIZE] */
+GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
+                                const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype, float mu);
+
+/* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in blocks of fixed size: on CUDA each
+ * thread's part in fp32, the rest in double.
+ *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count) */
+GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin,
+                                     float eps);
+GPT2_API int gpt2_normalize_matrices_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int64_t count);
+
+/* A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
+ * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
+ *   out = [M,R,K], in [M,R,K]; R <= K; workspace gpt2_newton_schulz_scratch(M,R,K) */
+GPT2_API int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in, int32_t M, int32_t R, int32_t K,
+                                float a, float b, float c);
+GPT2_API int gpt2_newton_schulz_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t M, int32_t R,
+                                        int32_t K);
+
+/* With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
+ * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
+ * and tf32 weight and master are the same memory.
+ *   weight (updated) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
+ *   step [GPT2_STEP_SIZE] */
+GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const void *direction,
+                              const float *step, int32_t rows, int32_t columns, float rate, float weight_decay);
 
 /* ---------------------------------------------------------------- generation: text that grows token by token
  *

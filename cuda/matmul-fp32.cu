@@ -206,6 +206,8 @@ void any_product(const CudaContext &context, Epilogue epilogue, const Product &p
         return launch<true, true, Epilogue::residual>(context, product, outputs);
       case Epilogue::gelu_backward:
         return launch<true, false, Epilogue::gelu_backward>(context, product, outputs);
+      case Epilogue::combination:
+        return launch<true, false, Epilogue::combination>(context, product, outputs);
       default:
         if (product.b_is_k_major) return launch<true, true, Epilogue::bias>(context, product, outputs);
         return launch<true, false, Epilogue::bias>(context, product, outputs);

@@ -5,6 +5,7 @@
 //   forward          m = row of in,   n = output,  k = channel: a = in (K-major),   b = weight (K-major)
 //   backward_input   m = row of dout, n = channel, k = output:  a = dout (K-major), b = weight (MN-major)
 //   backward_weight  m = output,      n = channel, k = row:     a = dout, b = in (both MN-major)
+// The products of newton-schulz.cuh have the layouts of forward and backward_input.
 #pragma once
 
 #include "common/device.cuh"
@@ -17,6 +18,7 @@ enum class Epilogue {
   residual,       // out = result + bias + residual
   gelu_backward,  // out = result * gelu'(pre)
   gradient,       // out (=|+=) result
+  combination,    // out = alpha result + beta residual
   exponentials,   // out = exp(result - reference of the row), for the classifier (sm90/classifier.cu)
   scaled          // out = result * scale of the row, for the classifier
 };
@@ -29,6 +31,7 @@ struct Outputs {
   const T *bias;
   const T *residual;
   bool accumulate;
+  float alpha = 1, beta = 1;  // of combination
 };
 
 // The COUNT adjacent elements that an epilogue reads in addition: of the residual, GELU's input or the old gradient.
@@ -39,7 +42,7 @@ struct Extra {
 
   // Their tensor, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
-    if constexpr (E == Epilogue::residual) return outputs.residual;
+    if constexpr (E == Epilogue::residual || E == Epilogue::combination) return outputs.residual;
     if constexpr (E == Epilogue::gelu_backward) return outputs.pre;
     if constexpr (E == Epilogue::gradient) return outputs.accumulate ? outputs.out : nullptr;
     return nullptr;
@@ -63,6 +66,9 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
     if constexpr (E == Epilogue::gelu) result[i] = gelu<T>(result[i]);
     if constexpr (E == Epilogue::residual) result[i] += to_float(extra.pack.values[i]);
     if constexpr (E == Epilogue::gelu_backward) result[i] *= gelu_derivative<T>(to_float(extra.pack.values[i]));
+    if constexpr (E == Epilogue::combination) {
+      result[i] = outputs.alpha * result[i] + outputs.beta * to_float(extra.pack.values[i]);
+    }
     if constexpr (E == Epilogue::gradient) {
       if (outputs.accumulate) result[i] += to_float(extra.pack.values[i]);
     }

@@ -1,5 +1,5 @@
 """Records the PyTorch fixtures of the tests into test/fixtures: four ops alone, a tiny whole model with ten training
-steps, and the initial weights that torch.manual_seed(42) gives. One long file, because the ops and the model share the
+steps of AdamW and of Muon, and the initial weights that torch.manual_seed(42) gives. One long file, because the ops and the model share the
 formulas at its beginning. Run by hand, its output is committed:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
@@ -81,6 +81,40 @@ def adamw(master, m, v, gradient, step, lr, clip, decay, beta1=0.9, beta2=0.95, 
     m_hat = m / (1 - beta1 ** (step + 1))
     v_hat = v / (1 - beta2 ** (step + 1))
     return master - lr * (m_hat / (torch.sqrt(v_hat) + eps) + decay * master), m, v
+
+
+SAFETY = 1.01
+POLAR_EXPRESS = [
+    (8.28721201814563, -23.595886519098837, 17.300387312530933),
+    (4.107059111542203, -2.9478499167379106, 0.5448431082926601),
+    (3.9486908534822946, -2.908902115962949, 0.5518191394370137),
+    (3.3184196573706015, -2.488488024314874, 0.51004894012372),
+    (2.300652019954817, -1.6689039845747493, 0.4188073119525673),
+]
+ITERATIONS = {  # margin of the norm, steps
+    "polar-express": (SAFETY, [(a / SAFETY, b / SAFETY**3, c / SAFETY**5) for a, b, c in POLAR_EXPRESS]),
+    "quintic": (1.0, [(3.4445, -4.7750, 2.0315)] * 5),
+    "cubic": (1.0, [(2.0, -1.5, 0.5)] * 12),
+}
+
+
+def orthogonalize(matrix, iteration):
+    margin, steps = ITERATIONS[iteration]
+    x = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
+    x = x / (margin * x.norm() + 1e-7)
+    for a, b, c in steps:
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.T if matrix.shape[0] > matrix.shape[1] else x
+
+
+def muon(master, momentum, gradient, lr, clip, decay, iteration, mu=0.95):
+    """Returns (master, momentum) after an update of one matrix."""
+    g = gradient * clip
+    momentum = torch.lerp(momentum, g, 1 - mu)
+    direction = orthogonalize(torch.lerp(g, momentum, mu), iteration)
+    height = max(1, master.shape[0] / master.shape[1]) ** 0.5
+    return master * (1 - lr * decay) - lr * height * direction, momentum
 
 
 # ---------------------------------------------------------------- files
@@ -294,13 +328,19 @@ def train(weights, tokens, targets):
     return losses, norms, {name: s[0] for name, s in state.items()}
 
 
-def record_tiny_model(folder):
+def tiny_model_and_batch():
+    """Returns (weights, tokens, targets)."""
     B, T = 3, 17
     generator = torch.Generator().manual_seed(2024)
     weights = tiny_weights(generator)
     stream = torch.randint(TINY["vocabulary"], (B, T + 1), generator=generator)
     stream[0, 3], stream[1, 5] = TINY["vocabulary"] - 1, 0
-    tokens, targets = stream[:, :-1].contiguous(), stream[:, 1:].contiguous()
+    return weights, stream[:, :-1].contiguous(), stream[:, 1:].contiguous()
+
+
+def record_tiny_model(folder):
+    weights, tokens, targets = tiny_model_and_batch()
+    B, T = tokens.shape
 
     exact = {name: weight.double() for name, weight in weights.items()}
     losses, activations, gradients = loss_and_gradients(exact, tokens, targets)
@@ -324,6 +364,68 @@ def record_tiny_model(folder):
             "training": TRAINING | {"decayed": MATRICES},
             "float64": {"losses": trained_losses, "norms": norms},
         },
+    )
+
+
+MUON = {"learningRate": 0.02, "momentum": 0.95}
+
+
+def is_block_matrix(name):
+    return name.startswith("h.") and name.split(".")[-1] in MATRICES
+
+
+def train_with_muon(weights, tokens, targets, iteration):
+    """Like train, with Muon for the matrices of the blocks; query, key and value are three."""
+    state = {name: (weight, torch.zeros_like(weight), torch.zeros_like(weight)) for name, weight in weights.items()}
+    losses = []
+    for step in range(TRAINING["steps"]):
+        loss, _, gradients = loss_and_gradients({name: s[0] for name, s in state.items()}, tokens, targets)
+        clip = clip_scale(global_norm(gradients.values()), TRAINING["gradClip"])
+        for name, gradient in gradients.items():
+            decay = TRAINING["weightDecay"] if name.split(".")[-1] in MATRICES else 0.0
+            if not is_block_matrix(name):
+                state[name] = adamw(*state[name], gradient, step, TRAINING["learningRate"], clip, decay)
+                continue
+            parts = 3 if name.endswith("qkvw") else 1
+            updated = [
+                muon(*matrix, lr=MUON["learningRate"], clip=clip, decay=decay, iteration=iteration, mu=MUON["momentum"])
+                for matrix in zip(state[name][0].chunk(parts), state[name][1].chunk(parts), gradient.chunk(parts))
+            ]
+            state[name] = (*(torch.cat(tensors) for tensors in zip(*updated)), state[name][2])
+        losses.append(loss.mean().item())
+    return losses, {name: s[0] for name, s in state.items()}
+
+
+def check_muon():
+    """PyTorch's own Muon, which iterates in bf16, moves a matrix as ours does."""
+    generator = torch.Generator().manual_seed(7)
+    for shape in [(48, 144), (144, 48)]:
+        weight = torch.randn(shape, generator=generator)
+        theirs, ours, momentum = torch.nn.Parameter(weight.clone()), weight.double(), torch.zeros(shape).double()
+        optimizer = torch.optim.Muon([theirs], lr=0.02, weight_decay=0.1, adjust_lr_fn="original")
+        for _ in range(3):
+            theirs.grad = torch.randn(shape, generator=generator)
+            optimizer.step()
+            ours, momentum = muon(ours, momentum, theirs.grad.double(), 0.02, 1.0, 0.1, "quintic")
+        error = ((theirs.detach() - ours).norm() / (weight - ours).norm()).item()
+        assert error < 0.01, f"PyTorch's Muon differs by {error} of the update"
+
+
+def record_muon(folder):
+    """The model and batch are those of the tiny model."""
+    check_muon()
+    weights, tokens, targets = tiny_model_and_batch()
+    exact = {name: weight.double() for name, weight in weights.items()}
+    losses, tensors = {}, {}
+    for iteration in ITERATIONS:
+        losses[iteration], final = train_with_muon(exact, tokens, targets, iteration)
+        # One of each shape, and an embedding, which AdamW updates.
+        kept = ["wpe", "h.0.qkvw", "h.0.attprojw", "h.1.fcw", "h.1.fcprojw"] if iteration == "polar-express" else []
+        tensors.update({f"final/{name}": final[name] for name in kept})
+    write_safetensors(folder / "muon.safetensors", tensors)
+    write_json(
+        folder / "muon.json",
+        {"recordedWith": versions("float64 from the fp32 weights"), "training": TRAINING | {"muon": MUON}, "losses": losses},
     )
 
 
@@ -402,6 +504,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     record_ops(folder)
     record_tiny_model(folder)
+    record_muon(folder)
     record_init(folder)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:9d} {path}")

@@ -21,6 +21,7 @@ const TensorCoreKernels portable_kernels{
     sm80::attention_backward,
     nullptr,
     nullptr,
+    sm80::newton_schulz,
 };
 
 #ifdef GPT2_SM90
@@ -35,6 +36,7 @@ const TensorCoreKernels sm90_kernels{
     sm90::attention_backward,
     sm90::classifier,
     sm90::classifier_scratch,
+    sm90::newton_schulz,
 };
 #endif
 

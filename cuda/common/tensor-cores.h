@@ -29,6 +29,10 @@ struct TensorCoreKernels {
                      const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
                      bool accumulate, void *scratch);
   int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
+
+  // scratch: [2,M,R,R]. R and K are multiples of 8, all tensors begin on multiples of 16 bytes.
+  void (*newton_schulz)(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
+                        bf16 *scratch);
 };
 
 // sm80/, the table named "portable": mma.sync and cp.async, for compute capability 8.0 and later.
@@ -43,6 +47,8 @@ bool takes_head_size(const CudaContext &, int HS);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
+void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
+                   bf16 *scratch);
 
 }  // namespace sm80
 
@@ -62,6 +68,8 @@ void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf
                 const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,
                 void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
+void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
+                   bf16 *scratch);
 
 }  // namespace sm90
 

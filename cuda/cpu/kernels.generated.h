@@ -43,6 +43,12 @@ struct OpKernels {
       int64_t vector_count, float max_norm);
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
       int64_t count, int first_scalar, float beta1, float beta2, float eps, float weight_decay);
+  void (*muon_momentum)(Task, float *direction, float *momentum, const float *gradient, const float *step, int rows,
+      int columns, float mu);
+  void (*normalize_matrices)(Task, float *matrices, int M, int64_t count, float margin, float eps);
+  void (*newton_schulz)(Task, float *out, const float *in, int M, int R, int K, float a, float b, float c);
+  void (*muon_update)(Task, float *weight, float *master, const float *direction, const float *step, int rows,
+      int columns, float rate, float weight_decay);
   void (*embedding_at_forward)(Task, float *out, const int32_t *tokens, const int32_t *positions, const float *wte,
       const float *wpe, int B, int T, int S, int C, int V);
   void (*layernorm_matmul_forward)(Task, float *out, const float *in, const float *norm_weight, const float *norm_bias,
@@ -59,6 +65,8 @@ struct OpKernels {
   int64_t (*attention_scratch)(int threads, int B, int T, int C, int NH);
   int64_t (*classifier_scratch)(int threads, int N, int C, int Vp, bool gradients);
   int64_t (*global_norm_scratch)(int threads, int64_t matrix_count, int64_t vector_count);
+  int64_t (*normalize_matrices_scratch)(int threads, int M, int64_t count);
+  int64_t (*newton_schulz_scratch)(int threads, int M, int R, int K);
   int64_t (*layernorm_matmul_scratch)(int threads, int N, int C, int O);
   int64_t (*attention_cached_scratch)(int threads, int S);
   int64_t (*sample_scratch)(int threads, int B, int V);
@@ -85,6 +93,10 @@ struct OpKernels {
   X(loss_sum) \
   X(global_norm) \
   X(adamw) \
+  X(muon_momentum) \
+  X(normalize_matrices) \
+  X(newton_schulz) \
+  X(muon_update) \
   X(embedding_at_forward) \
   X(layernorm_matmul_forward) \
   X(layernorm_matmul_gelu_forward) \
@@ -96,6 +108,8 @@ struct OpKernels {
   X(attention_scratch) \
   X(classifier_scratch) \
   X(global_norm_scratch) \
+  X(normalize_matrices_scratch) \
+  X(newton_schulz_scratch) \
   X(layernorm_matmul_scratch) \
   X(attention_cached_scratch) \
   X(sample_scratch)

@@ -157,6 +157,33 @@ int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v
   return GPT2_OK;
 }
 
+int muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
+    int rows, int columns, int gradient_dtype, float mu) {
+  Check check(&context, "gpt2_muon_momentum");
+  if (check.that(gradient_dtype == GPT2_FP32, "gradient_dtype fp32 (0), got " +
+  std::to_string(gradient_dtype)).failed()) return check.status();
+  kernels_of(context).muon_momentum(task_of(context), floats(direction), momentum, floats(gradient), step, rows,
+  columns, mu);
+  return GPT2_OK;
+}
+
+int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps) {
+  kernels_of(context).normalize_matrices(task_of(context), floats(matrices), M, count, margin, eps);
+  return GPT2_OK;
+}
+
+int newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b, float c) {
+  kernels_of(context).newton_schulz(task_of(context), floats(out), floats(in), M, R, K, a, b, c);
+  return GPT2_OK;
+}
+
+int muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step, int rows,
+    int columns, float rate, float weight_decay) {
+  kernels_of(context).muon_update(task_of(context), floats(weight), master, floats(direction), step, rows, columns,
+  rate, weight_decay);
+  return GPT2_OK;
+}
+
 int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
     const void *wte, const void *wpe, int B, int T, int S, int C, int V) {
   kernels_of(context).embedding_at_forward(task_of(context), floats(out), tokens, positions, floats(wte), floats(wpe),
@@ -219,6 +246,16 @@ int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bo
 
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count) {
   const int64_t floats = kernels_of(context).global_norm_scratch(threads_of(context), matrix_count, vector_count);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count) {
+  const int64_t floats = kernels_of(context).normalize_matrices_scratch(threads_of(context), M, count);
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
+int64_t newton_schulz_scratch(const gpt2_context &context, int M, int R, int K) {
+  const int64_t floats = kernels_of(context).newton_schulz_scratch(threads_of(context), M, R, K);
   return floats * static_cast<int64_t>(sizeof(float));
 }
 

@@ -229,6 +229,50 @@ int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, flo
       eps, weight_decay);
 }
 
+int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient, const float *step,
+    int32_t rows, int32_t columns, int32_t gradient_dtype, float mu) {
+  Check check(context, __func__);
+  check.sizes({{"rows", rows}, {"columns", columns}})
+      .tensors({{"direction", direction}, {"momentum", momentum}, {"gradient", gradient}, {"step", step}});
+  if (!check.failed()) {
+    check.that(gradient_dtype == GPT2_FP32 || gradient_dtype == GPT2_BF16, "gradient_dtype fp32 or bf16, got " +
+        std::to_string(gradient_dtype));
+  }
+  if (check.failed()) return check.status();
+  return ops::muon_momentum(*context, direction, momentum, gradient, step, rows, columns, gradient_dtype, mu);
+}
+
+int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin, float eps) {
+  Check check(context, __func__);
+  check.sizes({{"M", M}, {"count", count}})
+      .tensors({{"matrices", matrices}});
+  if (!check.failed()) check.scratch(ops::normalize_matrices_scratch(*context, M, count));
+  if (check.failed()) return check.status();
+  return ops::normalize_matrices(*context, matrices, M, count, margin, eps);
+}
+
+int gpt2_newton_schulz(gpt2_context *context, void *out, const void *in, int32_t M, int32_t R, int32_t K, float a,
+    float b, float c) {
+  Check check(context, __func__);
+  check.sizes({{"M", M}, {"R", R}, {"K", K}})
+      .tensors({{"out", out}, {"in", in}});
+  if (!check.failed()) {
+    check.that(R <= K, "R <= K, got R = " + std::to_string(R) + ", K = " + std::to_string(K));
+  }
+  if (!check.failed()) check.scratch(ops::newton_schulz_scratch(*context, M, R, K));
+  if (check.failed()) return check.status();
+  return ops::newton_schulz(*context, out, in, M, R, K, a, b, c);
+}
+
+int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const void *direction, const float *step,
+    int32_t rows, int32_t columns, float rate, float weight_decay) {
+  Check check(context, __func__);
+  check.sizes({{"rows", rows}, {"columns", columns}})
+      .tensors({{"weight", weight}, {"master", master}, {"direction", direction}, {"step", step}});
+  if (check.failed()) return check.status();
+  return ops::muon_update(*context, weight, master, direction, step, rows, columns, rate, weight_decay);
+}
+
 int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens, const int32_t *positions,
     const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
   Check check(context, __func__);
@@ -407,6 +451,22 @@ int gpt2_global_norm_scratch(gpt2_context *context, int64_t *bytes, int64_t matr
       bytes}});
   if (check.failed()) return check.status();
   *bytes = ops::global_norm_scratch(*context, matrix_count, vector_count);
+  return GPT2_OK;
+}
+
+int gpt2_normalize_matrices_scratch(gpt2_context *context, int64_t *bytes, int32_t M, int64_t count) {
+  Check check(context, __func__);
+  check.sizes({{"M", M}, {"count", count}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::normalize_matrices_scratch(*context, M, count);
+  return GPT2_OK;
+}
+
+int gpt2_newton_schulz_scratch(gpt2_context *context, int64_t *bytes, int32_t M, int32_t R, int32_t K) {
+  Check check(context, __func__);
+  check.sizes({{"M", M}, {"R", R}, {"K", K}}).handles({{"a place for the bytes", bytes}});
+  if (check.failed()) return check.status();
+  *bytes = ops::newton_schulz_scratch(*context, M, R, K);
   return GPT2_OK;
 }
 

@@ -43,6 +43,12 @@ int global_norm(gpt2_context &context, float *step, const void *matrices, const 
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
     const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2, float eps,
     float weight_decay);
+int muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
+    int rows, int columns, int gradient_dtype, float mu);
+int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps);
+int newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b, float c);
+int muon_update(gpt2_context &context, void *weight, float *master, const void *direction, const float *step, int rows,
+    int columns, float rate, float weight_decay);
 int embedding_at_forward(gpt2_context &context, void *out, const int32_t *tokens, const int32_t *positions,
     const void *wte, const void *wpe, int B, int T, int S, int C, int V);
 int layernorm_matmul_forward(gpt2_context &context, void *out, const void *in, const void *norm_weight,
@@ -66,6 +72,8 @@ int64_t matmul_scratch(const gpt2_context &context, int N, int C, int O, bool gr
 int64_t attention_scratch(const gpt2_context &context, int B, int T, int C, int NH);
 int64_t classifier_scratch(const gpt2_context &context, int N, int C, int Vp, bool gradients);
 int64_t global_norm_scratch(const gpt2_context &context, int64_t matrix_count, int64_t vector_count);
+int64_t normalize_matrices_scratch(const gpt2_context &context, int M, int64_t count);
+int64_t newton_schulz_scratch(const gpt2_context &context, int M, int R, int K);
 int64_t layernorm_matmul_scratch(const gpt2_context &context, int N, int C, int O);
 int64_t attention_cached_scratch(const gpt2_context &context, int S);
 int64_t sample_scratch(const gpt2_context &context, int B, int V);

@@ -7,6 +7,8 @@
 
 #include <cuda.h>
 
+#include <type_traits>
+
 #include "../common/mma.cuh"
 
 namespace gpt2 {
@@ -68,6 +70,9 @@ __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) 
       : "memory");
 #endif
 }
+
+// Waits until all 128 threads of a warpgroup have arrived; `id` is its own, from 1 on, because 0 is __syncthreads().
+__device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
 __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
@@ -140,6 +145,37 @@ __device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map
       : "memory");
 }
 
+// The index of a matrix in a map of one matrix (matrix_map); in a map of several (matrices_map) it is an int.
+struct OnlyMatrix {};
+
+// load_box() and load_box_to_both() of one of the map's matrices.
+template <class Matrix>
+__device__ __forceinline__ void load_box(uint32_t shared, const CUtensorMap &map, int x, int y, Matrix matrix,
+                                         uint32_t barrier) {
+  if constexpr (std::is_same_v<Matrix, OnlyMatrix>) {
+    load_box(shared, map, x, y, barrier);
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+        "[%5];" ::"r"(shared),
+        "l"(&map), "r"(x), "r"(y), "r"(matrix), "r"(barrier)
+        : "memory");
+  }
+}
+template <class Matrix>
+__device__ __forceinline__ void load_box_to_both(uint32_t shared, const CUtensorMap &map, int x, int y, Matrix matrix,
+                                                 uint32_t barrier) {
+  if constexpr (std::is_same_v<Matrix, OnlyMatrix>) {
+    load_box_to_both(shared, map, x, y, barrier);
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1, "
+        "{%2, %3, %4}], [%5], %6;" ::"r"(shared),
+        "l"(&map), "r"(x), "r"(y), "r"(matrix), "r"(barrier), "h"(static_cast<uint16_t>(3))
+        : "memory");
+  }
+}
+
 // Copies contiguous bytes to shared memory; their number and addresses are multiples of 16.
 __device__ __forceinline__ void load_bytes(uint32_t shared, const void *memory, int bytes, uint32_t barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared),
@@ -171,6 +207,20 @@ __device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, 
                "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared)
                : "memory");
 }
+// store_box() to one of the map's matrices.
+template <class Matrix>
+__device__ __forceinline__ void store_box(const CUtensorMap &map, int x, int y, Matrix matrix, uint32_t shared,
+                                          uint64_t policy) {
+  if constexpr (std::is_same_v<Matrix, OnlyMatrix>) {
+    store_box(map, x, y, shared, policy);
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3}], [%4], %5;" ::"l"(
+            &map),
+        "r"(x), "r"(y), "r"(matrix), "r"(shared), "l"(policy)
+        : "memory");
+  }
+}
 __device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 // Waits until at most PENDING of this thread's latest groups still read shared memory.
 template <int PENDING>
@@ -186,12 +236,24 @@ __device__ __forceinline__ void store_matrices(uint32_t address, const uint32_t 
                : "memory");
 }
 
+// The same, each matrix transposed: the address of its i-th row receives its i-th column.
+__device__ __forceinline__ void store_matrices_transposed(uint32_t address, const uint32_t (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]),
+               "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
 // ---------------------------------------------------------------- tensor maps, on the host
 
 // A map of a matrix of bf16: `lines` lines of `inner` elements, `stride` elements apart, in boxes of box_lines lines of
 // box_inner elements. In shared memory a line is 128 bytes even if the box has fewer.
 CUtensorMap matrix_map(const CudaContext &, const void *matrix, int64_t inner, int64_t lines, int64_t stride,
                        int box_lines, int box_inner = 64);
+
+// A map of a tensor [matrices,lines,inner] of bf16. A box is part of one matrix: what is past it is zeros, not elements
+// of the next.
+CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
+                         int box_lines);
 
 // A map of the heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart. Coordinates are channel
 // (of 64), head, position, batch; boxes are 64 channels x box_lines positions.

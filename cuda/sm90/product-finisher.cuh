@@ -18,7 +18,8 @@ constexpr int least_steps = slices;
 template <Epilogue E>
 struct Interleaved {
   static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
-  static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward;
+  static constexpr bool reads_extra =
+      E == Epilogue::residual || E == Epilogue::gelu_backward || E == Epilogue::combination;
   // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
   static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
   static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;
@@ -35,13 +36,13 @@ __device__ __forceinline__ float exponential(float x_log2) {
 }
 
 // Finishes tiles of one consumer warp, slice by slice.
-template <Epilogue E>
-struct Finisher {
+template <Epilogue E, class Arguments>
+struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
   using Shape = Interleaved<E>;
   static constexpr int per_buffer = 4;  // slices per buffer
 
   const CUtensorMap &out_map, &other_map;
-  const ProductArguments &arguments;
+  const Arguments &arguments;
   const ProductOutputs &outputs;
   const uint64_t policy = store_policy(arguments.streams);
   uint32_t staging, barriers;  // of this warp: buffers, and a barrier for the extra input of each
@@ -54,7 +55,7 @@ struct Finisher {
   uint32_t bias[2] = {};
 
   __device__ __forceinline__ Finisher(const CUtensorMap &out_map, const CUtensorMap &other_map,
-                                      const ProductArguments &arguments, const ProductOutputs &outputs,
+                                      const Arguments &arguments, const ProductOutputs &outputs,
                                       uint32_t staging, uint32_t barriers)
       : out_map(out_map),
         other_map(other_map),
@@ -70,11 +71,11 @@ struct Finisher {
   }
 
   // Loads the extra input of 64 columns; their buffer's last store was issued some time ago.
-  __device__ __forceinline__ void load_extra(int row, int column, int i) const {
+  __device__ __forceinline__ void load_extra(typename Arguments::Matrix of, int row, int column, int i) const {
     if (threadIdx.x % 32 != 0) return;
     wait_stores_read<0>();
     barrier_expect(barriers + i * 8, buffer_bytes);
-    load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, barriers + i * 8);
+    load_box(staging + i * buffer_bytes, other_map, column + i * 64, row, of, barriers + i * 8);
   }
 
   // Loads the bias of slice `s`, before a wait that hides the latency.
@@ -162,6 +163,9 @@ struct Finisher {
         if constexpr (E == Epilogue::residual) {
           pairs[p].x += other.x;
           pairs[p].y += other.y;
+        } else if constexpr (E == Epilogue::combination) {
+          pairs[p].x = outputs.alpha * pairs[p].x + outputs.beta * other.x;
+          pairs[p].y = outputs.alpha * pairs[p].y + outputs.beta * other.y;
         } else {
           pairs[p].x *= gelu_derivative<bf16>(other.x);
           pairs[p].y *= gelu_derivative<bf16>(other.y);
@@ -178,8 +182,8 @@ struct Finisher {
       fence_async_proxy();
       __syncwarp();
       if (lane == 0 && (E != Epilogue::exponentials || outputs.stores)) {
-        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, pre_buffer, policy);
-        store_box(out_map, n0 + i * 64, row0, buffer, policy);
+        if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
+        store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
         commit_stores();
       }
     }

@@ -26,17 +26,17 @@ __device__ __forceinline__ void unroll(Body &body) {
 }
 
 // A consumer warpgroup's loop over its tiles.
-template <class Ring, Epilogue E>
+template <class Ring, Epilogue E, class Arguments>
 struct Multiplier {
   using Result = float[interleaved_tile_n / 2];
   static constexpr bool reads_extra = Interleaved<E>::reads_extra;
 
   const Ring &ring;
-  Finisher<E> &finisher;
-  const ProductArguments &arguments;
+  Finisher<E, Arguments> &finisher;
+  const Arguments &arguments;
   const int consumer;
   int index = 0;
-  Unit unit{};
+  UnitOf<typename Arguments::Matrix> unit{};
   RingPosition<Ring::stages> at{};
   uint32_t previous = Ring::no_stage;
 
@@ -47,6 +47,7 @@ struct Multiplier {
   __device__ __forceinline__ int n0() const { return unit.n * interleaved_tile_n; }
   // Makes this tile the one to finish.
   __device__ __forceinline__ void pass() {
+    finisher.set_matrix(unit.matrix());
     finisher.row0 = row0();
     finisher.n0 = n0();
     finisher.tile_n = unit.n;
@@ -55,8 +56,8 @@ struct Multiplier {
   // Multiplies the first tile; there is none to finish.
   __device__ __forceinline__ void begin(Result &result) {
     if constexpr (reads_extra) {
-      finisher.load_extra(row0(), n0(), 0);
-      finisher.load_extra(row0(), n0(), 1);
+      finisher.load_extra(unit.matrix(), row0(), n0(), 0);
+      finisher.load_extra(unit.matrix(), row0(), n0(), 1);
     }
     for (int step = 0; step < unit.steps; step++) ring.multiply(result, consumer, at, previous, step > 0);
     pass();
@@ -73,9 +74,9 @@ struct Multiplier {
       finisher.template finish<s>(finished);
       if constexpr (reads_extra) {
         // Two slices after its store was issued, a buffer is free for the input of its columns in the next tile.
-        if constexpr (s == 1) finisher.load_extra(finisher.row0, finisher.n0, 2);
-        if constexpr (s == 6) finisher.load_extra(row0(), n0(), 0);
-        if constexpr (s == 10) finisher.load_extra(row0(), n0(), 1);
+        if constexpr (s == 1) finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
+        if constexpr (s == 6) finisher.load_extra(unit.matrix(), row0(), n0(), 0);
+        if constexpr (s == 10) finisher.load_extra(unit.matrix(), row0(), n0(), 1);
       }
     };
     unroll<slices>(step);
@@ -93,15 +94,17 @@ struct Multiplier {
       constexpr int s = decltype(constant)::value;
       finisher.load_bias(s);
       finisher.template finish<s>(finished);
-      if constexpr (reads_extra && s == 1) finisher.load_extra(finisher.row0, finisher.n0, 2);
+      if constexpr (reads_extra && s == 1) {
+        finisher.load_extra(finisher.matrix(), finisher.row0, finisher.n0, 2);
+      }
     };
     unroll<slices>(step);
   }
 };
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, class Arguments = ProductArguments>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
-    interleaved_kernel(const __grid_constant__ ProductMaps maps, const ProductArguments arguments,
+    interleaved_kernel(const __grid_constant__ ProductMaps maps, const Arguments arguments,
                        const ProductOutputs outputs) {
   using Ring = InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>;
   using Shape = Interleaved<E>;
@@ -127,9 +130,10 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   } else {
     increase_registers<232>();
     const int consumer = warpgroup - 1, own = consumer * 4 + warp;
-    Finisher<E> finisher(maps.out, maps.other, arguments, outputs, ring.staging + own * (Shape::buffers * buffer_bytes),
-                         ring.barriers + own * (Shape::buffers * 8));
-    Multiplier<Ring, E> multiplier{ring, finisher, arguments, consumer};
+    Finisher<E, Arguments> finisher(maps.out, maps.other, arguments, outputs,
+                                    ring.staging + own * (Shape::buffers * buffer_bytes),
+                                    ring.barriers + own * (Shape::buffers * 8));
+    Multiplier<Ring, E, Arguments> multiplier{ring, finisher, arguments, consumer};
     float even[interleaved_tile_n / 2], odd[interleaved_tile_n / 2];
     multiplier.next();  // every cluster has a first tile
     multiplier.begin(even);

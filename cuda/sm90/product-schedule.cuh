@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../matmul.cuh"
+#include "hopper.cuh"
 
 namespace gpt2 {
 namespace sm90 {
@@ -21,19 +22,37 @@ struct Split {
   __host__ __device__ int parts() const { return wide + narrow; }
 };
 
+// The matrix of a batch that a tile belongs to; without a batch it has no members.
+template <class Matrix>
+struct MatrixOfTile {
+  Matrix index;
+  __device__ __forceinline__ Matrix matrix() const { return index; }
+  __device__ __forceinline__ void set_matrix(Matrix value) { index = value; }
+};
+template <>
+struct MatrixOfTile<OnlyMatrix> {
+  __device__ __forceinline__ static OnlyMatrix matrix() { return {}; }
+  __device__ __forceinline__ static void set_matrix(OnlyMatrix) {}
+};
+
+template <class Matrix>
+struct UnitOf : MatrixOfTile<Matrix> {
+  int m, n;  // of the tile of the cluster
+  int first_step, steps;
+  int part;  // -1: the tile is unsplit
+  int tile;  // index among the split tiles
+};
+
+using Unit = UnitOf<OnlyMatrix>;
+using BatchUnit = UnitOf<int>;
+
 struct ProductArguments {
+  using Matrix = OnlyMatrix;
   int M, N, steps;
   int tiles_m, tiles_n;  // tiles of clusters: 256 rows x TILE_N columns
   int clusters;
   bool streams;  // whether the result is far larger than L2
   Split split;
-};
-
-struct Unit {
-  int m, n;  // of the tile of the cluster
-  int first_step, steps;
-  int part;  // -1: the tile is unsplit
-  int tile;  // index among the split tiles
 };
 
 // Sets `unit` to the index-th unit of work of a cluster; false if it has no more.
@@ -68,6 +87,30 @@ __device__ __forceinline__ bool unit_of(const ProductArguments &arguments, int c
     }
   }
   place_of(unsplit + unit.tile, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
+  return true;
+}
+
+// A batch of products of the same size, all tiles unsplit, product after product. Of a symmetric product, whose tiles
+// are square, only those on and above the diagonal are computed.
+struct BatchArguments : ProductArguments {
+  using Matrix = int;
+  int matrices;
+  bool symmetric;
+  __host__ __device__ int tiles() const { return symmetric ? tiles_n * (tiles_n + 1) / 2 : tiles_m * tiles_n; }
+};
+
+__device__ __forceinline__ bool unit_of(const BatchArguments &arguments, int cluster, int index, BatchUnit &unit) {
+  const int tiles = arguments.tiles(), i = cluster + index * arguments.clusters;
+  if (i >= arguments.matrices * tiles) return false;
+  unit.set_matrix(i / tiles);
+  unit.first_step = 0;
+  unit.steps = arguments.steps;
+  if (arguments.symmetric) {
+    unit.m = i % tiles;
+    for (unit.n = 0; unit.m > unit.n;) unit.m -= ++unit.n;
+  } else {
+    place_of(i % tiles, arguments.tiles_m, arguments.tiles_n, unit.m, unit.n);
+  }
   return true;
 }
 

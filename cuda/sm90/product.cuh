@@ -48,6 +48,7 @@ struct ProductOutputs {
   int columns = 0;                   // exponentials: columns from this one on are padding
   float *row_sums = nullptr;         // exponentials: [tiles_n,M]
   bool stores = true;                // exponentials: whether they are stored, or only their sums
+  float alpha = 1, beta = 1;         // combination
 };
 
 // The staging of results: each consumer warp has buffers of 16 rows x 64 columns.
@@ -98,11 +99,13 @@ struct ProductRing {
   }
 
   // The first row of this block's tile.
-  __device__ int first_row(const Unit &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
+  template <class Matrix>
+  __device__ int first_row(const UnitOf<Matrix> &unit) const { return (unit.m * 2 + static_cast<int>(rank)) * tile_m; }
 
   // The producer; called by one thread.
-  __device__ void produce(const ProductArguments &arguments, const ProductMaps &maps) const {
-    Unit unit;
+  template <class Arguments>
+  __device__ void produce(const Arguments &arguments, const ProductMaps &maps) const {
+    UnitOf<typename Arguments::Matrix> unit;
     RingPosition<stages> at;
     for (int index = 0; unit_of(arguments, cluster, index, unit); index++) {
       const int m0 = first_row(unit), n0 = unit.n * TILE_N;
@@ -113,21 +116,24 @@ struct ProductRing {
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, loaded_bytes);
         if constexpr (A_K_MAJOR) {
-          load_box(a, maps.a, k, m0, barrier);
+          load_box(a, maps.a, k, m0, unit.matrix(), barrier);
         } else {
 #pragma unroll
-          for (int i = 0; i < tile_m / 64; i++) load_box(a + i * (step_k * 128), maps.a, m0 + i * 64, k, barrier);
+          for (int i = 0; i < tile_m / 64; i++) {
+            load_box(a + i * (step_k * 128), maps.a, m0 + i * 64, k, unit.matrix(), barrier);
+          }
         }
         // This block's half of b is half of its lines.
         if constexpr (B_K_MAJOR) {
           constexpr int half = TILE_N / 2;
-          load_box_to_both(b + rank * (half * 128), maps.b, k, n0 + static_cast<int>(rank) * half, barrier);
+          load_box_to_both(b + rank * (half * 128), maps.b, k, n0 + static_cast<int>(rank) * half, unit.matrix(),
+                           barrier);
         } else {
           constexpr int half = step_k / 2;
 #pragma unroll
           for (int i = 0; i < b_lines / step_k; i++) {
             load_box_to_both(b + i * (step_k * 128) + rank * (half * 128), i < TILE_N / 64 ? maps.b : maps.b_tail,
-                             n0 + i * 64, k + static_cast<int>(rank) * half, barrier);
+                             n0 + i * 64, k + static_cast<int>(rank) * half, unit.matrix(), barrier);
           }
         }
         at.advance();
@@ -135,12 +141,12 @@ struct ProductRing {
     }
   }
 
-  // A step of consumer 0 or 1: issues result (=|+=) its products, waits until the previous step's products are
-  // complete, and releases their stage. EAGER waits before it issues, which frees the stage sooner; otherwise it waits
-  // afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a times ones, which are in shared
-  // memory.
-  template <bool EAGER = false, bool SUMS = false>
-  __device__ __forceinline__ void multiply(float (&result)[TILE_N / 2], int consumer, RingPosition<stages> &at,
+  // A step of consumer 0 or 1: issues result (=|+=) its products with the tile's first 2 COUNT columns, waits until
+  // the previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the
+  // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a
+  // times ones, which are in shared memory.
+  template <bool EAGER = false, bool SUMS = false, int COUNT>
+  __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
                                            uint32_t ones = 0) const {
     const uint32_t stage = at.stage * stage_bytes;

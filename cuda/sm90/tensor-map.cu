@@ -32,6 +32,16 @@ CUtensorMap matrix_map(const CudaContext &context, const void *matrix, int64_t i
   return encode(context, matrix, 2, sizes, strides, box);
 }
 
+CUtensorMap matrices_map(const CudaContext &context, const void *tensor, int64_t inner, int64_t lines, int64_t matrices,
+                         int box_lines) {
+  const cuuint64_t line = static_cast<cuuint64_t>(inner) * sizeof(bf16);
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(inner), static_cast<cuuint64_t>(lines),
+                              static_cast<cuuint64_t>(matrices)};
+  const cuuint64_t strides[] = {line, line * static_cast<cuuint64_t>(lines)};
+  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_lines), 1};
+  return encode(context, tensor, 3, sizes, strides, box);
+}
+
 CUtensorMap heads_map(const CudaContext &context, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride,
                       int box_lines) {
   const cuuint64_t line = static_cast<cuuint64_t>(stride) * sizeof(bf16);

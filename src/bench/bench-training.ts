@@ -7,6 +7,7 @@ import { toolsName } from '../live/machine-load.ts';
 import { presetConfig, presetNames } from '../model/config.ts';
 import { openEnergyCounter } from '../native/gpu-energy.ts';
 import { selectDevice } from '../native/select-device.ts';
+import { chooseOptimizer } from '../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../options/check.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
@@ -50,7 +51,9 @@ export async function benchTraining(
     settings.onOpening?.();
     const report = await bench({
       device: { kind, index, dtype: options.dtype, threads: options.threads },
-      ...{ config, batch, sequence, accumulation, cards: await loadFolders(options.kernels) },
+      ...{ config, batch, sequence, accumulation },
+      optimizer: chooseOptimizer(options),
+      cards: await loadFolders(options.kernels),
       ...settings,
       joules: kind === 'cuda' ? openEnergyCounter(toolsName(index)) : undefined,
       onMeasuring: (ms) => settings.onMeasuring?.(ms, kind === 'cuda' ? toolsName(index) : undefined),

@@ -10,6 +10,7 @@ import { createModel } from '../model/model.ts';
 import { parameterCount } from '../model/parameters.ts';
 import { Device, type DeviceOptions } from '../native/device.ts';
 import { AdamW } from '../optimizer/adamw.ts';
+import type { OptimizerChoice } from '../optimizer/assign.ts';
 import { checkMemory } from '../train/plan/memory.ts';
 import { type BegunStep, Trainer } from '../train/step/trainer.ts';
 import { timeOps } from './op-times.ts';
@@ -23,6 +24,8 @@ export interface BenchOptions {
   readonly batch: number;
   readonly sequence: number;
   readonly accumulation: number;
+  /** Default AdamW. */
+  readonly optimizer?: OptimizerChoice;
   /** Kernels in the place of ops. */
   readonly cards?: readonly LoadedCard[];
   /** Number of measured steps, after `warmup` seconds of steps. */
@@ -50,11 +53,10 @@ export async function bench(options: BenchOptions) {
 
 /** Times steps and, if asked for, their ops; compares memory with its plan. @throws as `bench` */
 export async function measureTraining(options: BenchOptions) {
-  const { config, batch, sequence, accumulation } = options;
+  const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
   await useCards(device, options.cards ?? []);
-  const optimizer = new AdamW({ weightDecay: 0.1 });
   checkMemory(device, config, { B: batch, T: sequence, rows: batch * accumulation, optimizer, hasRecompute: false });
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   const trainer = new Trainer(model, { batch, sequence, accumulation, optimizer, gradientClip: 1 });

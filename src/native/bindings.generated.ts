@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 15;
+export const abiVersion = 16;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -367,6 +367,35 @@ export interface Bindings {
    */
   adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
+   * With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
+   * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
+   *   direction = [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
+   *   step [GPT2_STEP_SIZE]
+   */
+  muonMomentum(args: { context: Pointer | null; direction: Pointer | null; momentum: Pointer | null; gradient: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; gradientDtype: Int32; mu: Float }): number;
+  /**
+   * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in blocks of fixed size: on CUDA each
+   * thread's part in fp32, the rest in double.
+   *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+   */
+  normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; count: Int64; margin: Float; eps: Float }): number;
+  normalizeMatricesScratch(args: { context: Pointer | null; bytes: HostMemory; M: Int32; count: Int64 }): number;
+  /**
+   * A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
+   * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
+   *   out = [M,R,K], in [M,R,K]; R <= K; workspace gpt2_newton_schulz_scratch(M,R,K)
+   */
+  newtonSchulz(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; M: Int32; R: Int32; K: Int32; a: Float; b: Float; c: Float }): number;
+  newtonSchulzScratch(args: { context: Pointer | null; bytes: HostMemory; M: Int32; R: Int32; K: Int32 }): number;
+  /**
+   * With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
+   * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
+   * and tf32 weight and master are the same memory.
+   *   weight (updated) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
+   *   step [GPT2_STEP_SIZE]
+   */
+  muonUpdate(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; direction: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; rate: Float; weightDecay: Float }): number;
+  /**
    * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
    *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
    */
@@ -508,6 +537,12 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
   adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'beta1', 'beta2', 'eps', 'weightDecay'] },
+  muonMomentum: { symbol: 'gpt2_muon_momentum', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'direction', 'momentum', 'gradient', 'step', 'rows', 'columns', 'gradientDtype', 'mu'] },
+  normalizeMatrices: { symbol: 'gpt2_normalize_matrices', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t', 'float', 'float'], names: ['context', 'matrices', 'M', 'count', 'margin', 'eps'] },
+  normalizeMatricesScratch: { symbol: 'gpt2_normalize_matrices_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t'], names: ['context', 'bytes', 'M', 'count'] },
+  newtonSchulz: { symbol: 'gpt2_newton_schulz', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'float'], names: ['context', 'out', 'in', 'M', 'R', 'K', 'a', 'b', 'c'] },
+  newtonSchulzScratch: { symbol: 'gpt2_newton_schulz_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'M', 'R', 'K'] },
+  muonUpdate: { symbol: 'gpt2_muon_update', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'weight', 'master', 'direction', 'step', 'rows', 'columns', 'rate', 'weightDecay'] },
   embeddingAtForward: { symbol: 'gpt2_embedding_at_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'tokens', 'positions', 'wte', 'wpe', 'B', 'T', 'S', 'C', 'V'] },
   layernormMatmulForward: { symbol: 'gpt2_layernorm_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },
   layernormMatmulGeluForward: { symbol: 'gpt2_layernorm_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'normWeight', 'normBias', 'weight', 'bias', 'N', 'C', 'O'] },

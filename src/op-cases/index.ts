@@ -10,6 +10,8 @@ import { globalNormCases } from './global-norm.ts';
 import { layernormCases } from './layernorm.ts';
 import { layernormMatmulCases } from './layernorm-matmul.ts';
 import { matmulCases } from './matmul.ts';
+import { muonCases } from './muon.ts';
+import { newtonSchulzCases } from './newton-schulz.ts';
 import type { OpCases } from './op-case.ts';
 import { residualCases } from './residual.ts';
 import { sampleCases } from './sample.ts';
@@ -25,6 +27,8 @@ export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   classifier: classifierCases,
   'global-norm': globalNormCases,
   adamw: adamwCases,
+  muon: muonCases,
+  'newton-schulz': newtonSchulzCases,
   'layernorm-matmul': layernormMatmulCases,
   'attention-cached': attentionCachedCases,
   sample: sampleCases,

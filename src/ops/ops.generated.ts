@@ -325,6 +325,63 @@ export const contracts = {
     flags: [],
     relations: [{ text: 'firstScalar >= 4', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar >= 4 }, { text: 'firstScalar + 2 <= 15', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar + 2 <= 15 }],
   },
+  muonMomentum: {
+    name: 'muonMomentum',
+    symbol: 'gpt2_muon_momentum',
+    formula: "With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's)",
+    tensors: {
+      direction: { access: '=', type: 'element', shape: ['rows', 'columns'] },
+      momentum: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
+      gradient: { access: 'read', type: 'gradientDtype', shape: ['rows', 'columns'] },
+      step: { access: 'read', type: 'fp32', shape: ['64'] },
+    },
+    sizes: ['rows', 'columns'],
+    scalars: ['mu'],
+    flags: [],
+    relations: [],
+  },
+  normalizeMatrices: {
+    name: 'normalizeMatrices',
+    symbol: 'gpt2_normalize_matrices',
+    formula: "Each matrix is divided by margin * (its Frobenius norm) + eps",
+    tensors: {
+      matrices: { access: 'updated', type: 'element', shape: ['M', 'count'] },
+    },
+    sizes: ['M', 'count'],
+    scalars: ['margin', 'eps'],
+    flags: [],
+    relations: [],
+    workspace: ({ M, count }: { M: number; count: number }) => ({ name: 'normalizeMatricesScratch', sizes: { M, count } }),
+  },
+  newtonSchulz: {
+    name: 'newtonSchulz',
+    symbol: 'gpt2_newton_schulz',
+    formula: "A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['M', 'R', 'K'] },
+      in: { access: 'read', type: 'element', shape: ['M', 'R', 'K'] },
+    },
+    sizes: ['M', 'R', 'K'],
+    scalars: ['a', 'b', 'c'],
+    flags: [],
+    relations: [{ text: 'R <= K', holds: ({ R, K }: { R: number; K: number }) => R <= K }],
+    workspace: ({ M, R, K }: { M: number; R: number; K: number }) => ({ name: 'newtonSchulzScratch', sizes: { M, R, K } }),
+  },
+  muonUpdate: {
+    name: 'muonUpdate',
+    symbol: 'gpt2_muon_update',
+    formula: "With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction; weight = rounded master",
+    tensors: {
+      weight: { access: 'updated', type: 'element', shape: ['rows', 'columns'], mayBe: ['master'] },
+      master: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
+      direction: { access: 'read', type: 'element', shape: ['rows', 'columns'] },
+      step: { access: 'read', type: 'fp32', shape: ['64'] },
+    },
+    sizes: ['rows', 'columns'],
+    scalars: ['rate', 'weightDecay'],
+    flags: [],
+    relations: [],
+  },
   embeddingAtForward: {
     name: 'embeddingAtForward',
     symbol: 'gpt2_embedding_at_forward',
@@ -656,6 +713,45 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 }
 
 /**
+ * With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
+ * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
+ *   direction = [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
+ *   step [GPT2_STEP_SIZE]
+ */
+export function muonMomentum(device: Device, args: { direction: Tensor; momentum: Tensor; gradient: Tensor; step: Tensor; mu: number }): void {
+  enqueue(device, contracts.muonMomentum, args);
+}
+
+/**
+ * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in blocks of fixed size: on CUDA each
+ * thread's part in fp32, the rest in double.
+ *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
+ */
+export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
+  enqueue(device, contracts.normalizeMatrices, args);
+}
+
+/**
+ * A step of a Newton-Schulz iteration on M matrices: each singular value x becomes a x + b x^3 + c x^5. For a matrix X:
+ * A = X X^T, B = b A + c A^2, out = a X + B X. A, B and out are rounded to the context's dtype, each once.
+ *   out = [M,R,K], in [M,R,K]; R <= K; workspace gpt2_newton_schulz_scratch(M,R,K)
+ */
+export function newtonSchulz(device: Device, args: { out: Tensor; in: Tensor; a: number; b: number; c: number }): void {
+  enqueue(device, contracts.newtonSchulz, args);
+}
+
+/**
+ * With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
+ * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
+ * and tf32 weight and master are the same memory.
+ *   weight (updated) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
+ *   step [GPT2_STEP_SIZE]
+ */
+export function muonUpdate(device: Device, args: { weight: Tensor; master: Tensor; direction: Tensor; step: Tensor; rate: number; weightDecay: number }): void {
+  enqueue(device, contracts.muonUpdate, args);
+}
+
+/**
  * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
  *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
  */
@@ -734,6 +830,14 @@ export const classifierScratch = (device: Device, sizes: { N: number; C: number;
 /** Bytes of workspace. */
 export const globalNormScratch = (device: Device, sizes: { matrixCount: number; vectorCount: number }): number =>
   scratch(device, 'globalNormScratch', sizes);
+
+/** Bytes of workspace. */
+export const normalizeMatricesScratch = (device: Device, sizes: { M: number; count: number }): number =>
+  scratch(device, 'normalizeMatricesScratch', sizes);
+
+/** Bytes of workspace. */
+export const newtonSchulzScratch = (device: Device, sizes: { M: number; R: number; K: number }): number =>
+  scratch(device, 'newtonSchulzScratch', sizes);
 
 /** Bytes of workspace. */
 export const layernormMatmulScratch = (device: Device, sizes: { N: number; C: number; O: number }): number =>

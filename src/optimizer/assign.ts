@@ -2,7 +2,9 @@
 import { arenaLayout, flatBytes, type Selection } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, parameterTable } from '../model/parameters.ts';
-import type { Optimizer, StateRow } from './optimizer.ts';
+import { elementCount } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import { largestOf, type MatrixShape, type Optimizer, type OptimizerScratch, type StateRow } from './optimizer.ts';
 
 /** The optimizer of all parameters, or a function from a parameter to its optimizer (the same object for those it shares). */
 export type OptimizerChoice = Optimizer | ((parameter: Parameter) => Optimizer);
@@ -44,3 +46,22 @@ export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares 
       return flatBytes(matrix / shares, row.dtype) + flatBytes(vector, row.dtype);
     })
     .reduce((sum, bytes) => sum + bytes, 0);
+
+/** The shape of each matrix of a parameter, with its padding rows. */
+export const matrixShape = ({ matrices, shape }: Parameter): MatrixShape => [
+  shape[0]! / matrices,
+  elementCount(shape.slice(1)),
+];
+
+/** Scratch memory of the run's optimizers, on each rank: the most that any needs. */
+export function scratchOf(device: Device, config: ModelConfig, choice: OptimizerChoice): OptimizerScratch {
+  const rows = assignedRows(config, choice);
+  const needs = optimizersOf(config, choice).flatMap((optimizer) => {
+    const own = rows.filter(({ row, ...each }) => each.optimizer === optimizer && row.granularity === 'matrix');
+    const matrices = parameterTable(config)
+      .filter((parameter) => own.some(({ selected }) => selected(parameter)))
+      .flatMap((parameter) => Array.from({ length: parameter.matrices }, () => matrixShape(parameter)));
+    return optimizer.scratch?.(device, matrices) ?? [];
+  });
+  return largestOf(needs);
+}

@@ -1,5 +1,5 @@
 // The optimizer interface: the state an optimizer keeps for each parameter, the scalars it needs in each step, and the ops of
-// an update. Memory planning, checkpoints, ZeRO, saving and replay derive from it. The first implementation is adamw.ts.
+// an update. Memory planning, checkpoints, ZeRO, saving and replay derive from it. Implementations: adamw.ts, muon.ts.
 import type { Selection } from '../model/arena.ts';
 import type { ParameterKind } from '../model/parameters.ts';
 import type { Tensor } from '../native/buffer.ts';
@@ -35,6 +35,8 @@ export interface StepScalar {
   at(step: number): number;
 }
 
+export type MatrixShape = readonly [rows: number, columns: number];
+
 /** Tensors of a range of parameters, or of one matrix; all have the same shape. */
 export interface UpdatePart {
   readonly kind: ParameterKind;
@@ -53,6 +55,22 @@ export interface UpdateContext {
   readonly step: Tensor;
   /** Index of the optimizer's first scalar in the step block; the others follow in order. */
   readonly firstScalar: number;
+  /** What the optimizer's `scratch` asked for, [elements], with any content; absent if it asked for none. */
+  readonly scratch?: Tensor | undefined;
+}
+
+/** Memory that an optimizer needs while it enqueues ops. */
+export interface OptimizerScratch {
+  /** Elements of the device's element type. */
+  readonly elements: number;
+  /** Bytes of workspace: the most that any of its ops needs. */
+  readonly workspace: number;
+}
+
+/** Scratch that is enough for each of several needs. */
+export function largestOf(needs: readonly OptimizerScratch[]): OptimizerScratch {
+  const most = (name: keyof OptimizerScratch) => Math.max(0, ...needs.map((each) => each[name]));
+  return { elements: most('elements'), workspace: most('workspace') };
 }
 
 /** Updates parameters from gradients. */
@@ -60,6 +78,11 @@ export interface Optimizer {
   readonly name: string;
   readonly rows: readonly StateRow[];
   readonly scalars: readonly StepScalar[];
+  /**
+   * Memory for updates of some of the matrices of these shapes, [rows, columns], that have a row with granularity 'matrix'; all
+   * optimizers of a run share it. Absent: none.
+   */
+  scratch?(device: Device, matrices: readonly MatrixShape[]): OptimizerScratch;
   /**
    * Enqueues the ops that update master, weight and state of these parts. It may be called several times in a step, each time
    * with other parts. A recorded graph calls it only once, so it must enqueue the same ops every time.

@@ -2,8 +2,7 @@
 import { arenaLayout, bucketOf, type ParameterCopy } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
-import { elementCount } from '../native/buffer.ts';
-import { type AssignedRow, type OptimizerChoice, optimizerOf } from './assign.ts';
+import { type AssignedRow, matrixShape, type OptimizerChoice, optimizerOf } from './assign.ts';
 import type { Optimizer } from './optimizer.ts';
 
 export type AllocatedRow = AssignedRow & { readonly copy: ParameterCopy };
@@ -56,9 +55,9 @@ const closed = (spans: readonly Span[], size: number): Span[] =>
   spans.map((span, index) => (span.shape ? span : { ...span, end: spans[index + 1]?.start ?? size }));
 
 /** Each matrix of a parameter, with its padding rows. */
-function matricesOf({ matrices, shape }: Parameter, start: number) {
-  const [rows, columns] = [shape[0]! / matrices, elementCount(shape.slice(1))];
-  return Array.from({ length: matrices }, (_, index) => {
+function matricesOf(parameter: Parameter, start: number) {
+  const [rows, columns] = matrixShape(parameter);
+  return Array.from({ length: parameter.matrices }, (_, index) => {
     const first = start + index * rows * columns;
     return { start: first, end: first + rows * columns, shape: [rows, columns] };
   });

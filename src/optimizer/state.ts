@@ -5,13 +5,14 @@ import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
 import { GPT2_STEP } from '../native/bindings.generated.ts';
-import type { Tensor } from '../native/buffer.ts';
-import { assignedRows, type OptimizerChoice, optimizersOf } from './assign.ts';
+import { allocateTensor, type Tensor } from '../native/buffer.ts';
+import { assignedRows, type OptimizerChoice, optimizersOf, scratchOf } from './assign.ts';
 import type { Optimizer, UpdatePart } from './optimizer.ts';
 import { type AllocatedRow, type Span, spansOf } from './spans.ts';
 
-/** The name under which optimizer state is allocated. */
+/** The names under which optimizer state and scratch are allocated. */
 export const stateMemory = 'optimizer state';
+export const scratchMemory = 'optimizer scratch';
 
 /** A state row in device memory, as a checkpoint stores it. */
 export interface StateCopy {
@@ -36,6 +37,7 @@ export class OptimizerState {
   readonly #model: Model;
   readonly #rows: readonly AllocatedRow[];
   readonly #spans: readonly Span[];
+  readonly #scratch: Tensor | undefined;
 
   constructor(model: Model, choice: OptimizerChoice) {
     const { device, config, sharding } = model;
@@ -50,6 +52,9 @@ export class OptimizerState {
       return { ...assigned, copy: fp32Copy(device, config, stateMemory, sharding, assigned.selected) };
     });
     this.#spans = spansOf(config, choice, this.#rows, sharding?.communicator.ranks);
+    const { elements, workspace } = scratchOf(device, config, choice);
+    if (elements > 0) this.#scratch = allocateTensor(device, scratchMemory, device.elementType, [elements]);
+    device.reserveWorkspace(workspace);
     const room = GPT2_STEP.GPT2_STEP_STOP - GPT2_STEP.GPT2_STEP_SCALARS;
     const count = this.scalarsAt(0).length;
     if (count > room) throw new Error(`the optimizers have ${count} scalars, more than the ${room} of the step block`);
@@ -71,10 +76,11 @@ export class OptimizerState {
    * @param step the step block
    */
   enqueue(step: Tensor, kind: ParameterKind, gradients: Tensor, range?: Range): void {
+    const common = { device: this.#model.device, step, scratch: this.#scratch };
     let firstScalar: number = GPT2_STEP.GPT2_STEP_SCALARS;
     for (const optimizer of this.optimizers) {
       const parts = this.parts(optimizer, kind, gradients, range);
-      if (parts.length > 0) optimizer.enqueue({ device: this.#model.device, step, firstScalar }, parts);
+      if (parts.length > 0) optimizer.enqueue({ ...common, firstScalar }, parts);
       firstScalar += optimizer.scalars.length;
     }
   }

@@ -1,6 +1,8 @@
 // Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
 import { orderNames } from '../batches/order.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
+import { optimizerNames } from '../optimizer/choose.ts';
+import { muonDefaults, muonRanges } from '../optimizer/muon.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** llm.c's default. */
@@ -13,6 +15,9 @@ const fineTuningRate = 3e-5;
 
 /** Where each schedule ends, as a share of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0 } as const;
+
+/** For options of Muon. */
+const forMuon = { option: 'optimizer', value: 'muon' } as const;
 
 export const recipeRows = {
   steps: {
@@ -170,9 +175,45 @@ export const recipeRows = {
     help: 'share of the steps in which --schedule wsd decays',
     default: 0.2,
     optional: true,
+    onlyWith: { option: 'schedule', value: 'wsd' },
     compare: 'if the rate falls',
   },
-  weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'AdamW weight decay of matrices', default: 0 },
+  optimizer: {
+    usage: '--optimizer <NAME>',
+    type: optimizerNames,
+    help: "muon: Muon for the blocks' matrices, AdamW for all others",
+    default: 'adamw',
+    optional: true,
+    resume: 'never',
+    bench: true,
+    elsewhere: ['optim'],
+  },
+  muonLearningRate: {
+    usage: '--muon-lr <X>',
+    type: real(0),
+    help: "Muon's peak learning rate; it rises and falls as that of --lr",
+    default: muonDefaults.learningRate,
+    optional: true,
+    onlyWith: forMuon,
+  },
+  muonMomentum: {
+    usage: '--muon-momentum <X>',
+    type: muonRanges.momentum,
+    help: "share of Muon's average of gradients that a step keeps",
+    default: muonDefaults.momentum,
+    optional: true,
+    onlyWith: forMuon,
+  },
+  newtonSchulz: {
+    usage: '--newton-schulz <NAME>',
+    type: muonRanges.newtonSchulz,
+    help: "Muon's iteration: polar-express, quintic, cubic",
+    default: muonDefaults.newtonSchulz,
+    optional: true,
+    onlyWith: forMuon,
+    bench: true,
+  },
+  weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'weight decay of matrices', default: 0 },
   beta1: {
     usage: '--beta1 <X>',
     type: adamwRanges.beta1,

@@ -1,6 +1,7 @@
 // The same inputs give the same bits, again and again, where many blocks share a sum.
 import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
+import type { Tensor } from '../../src/native/buffer.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
 import {
   attentionBackward,
@@ -14,6 +15,8 @@ import {
   matmulBackwardWeight,
   matmulResidualForward,
   matmulScratch,
+  newtonSchulz,
+  newtonSchulzScratch,
 } from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
@@ -85,6 +88,24 @@ describeBackends(
         matmulResidualForward(device(), { out, in: wide, weight, bias: null, residual });
         matmulBackwardInput(device(), { din: dinput, dout: wide, weight: turned });
       });
+    });
+
+    // On a GPU more tiles than it computes at a time.
+    it('newton-schulz, of a batch and of each of its matrices', () => {
+      using bench = new TensorBench(device());
+      const [M, R, K] = kind === 'cpu' ? [2, 40, 72] : [30, 264, 328];
+      device().reserveWorkspace(newtonSchulzScratch(device(), { M, R, K }));
+      const input = bench.tensor('in', [M, R, K], new Random(6).normals(M * R * K, 0.03));
+      const out = bench.tensor('out', [M, R, K]);
+      const step = { a: 3.4445, b: -4.775, c: 2.0315 };
+      expectSameBits(bench, [out], () => newtonSchulz(device(), { out, in: input, ...step }));
+      const bits = () => Buffer.from(out.read().buffer as ArrayBuffer);
+      const together = bits();
+      for (let matrix = 0; matrix < M; matrix++) {
+        const own = (tensor: Tensor) => tensor.view([1, R, K], matrix * R * K);
+        newtonSchulz(device(), { out: own(out), in: own(input), ...step });
+      }
+      expect(bits().equals(together)).toBe(true);
     });
 
     it('layernorm backward', () => {

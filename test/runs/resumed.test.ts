@@ -30,7 +30,7 @@ it('any number comes back as it was (property)', () => {
 it('fields of a later version are let through and kept', () => {
   const line = '{"event":"val","step":3,"loss":2.5,"accuracy":0.25}';
   expect(parseEvent(line)).toEqual({ event: 'val', step: 3, loss: 2.5, accuracy: 0.25 });
-  const later = { ...runEvent(), configuration: { ...configuration, optimizer: 'muon' }, ranks: 8 };
+  const later = { ...runEvent(), configuration: { ...configuration, experts: 8 }, ranks: 8 };
   expect(parseEvent(formatEvent(later))).toEqual(later);
 });
 

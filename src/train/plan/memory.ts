@@ -13,8 +13,8 @@ import { bytesOf } from '../../native/buffer.ts';
 import { sharedBytes } from '../../native/communicator.ts';
 import { Device, type DeviceOptions, gradientTypeOf } from '../../native/device.ts';
 import { globalNormScratch } from '../../ops/ops.generated.ts';
-import { type OptimizerChoice, stateBytes } from '../../optimizer/assign.ts';
-import { stateMemory } from '../../optimizer/state.ts';
+import { type OptimizerChoice, scratchOf, stateBytes } from '../../optimizer/assign.ts';
+import { scratchMemory, stateMemory } from '../../optimizer/state.ts';
 
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */
@@ -48,11 +48,13 @@ export function trainingPlan(
   const { matrix: matrixCount, vector: vectorCount } = arenaLayout(config, shares).sizes;
   const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
   const cache = { texts: 1, window: T };
+  const scratch = scratchOf(device, config, optimizer);
   return new Map([
     ['weights', parameterBytes(config, elementType, elementType, shares)],
     ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
     ['gradients', parameterBytes(config, gradientType, 'fp32', shares)],
     [stateMemory, stateBytes(config, optimizer, shares)],
+    ...(scratch.elements === 0 ? [] : [[scratchMemory, scratch.elements * bytesOf(elementType)] as const]),
     ...(shares === 1
       ? []
       : [
@@ -65,6 +67,7 @@ export function trainingPlan(
       Math.max(
         modelScratch(device, config, { B, T }),
         globalNormScratch(device, { matrixCount, vectorCount }),
+        scratch.workspace,
         samples ? decodeScratch(device, config, cache) : 0,
       ),
     ],

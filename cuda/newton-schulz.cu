@@ -1,0 +1,35 @@
+// A step of a Newton-Schulz iteration: by the tensor-core kernels where they support it, else by the products for any size
+// and dtype.
+#include "newton-schulz.cuh"
+
+#include "common/tensor-cores.h"
+#include "runtime/ops.generated.h"
+
+namespace gpt2 {
+
+int ops::newton_schulz(gpt2_context &context, void *out, const void *in, int M, int R, int K, float a, float b,
+                       float c) {
+  CudaContext &own = cuda(context);
+  if (own.dtype == GPT2_BF16 && R % 8 == 0 && K % 8 == 0 && on_16_bytes(out, in)) {
+    own.kernels->newton_schulz(own, static_cast<bf16 *>(out), static_cast<const bf16 *>(in), M, R, K, a, b, c,
+                               static_cast<bf16 *>(own.workspace));
+  } else {
+    with_element_type(own, [&](auto element) {
+      using T = decltype(element);
+      newton_schulz_by_products(static_cast<T *>(out), static_cast<const T *>(in), M, R, K, a, b, c,
+                                static_cast<T *>(own.workspace),
+                                [&](Epilogue epilogue, const Product &product, const Outputs<T, T> &outputs) {
+                                  any_product(own, epilogue, product, outputs);
+                                });
+    });
+  }
+  return GPT2_LAUNCHED(context, "gpt2_newton_schulz");
+}
+
+int64_t ops::newton_schulz_scratch(const gpt2_context &context, int M, int R, int) {
+  return with_element_type(cuda(context), [&](auto element) {
+    return 2 * static_cast<int64_t>(M) * R * R * static_cast<int64_t>(sizeof(element));
+  });
+}
+
+}  // namespace gpt2

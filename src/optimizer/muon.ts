@@ -1,0 +1,142 @@
+// Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/muon.md.
+import { checkGiven } from '../checks/given.ts';
+import { real } from '../checks/number.ts';
+import { everyParameter, type Selection } from '../model/arena.ts';
+import type { Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import {
+  muonMomentum,
+  muonUpdate,
+  newtonSchulz,
+  newtonSchulzScratch,
+  normalizeMatrices,
+  normalizeMatricesScratch,
+} from '../ops/ops.generated.ts';
+import { type Iteration, type IterationName, iterationNames, iterations } from './newton-schulz.ts';
+import {
+  largestOf,
+  type MatrixShape,
+  type Optimizer,
+  type OptimizerScratch,
+  type StateRow,
+  type UpdateContext,
+  type UpdatePart,
+} from './optimizer.ts';
+
+/** The learning rate is Jordan's for GPT-2. */
+export const muonDefaults = { learningRate: 0.02, momentum: 0.95, newtonSchulz: 'polar-express' } as const;
+/** With a momentum of 1 the average would stay 0. */
+export const muonRanges = { momentum: real(0, 0.999999), newtonSchulz: iterationNames } as const;
+
+/** Added to the norm of a matrix, which may be 0. */
+const eps = 1e-7;
+
+export interface MuonOptions {
+  /** Muon's learning rate, as a multiple of the step's. */
+  readonly rate: number;
+  readonly weightDecay: number;
+  /** Share of the average of gradients that a step keeps. */
+  readonly momentum?: number | undefined;
+  readonly newtonSchulz?: IterationName | undefined;
+}
+
+/** The parameters that Muon is made for: the matrices of the transformer blocks. */
+export const isBlockMatrix: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
+
+/** Matrices of one wide shape, which are iterated together. */
+interface Batch<Matrix> {
+  /** Rows and columns; rows <= columns. */
+  readonly R: number;
+  readonly K: number;
+  readonly matrices: readonly Matrix[];
+}
+
+/** Batches of at most so many elements, of matrices that have the same shape after tall ones are transposed. */
+function batchesOf<Matrix>(
+  matrices: readonly Matrix[],
+  shapeOf: (matrix: Matrix) => MatrixShape,
+  elements: number,
+): Batch<Matrix>[] {
+  const byShape = new Map<string, { R: number; K: number; matrices: Matrix[] }>();
+  for (const matrix of matrices) {
+    const [R, K] = [...shapeOf(matrix)].sort((a, b) => a - b) as [number, number];
+    const same = byShape.get(`${R} x ${K}`) ?? { R, K, matrices: [] };
+    same.matrices.push(matrix);
+    byShape.set(`${R} x ${K}`, same);
+  }
+  return [...byShape.values()].flatMap(({ R, K, matrices }) => {
+    const together = Math.max(1, Math.floor(elements / (R * K)));
+    return Array.from({ length: Math.ceil(matrices.length / together) }, (_, index) => {
+      return { R, K, matrices: matrices.slice(index * together, (index + 1) * together) };
+    });
+  });
+}
+
+const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
+
+/** Half of the scratch: directions, and those of the next step of the iteration. Begins on a multiple of 64 bytes. */
+const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
+
+/**
+ * Muon, with momentum 0.95 and the iteration polar-express unless others are given. Only for matrices.
+ * @throws UsageError for an option out of range
+ * @example
+ * const adamw = new AdamW({ weightDecay: 0.1 });
+ * const muon = new Muon({ rate: 0.02 / 3e-4, weightDecay: 0.1 });
+ * const optimizer = (parameter: Parameter) => (isBlockMatrix(parameter) ? muon : adamw);
+ */
+export class Muon implements Optimizer {
+  readonly name = 'muon';
+  readonly rows: readonly StateRow[] = [
+    { name: 'momentum', dtype: 'fp32', parameters: everyParameter, granularity: 'matrix' },
+  ];
+  readonly scalars = [];
+  readonly #update: { readonly rate: number; readonly weightDecay: number };
+  readonly #momentum: number;
+  readonly #iteration: Iteration;
+  readonly #batchElements: number;
+
+  /** @param batchElements of the matrices that an op takes together; a larger one is taken alone. 2 bytes each in bf16, twice. */
+  constructor(options: MuonOptions, batchElements = 2 ** 26) {
+    checkGiven(options, { rate: real(0), weightDecay: real(0) }, muonRanges);
+    const { momentum = muonDefaults.momentum, newtonSchulz: name = muonDefaults.newtonSchulz, ...update } = options;
+    this.#update = update;
+    this.#momentum = momentum;
+    this.#iteration = iterations[name];
+    this.#batchElements = batchElements;
+  }
+
+  scratch(device: Device, shapes: readonly MatrixShape[]): OptimizerScratch {
+    const batches = batchesOf(shapes, (shape) => shape, this.#batchElements);
+    return largestOf(
+      batches.map(({ R, K, matrices: { length: M } }) => ({
+        elements: 2 * halfOf(M * R * K),
+        workspace: Math.max(
+          normalizeMatricesScratch(device, { M, count: R * K }),
+          newtonSchulzScratch(device, { M, R, K }),
+        ),
+      })),
+    );
+  }
+
+  enqueue({ device, step, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {
+    const { steps, margin } = this.#iteration;
+    for (const { R, K, matrices } of batchesOf(parts, shapeOf, this.#batchElements)) {
+      const M = matrices.length;
+      let [now, next] = [0, halfOf(M * R * K)].map((start) => scratch!.view([M, R, K], start)) as [Tensor, Tensor];
+      const direction = (index: number) => now.view(matrices[index]!.weight.shape, index * R * K);
+      for (const [index, { gradient, state }] of matrices.entries()) {
+        const momentum = state.momentum!;
+        muonMomentum(device, { direction: direction(index), momentum, gradient, step, mu: this.#momentum });
+      }
+      normalizeMatrices(device, { matrices: now.view([M, R * K]), margin, eps });
+      for (const [a, b, c] of steps) {
+        newtonSchulz(device, { out: next, in: now, a, b, c });
+        [now, next] = [next, now];
+      }
+      for (const [index, { weight, master }] of matrices.entries()) {
+        muonUpdate(device, { weight, master, direction: direction(index), step, ...this.#update });
+      }
+    }
+  }
+}

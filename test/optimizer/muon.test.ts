@@ -1,0 +1,148 @@
+// Muon in training steps: against PyTorch, recorded and op by op, its memory, its options. Whole runs: muon-runs.slow.test.ts.
+import { describe, expect, it } from 'vitest';
+import { createModel } from '../../src/model/model.ts';
+import { Device } from '../../src/native/device.ts';
+import { floats } from '../../src/op-cases/numbers.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import { chooseOptimizer } from '../../src/optimizer/choose.ts';
+import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
+import { type IterationName, iterationNames } from '../../src/optimizer/newton-schulz.ts';
+import { completeOptions } from '../../src/options/check.ts';
+import type { TrainOptions } from '../../src/options/table.ts';
+import { trainingPlan } from '../../src/train/plan/memory.ts';
+import { Trainer } from '../../src/train/step/trainer.ts';
+import { describeBackends } from '../support/backends.ts';
+import { readFixture, readFixtureJson } from '../support/fixtures.ts';
+import { expectClose } from '../support/tensors.ts';
+import { recordedBatch, recordedModel, tinyConfig, tinyFixture } from '../support/tiny-model.ts';
+
+const { B: batch, T: sequence } = tinyFixture.batch;
+
+const chosen = (given: TrainOptions) => chooseOptimizer(completeOptions({ optimizer: 'muon', ...given }, 'cpu'));
+
+interface MuonFixture {
+  readonly training: {
+    readonly learningRate: number;
+    readonly weightDecay: number;
+    readonly gradClip: number;
+    readonly muon: { readonly learningRate: number; readonly momentum: number };
+  };
+  readonly losses: Readonly<Record<IterationName, readonly number[]>>;
+}
+
+describeBackends('muon', (_, kind) => {
+  it.each(iterationNames)('ten updates equal PyTorch: %s', async (newtonSchulz) => {
+    using device = Device.open({ kind });
+    const { training, losses } = readFixtureJson<MuonFixture>('muon.json');
+    const { learningRate, weightDecay, gradClip, muon } = training;
+    const optimizer = chosen({
+      ...{ learningRate, weightDecay, newtonSchulz },
+      ...{ muonLearningRate: muon.learningRate, muonMomentum: muon.momentum },
+    });
+    const model = recordedModel(device);
+    const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: gradClip });
+    for (const [index, loss] of losses[newtonSchulz].entries()) {
+      const result = await trainer.step(index, learningRate, () => recordedBatch);
+      expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
+    }
+    if (newtonSchulz !== 'polar-express') return;
+    // The iteration multiplies rounding of directions with small singular values by up to 1000.
+    const final = readFixture('muon.safetensors');
+    for (const name of ['wpe', 'h.0.qkvw', 'h.0.attprojw', 'h.1.fcw', 'h.1.fcprojw']) {
+      expectClose(name, floats(model.masters.get(name)), final.get(`final/${name}`).values, 1e-4);
+    }
+  });
+
+  /** Losses and all weights after some steps. */
+  async function trained(optimizer: ConstructorParameters<typeof Trainer>[1]['optimizer'], graphs = true) {
+    using device = Device.open({ kind, graphs });
+    const model = recordedModel(device);
+    const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+    const losses: number[] = [];
+    for (let index = 0; index < 4; index++) {
+      losses.push((await trainer.step(index, 1e-3, () => recordedBatch)).loss);
+    }
+    return [losses, floats(model.masters.matrices), floats(model.masters.vectors)];
+  }
+
+  it('gives the same bits op by op as recorded, and in batches of single matrices', async () => {
+    const wanted = await trained(chosen({}));
+    expect(await trained(chosen({}), false)).toEqual(wanted);
+    const options = { rate: 0.02 / 3e-4, weightDecay: 0 };
+    const [adamw, muon] = [new AdamW({ weightDecay: 0 }), new Muon(options, 1)];
+    expect(await trained((parameter) => (isBlockMatrix(parameter) ? muon : adamw))).toEqual(wanted);
+  });
+
+  it('allocates what is planned', () => {
+    using device = Device.open({ kind });
+    const optimizer = chosen({});
+    const model = createModel(device, tinyConfig, { B: batch, T: sequence, purpose: 'training' });
+    new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+    const plan = trainingPlan(device, tinyConfig, { B: batch, T: sequence, optimizer });
+    expect(new Map([...device.allocated].sort())).toEqual(new Map([...plan].sort()));
+    const { channels: C, layers } = tinyConfig;
+    // Two copies of the largest batch: both fc matrices of each layer.
+    expect(plan.get('optimizer scratch')).toBe(2 * 4 * (2 * layers * 4 * C * C));
+  });
+});
+
+describe('options', () => {
+  it('without a learning rate nothing changes', async () => {
+    using device = Device.open({ kind: 'cpu' });
+    const model = recordedModel(device);
+    const before = floats(model.masters.matrices).slice();
+    const optimizer = chosen({ learningRate: 0 });
+    const trainer = new Trainer(model, { batch, sequence, accumulation: 1, optimizer, gradientClip: 1 });
+    await trainer.step(0, 0, () => recordedBatch);
+    expect(floats(model.masters.matrices)).toEqual(before);
+  });
+
+  /** How far the second of two steps moves a square matrix: the root of the mean square, as a share of a direction's. */
+  async function secondMove(given: TrainOptions): Promise<number> {
+    using device = Device.open({ kind: 'cpu' });
+    const model = recordedModel(device);
+    const options = completeOptions({ optimizer: 'muon', ...given }, 'cpu');
+    const trainer = new Trainer(model, {
+      ...{ batch, sequence, accumulation: 1, gradientClip: 0 },
+      optimizer: chooseOptimizer(options),
+    });
+    const weights = () => floats(model.masters.get('h.0.attprojw')).slice();
+    await trainer.step(0, options.learningRate, () => recordedBatch);
+    const before = weights();
+    // As a schedule halves it.
+    await trainer.step(1, options.learningRate / 2, () => recordedBatch);
+    const squares = weights().reduce((sum, weight, index) => sum + (weight - before[index]!) ** 2, 0);
+    return Math.sqrt(squares / tinyConfig.channels);
+  }
+
+  it('a square matrix moves by half of --muon-lr when the schedule halves --lr', async () => {
+    // A few singular values are too small to become 1.
+    const move = await secondMove({ newtonSchulz: 'cubic' });
+    expect(move).toBeGreaterThan(0.009);
+    expect(move).toBeLessThan(0.0101);
+    const faster = await secondMove({ newtonSchulz: 'cubic', muonLearningRate: 0.022 });
+    expect(faster / move).toBeCloseTo(1.1, 2);
+    expect((await secondMove({ newtonSchulz: 'cubic', learningRate: 4e-4 })) / move).toBeCloseTo(1, 2);
+  });
+
+  it('another iteration and another momentum move it otherwise', async () => {
+    const move = await secondMove({});
+    expect(await secondMove({ newtonSchulz: 'quintic' })).not.toBeCloseTo(move, 5);
+    expect(await secondMove({ muonMomentum: 0 })).not.toBeCloseTo(move, 7);
+  });
+
+  it.each<[TrainOptions, string]>([
+    [{ muonLearningRate: 0.01 }, '--muon-lr 0.01 has no effect with --optimizer adamw; give --optimizer muon too'],
+    [{ muonMomentum: 0.9 }, '--muon-momentum 0.9 has no effect with --optimizer adamw; give --optimizer muon too'],
+    [
+      { newtonSchulz: 'cubic', optimizer: 'adamw' },
+      '--newton-schulz cubic has no effect with --optimizer adamw; give --optimizer muon too',
+    ],
+    [
+      { optimizer: 'muon', muonLearningRate: 0.01, learningRate: 0 },
+      '--muon-lr 0.01 has no effect with --lr 0, whose schedule it follows; give --lr above 0',
+    ],
+  ])('%j is refused', (given, message) => {
+    expect(() => completeOptions(given, 'cpu')).toThrow(message);
+  });
+});
