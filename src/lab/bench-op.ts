@@ -51,7 +51,7 @@ export interface BenchOpOptions {
 }
 
 /** A brief measurement stops after this time in ms, as `timeOnDevice` does; a call that takes longer is run only once. */
-const enoughOfBrief = 100;
+const enoughOfBrief = 40;
 
 /** The library's times of a call. */
 const oursOf = new WeakMap<RecordedCall, Times>();

@@ -61,14 +61,14 @@ describe('a training step', () => {
     let runs = 0;
     const calls = await stepCalls(device);
     replaceOp(device, 'crossEntropy', () => {
-      const end = performance.now() + 110;
+      const end = performance.now() + 50;
       while (performance.now() < end);
       runs++;
     });
     const { results } = await benchOp(device, casesNamed('cross_entropy'), calls, { isBrief: true });
     replaceOp(device, 'crossEntropy', undefined);
     expect(runs).toBe(1);
-    expect(results[0]!.own.cold).toBeGreaterThan(100);
+    expect(results[0]!.own.cold).toBeGreaterThan(40);
     expect(results[0]!.own.hot).toBe(results[0]!.own.cold);
   });
 
