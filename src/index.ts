@@ -59,7 +59,17 @@ export { trainEvents } from './train/train-events.ts';
 
 export { AdamW } from './optimizer/adamw.ts';
 export type { OptimizerChoice } from './optimizer/assign.ts';
-export type { Optimizer, StateRow, StepScalar, UpdateContext, UpdatePart } from './optimizer/optimizer.ts';
+export { isBlockMatrix, Muon, type MuonOptions } from './optimizer/muon.ts';
+export type { IterationName } from './optimizer/newton-schulz.ts';
+export type {
+  MatrixShape,
+  Optimizer,
+  OptimizerScratch,
+  StateRow,
+  StepScalar,
+  UpdateContext,
+  UpdatePart,
+} from './optimizer/optimizer.ts';
 
 // checkpoints and formats
 

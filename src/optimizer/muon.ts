@@ -1,7 +1,8 @@
 // Muon (Jordan 2024): momentum, made orthogonal by a Newton-Schulz iteration. For the matrices of the transformer blocks; docs/muon.md.
 import { checkGiven } from '../checks/given.ts';
 import { real } from '../checks/number.ts';
-import { everyParameter, type Selection } from '../model/arena.ts';
+import { UsageError } from '../errors.ts';
+import type { Selection } from '../model/arena.ts';
 import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import {
@@ -40,7 +41,10 @@ export interface MuonOptions {
   readonly newtonSchulz?: IterationName | undefined;
 }
 
-/** The parameters that Muon is made for: the matrices of the transformer blocks. */
+/**
+ * Whether a parameter is one that Muon is made for: a matrix of a transformer block.
+ * @example const blockMatrices = parameterTable(config).filter(isBlockMatrix);
+ */
 export const isBlockMatrix: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
 
 /** Matrices of one wide shape, which are iterated together. */
@@ -78,8 +82,9 @@ const shapeOf = ({ weight }: UpdatePart) => weight.shape as MatrixShape;
 const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 
 /**
- * Muon, with momentum 0.95 and the iteration polar-express unless others are given. Only for matrices.
- * @throws UsageError for an option out of range
+ * Muon, with momentum 0.95 and the iteration polar-express unless others are given. For matrices only, best those of the
+ * transformer blocks.
+ * @throws UsageError for an option out of range; in a step, if it is to update vectors
  * @example
  * const adamw = new AdamW({ weightDecay: 0.1 });
  * const muon = new Muon({ rate: 0.02 / 3e-4, weightDecay: 0.1 });
@@ -88,7 +93,7 @@ const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
 export class Muon implements Optimizer {
   readonly name = 'muon';
   readonly rows: readonly StateRow[] = [
-    { name: 'momentum', dtype: 'fp32', parameters: everyParameter, granularity: 'matrix' },
+    { name: 'momentum', dtype: 'fp32', parameters: ({ kind }) => kind === 'matrix', granularity: 'matrix' },
   ];
   readonly scalars = [];
   readonly #update: { readonly rate: number; readonly weightDecay: number };
@@ -120,6 +125,9 @@ export class Muon implements Optimizer {
   }
 
   enqueue({ device, step, scratch }: UpdateContext, parts: readonly UpdatePart[]): void {
+    if (parts.some(({ kind }) => kind !== 'matrix')) {
+      throw new UsageError('Muon updates matrices only: give the vectors to another optimizer, as AdamW');
+    }
     const { steps, margin } = this.#iteration;
     for (const { R, K, matrices } of batchesOf(parts, shapeOf, this.#batchElements)) {
       const M = matrices.length;

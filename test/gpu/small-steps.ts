@@ -1,4 +1,4 @@
-// What compute-sanitizer watches: small steps of a whole model in every dtype, with accumulation, validation and a sample,
+// What compute-sanitizer watches: small steps of a whole model in every dtype, AdamW and Muon, with accumulation, validation and a sample,
 // op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the suites beside it.
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
@@ -9,6 +9,7 @@ import { allocateTensor } from '../../src/native/buffer.ts';
 import { Device, type Dtype } from '../../src/native/device.ts';
 import { matmulBackwardInput, matmulResidualForward, matmulScratch } from '../../src/ops/ops.generated.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
+import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
 import { generate } from '../../src/sample/generate.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 
@@ -22,6 +23,9 @@ const shapes: (ModelConfig & { B: number; T: number })[] = [
   { layers: 1, channels: 37 * 2, heads: 2, context: 16, vocabularySize: 61, B: 2, T: 9 },
 ];
 
+const adamw = new AdamW({ weightDecay: 0.1 });
+const muon = new Muon({ rate: 20, weightDecay: 0.1 });
+
 for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
   // Of the first shape both ways of keeping gradients and of enqueuing, of the others one; tf32 differs in matmuls only.
   for (const accumulation of [1, 2]) {
@@ -33,7 +37,7 @@ for (const dtype of ['bf16', 'fp32', 'tf32'] as Dtype[]) {
         batch: B,
         sequence: T,
         accumulation,
-        optimizer: new AdamW({ weightDecay: 0.1 }),
+        optimizer: (parameter) => (isBlockMatrix(parameter) ? muon : adamw),
         gradientClip: 1,
       });
       initializeWeights(model, 42);

@@ -86,6 +86,16 @@ describeBackends('muon', (_, kind) => {
   });
 });
 
+it('refuses vectors', async () => {
+  using device = Device.open({ kind: 'cpu' });
+  const muon = new Muon({ rate: 1, weightDecay: 0 });
+  const trainer = new Trainer(recordedModel(device), {
+    ...{ batch, sequence, accumulation: 1, gradientClip: 1 },
+    optimizer: muon,
+  });
+  await expect(trainer.step(0, 1e-3, () => recordedBatch)).rejects.toThrow('Muon updates matrices only');
+});
+
 describe('options', () => {
   it('without a learning rate nothing changes', async () => {
     using device = Device.open({ kind: 'cpu' });
