@@ -74,7 +74,7 @@ it('captures a step that is not finite, and replays it', () => {
   expect(place.run(['replay', join('broken', capture!)]).stdout).toContain('equal to the capture, to the last bit');
 });
 
-it('is told from one with AdamW by compare', () => {
+it('differs from one with AdamW for compare', () => {
   run([...tinyRanks, ...sharedSteps, '--steps', '12', '--val-every', '0', '--out', 'adamw']);
   const { stdout, stderr } = place.run(['compare', 'straight', 'adamw']);
   expect(stdout + stderr).toContain('configured with optimizer adamw instead of muon');
