@@ -263,10 +263,8 @@ describe('ranks', () => {
     let from = written.checkpoint.path;
     for (const [ranks, zero] of [
       [1, 1],
-      [3, 1],
       [2, 0],
-      [2, 1],
-      [3, 0],
+      [3, 1],
     ] as const) {
       const { answers, checkpoint } = await doTogether({ ranks, zero, optimizer, from, first: steps, steps: 0 });
       expect(checkpoint.manifest.files, `${ranks} ranks, --zero ${zero}`).toEqual(written.checkpoint.manifest.files);
