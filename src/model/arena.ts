@@ -179,7 +179,10 @@ export function checkCount(parameter: Parameter, values: Float32Array): void {
   if (values.length !== count) throw new ShapeError(`${parameter.name} needs ${count} values, not ${values.length}`);
 }
 
-/** The matrices of a copy in a range of its arena, whose content is `tensor`. Neighbours here may be apart in `wholeLayout`. */
+/**
+ * The matrices of a copy in a range of its arena, whose content is `tensor`. Neighbours there may be apart in `wholeLayout`, whose
+ * smaller buckets may also hold fewer.
+ */
 export function* matricesIn(
   { layout, wholeLayout }: Pick<ParameterCopy, 'layout' | 'wholeLayout'>,
   table: readonly Parameter[],
@@ -187,9 +190,10 @@ export function* matricesIn(
   start: number,
 ): Generator<ArenaPart> {
   for (const { name, kind, shape } of table) {
+    const whole = wholeLayout.starts.get(name);
     const at = (layout.starts.get(name) ?? -1) - start;
-    if (kind === 'vector' || at < 0 || at >= tensor.count) continue;
-    yield { kind, start: wholeLayout.starts.get(name)!, tensor: tensor.view(shape, at) };
+    if (kind === 'vector' || whole === undefined || at < 0 || at >= tensor.count) continue;
+    yield { kind, start: whole, tensor: tensor.view(shape, at) };
   }
 }
 

@@ -3,10 +3,10 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { arenaLayout, bucketOf, type Division, type Selection } from '../../src/model/arena.ts';
+import { arenaLayout, bucketOf, type Division, matricesIn, type Selection, undivided } from '../../src/model/arena.ts';
 import { type ModelConfig, presetConfig } from '../../src/model/config.ts';
 import { type Parameter, parameterTable } from '../../src/model/parameters.ts';
-import { elementCount } from '../../src/native/buffer.ts';
+import { elementCount, type Tensor } from '../../src/native/buffer.ts';
 
 const preset = (name: string): ModelConfig => presetConfig(name)!;
 const isOfLayer: Selection = ({ kind, name }) => kind === 'matrix' && name.startsWith('h.');
@@ -105,6 +105,24 @@ it('places state that only some layers have as their weights', () => {
   for (const { name } of matrices) {
     expect(state.starts.get(name)! - start, name).toBe(weights.starts.get(name)! - wanted);
   }
+});
+
+it('gives the matrices of a bucket by their places in an undivided copy, whose buckets are smaller', () => {
+  const config = preset('d24');
+  const table = parameterTable(config);
+  const ofOne: Selection = ({ name, kind }) => kind === 'matrix' && name.startsWith('h.5.');
+  const layout = arenaLayout(config, { shares: 4, entire: isOfLayer }, ofOne);
+  const wholeLayout = arenaLayout(config, undivided, ofOne);
+  const [held] = layout.buckets.filter(({ count }) => count > 0);
+  const tensor = { count: held!.count, view: (shape: number[], at: number) => ({ shape, at }) } as unknown as Tensor;
+  const found = [...matricesIn({ layout, wholeLayout }, table, tensor, held!.start)];
+  // Layers 4 to 7 are in the bucket.
+  const wanted = table.filter(ofOne).map(({ name, kind, shape }) => {
+    const at = layout.starts.get(name)! - held!.start;
+    return { kind, start: wholeLayout.starts.get(name), tensor: { shape, at } };
+  });
+  expect(layout.starts.has('h.4.qkvw')).toBe(true);
+  expect(found).toEqual(wanted);
 });
 
 it('takes two layers of GPT-2 124M together, and one of larger models; if matrices stay entire, a sixth of the layers', () => {

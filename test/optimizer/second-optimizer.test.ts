@@ -178,7 +178,8 @@ describe('ranks', () => {
     const ask = <Answer>(rank: number, id?: number[]) =>
       new Promise<Answer>((resolve, reject) => {
         const child = processes[rank]!;
-        const ended = (code: number | null) => reject(new Error(`rank ${rank} ended with ${code}`));
+        const ended = () => reject(new Error(`rank ${rank} ended with ${child.exitCode}`));
+        if (!child.connected) return ended();
         child.once('exit', ended);
         child.once('message', (answer) => {
           child.off('exit', ended);
