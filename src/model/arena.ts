@@ -18,8 +18,6 @@ export interface Bucket {
   readonly start: number;
   /** Elements, with the padding that makes them divisible into shares. */
   readonly count: number;
-  /** Elements without that padding. */
-  readonly used: number;
 }
 
 /** Offsets in an arena, in elements. */
@@ -28,6 +26,7 @@ export interface ArenaLayout {
   readonly starts: ReadonlyMap<string, number>;
   /** The embeddings, then the layers in order, without gaps between buckets. */
   readonly buckets: readonly Bucket[];
+  readonly layersInBucket: number;
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
 
@@ -36,48 +35,90 @@ export type Selection = (parameter: Parameter) => boolean;
 
 export const everyParameter: Selection = () => true;
 
+/** How ranks divide matrices. */
+export interface Division {
+  /** Equal, aligned parts that every bucket is divisible into, one for each rank. */
+  readonly shares: number;
+  /** Parameters that lie entirely in one share, because its rank updates entire matrices. Default: none. */
+  readonly entire?: Selection;
+}
+
+export const undivided: Division = { shares: 1 };
+
 /**
- * @param shares number of equal, aligned parts that every bucket is divisible into
+ * A bucket with an entire parameter keeps each of its parameters in one share; every other bucket has the order of the table.
  * @param selected parameters that get memory. A bucket with one of them holds all of its parameters, so that a rank's part
  *   matches its part of the weights; other buckets are empty. Either all vectors get memory or none.
  */
-export function arenaLayout(config: ModelConfig, shares = 1, selected: Selection = everyParameter): ArenaLayout {
-  const next = { matrix: 0, vector: 0 };
-  const starts = new Map<string, number>();
-  const opened: { start: number; end: number }[] = [];
+export function arenaLayout(
+  config: ModelConfig,
+  { shares, entire = () => false }: Division = undivided,
+  selected: Selection = everyParameter,
+): ArenaLayout {
   const table = parameterTable(config);
-  const placeOf = ({ kind, name }: Parameter) => (kind === 'vector' ? kind : bucketOf(config, name));
-  const places = new Set(table.filter(selected).map(placeOf));
+  const isEntire = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(entire);
+  const layersInBucket = isEntire(table) ? layersInSixth(config) : layersPerSum(config);
+  const vectors = table.filter(({ kind }) => kind === 'vector');
+  const bucketed = Array.from({ length: 1 + Math.ceil(config.layers / layersInBucket) }, (): Parameter[] => []);
   for (const parameter of table) {
-    const { name, kind, shape } = parameter;
-    const place = placeOf(parameter);
-    if (opened.length === place) {
-      next.matrix = upTo(alignment * shares, next.matrix);
-      opened.push({ start: next.matrix, end: next.matrix });
-    }
-    if (!places.has(place)) continue;
-    starts.set(name, next[kind]);
-    next[kind] += upTo(alignment, elementCount(shape));
-    if (kind === 'matrix') opened.at(-1)!.end = next.matrix;
+    if (parameter.kind === 'matrix') bucketed[bucketOf({ layersInBucket }, parameter.name)]!.push(parameter);
   }
-  const buckets = opened.map(({ start, end }) => {
-    const used = end - start;
-    return { start, count: upTo(alignment * shares, used), used };
+  const starts = new Map<string, number>();
+  const sizes = { matrix: 0, vector: 0 };
+  /** Places parameters at the end of an arena, in as many equal parts as `loads` has; see `placesIn`. */
+  const append = (kind: ParameterKind, parameters: readonly Parameter[], loads: number[]) => {
+    // Also without memory, so that later buckets are placed as in the weights.
+    const { places, length } = placesIn(parameters, loads);
+    if (!parameters.some(selected)) return;
+    for (const { name, part, offset } of places) starts.set(name, sizes[kind] + part * length + offset);
+    sizes[kind] += loads.length * length;
+  };
+  append('vector', vectors, [0]);
+  const loads = new Array<number>(shares).fill(0);
+  const buckets = bucketed.map((parameters): Bucket => {
+    const start = sizes.matrix;
+    append('matrix', parameters, isEntire(parameters) ? loads : [0]);
+    sizes.matrix = upTo(alignment * shares, sizes.matrix);
+    return { start, count: sizes.matrix - start };
   });
-  return { starts, buckets, sizes: { ...next, matrix: upTo(alignment * shares, next.matrix) } };
+  return { starts, buckets, layersInBucket, sizes };
+}
+
+/**
+ * Places parameters in parts of equal length: one part holds them in order; of several, the emptiest takes the next largest.
+ * @param loads elements that each part has had in all buckets, to which it adds these: of equally empty parts the least loaded is
+ *   filled, so that the longest part does not go to the same rank each time
+ */
+function placesIn(parameters: readonly Parameter[], loads: number[]) {
+  const ends = loads.map(() => 0);
+  const room = ({ shape }: Parameter) => upTo(alignment, elementCount(shape));
+  const ordered = loads.length === 1 ? parameters : parameters.toSorted((a, b) => room(b) - room(a));
+  const places = ordered.map((parameter) => {
+    const [part] = [...ends.keys()].toSorted((a, b) => ends[a]! - ends[b]! || loads[a]! - loads[b]!) as [number];
+    const offset = ends[part]!;
+    ends[part]! += room(parameter);
+    loads[part]! += room(parameter);
+    return { name: parameter.name, part, offset };
+  });
+  return { places, length: Math.max(...ends) };
 }
 
 /** A sum over ranks of fewer elements spends most of its time on latency. */
 const leastPerSum = 12_000_000;
 
-/** Layers in a bucket. A backward pass has at least six buckets, so that only the last sum is not overlapped. */
-export const layersInBucket = ({ layers, channels }: Pick<ModelConfig, 'layers' | 'channels'>): number =>
-  Math.min(Math.ceil(layers / 6), Math.ceil(leastPerSum / (12 * channels * channels)));
+/**
+ * The most layers of a bucket: a backward pass has at least six buckets, so that only the last sum is not overlapped. Entire
+ * parameters need that many to fill the shares: a layer has only four.
+ */
+const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);
+
+const layersPerSum = (config: ModelConfig): number =>
+  Math.min(layersInSixth(config), Math.ceil(leastPerSum / (12 * config.channels * config.channels)));
 
 /** Index of a matrix parameter's bucket. */
-export function bucketOf(config: ModelConfig, name: string): number {
+export function bucketOf({ layersInBucket }: Pick<ArenaLayout, 'layersInBucket'>, name: string): number {
   const layer = /^h\.(\d+)\./.exec(name)?.[1];
-  return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket(config)) + 1;
+  return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket) + 1;
 }
 
 /** Bytes of one copy of all parameters. */
@@ -85,14 +126,14 @@ export function parameterBytes(
   config: ModelConfig,
   matrixType: ElementType,
   vectorType: ElementType,
-  shares = 1,
+  division = undivided,
 ): number {
-  const { matrix, vector } = arenaLayout(config, shares).sizes;
-  return arenaBytes(matrix, 'matrix', matrixType, shares) + arenaBytes(vector, 'vector', vectorType, shares);
+  const { matrix, vector } = arenaLayout(config, division).sizes;
+  return arenaBytes(matrix, 'matrix', matrixType, division) + arenaBytes(vector, 'vector', vectorType, division);
 }
 
 /** Ranks that divide matrices share this memory. */
-function arenaBytes(count: number, kind: ParameterKind, type: ElementType, shares: number): number {
+function arenaBytes(count: number, kind: ParameterKind, type: ElementType, { shares }: Division): number {
   const bytes = flatBytes(count, type);
   return shares > 1 && kind === 'matrix' ? sharedBytes(bytes) : bytes;
 }
@@ -107,10 +148,10 @@ export interface ArenaPart {
   readonly tensor: Tensor;
 }
 
-/** One value per element of some parameters: all on this device, or divided between ranks (shards.ts). */
+/** One value per element of some parameters: all on this device, or divided between ranks (sharded-parameters.ts). */
 export interface ParameterCopy {
   readonly layout: ArenaLayout;
-  /** The layout without shares, which `parts` and checkpoints use. */
+  /** The undivided layout, which `parts` and checkpoints use. */
   readonly wholeLayout: ArenaLayout;
   /** The matrices that this device holds, as one vector, [count]. */
   readonly matrices: Tensor;
@@ -138,12 +179,31 @@ export function checkCount(parameter: Parameter, values: Float32Array): void {
   if (values.length !== count) throw new ShapeError(`${parameter.name} needs ${count} values, not ${values.length}`);
 }
 
+/**
+ * The matrices of a copy in a range of its arena, whose content is `tensor`. Neighbours there may be apart in `wholeLayout`, whose
+ * smaller buckets may also hold fewer.
+ */
+export function* matricesIn(
+  { layout, wholeLayout }: Pick<ParameterCopy, 'layout' | 'wholeLayout'>,
+  table: readonly Parameter[],
+  tensor: Tensor,
+  start: number,
+): Generator<ArenaPart> {
+  for (const { name, kind, shape } of table) {
+    const whole = wholeLayout.starts.get(name);
+    const at = (layout.starts.get(name) ?? -1) - start;
+    if (kind === 'vector' || whole === undefined || at < 0 || at >= tensor.count) continue;
+    yield { kind, start: whole, tensor: tensor.view(shape, at) };
+  }
+}
+
 /** A copy that is entirely in one device's memory. */
 export class ParameterArena implements ParameterCopy {
   readonly matrices: Tensor;
   readonly vectors: Tensor;
   readonly layout: ArenaLayout;
   readonly wholeLayout: ArenaLayout;
+  readonly #table: readonly Parameter[];
   readonly #tensors = new Map<string, Tensor>();
 
   constructor(
@@ -152,19 +212,20 @@ export class ParameterArena implements ParameterCopy {
     name: string,
     matrixType: ElementType,
     vectorType: ElementType,
-    shares = 1,
+    division = undivided,
     selected = everyParameter,
   ) {
-    this.layout = arenaLayout(config, shares, selected);
-    this.wholeLayout = shares === 1 ? this.layout : arenaLayout(config, 1, selected);
+    this.#table = parameterTable(config);
+    this.layout = arenaLayout(config, division, selected);
+    this.wholeLayout = arenaLayout(config, undivided, selected);
     const { sizes, starts } = this.layout;
     const flat = (kind: ParameterKind, type: ElementType) => {
-      const bytes = arenaBytes(sizes[kind], kind, type, shares);
+      const bytes = arenaBytes(sizes[kind], kind, type, division);
       return new Tensor(device.allocate(bytes, name), `${name}.${kind}`, type, [sizes[kind]]);
     };
     this.matrices = flat('matrix', matrixType);
     this.vectors = flat('vector', vectorType);
-    for (const parameter of parameterTable(config)) {
+    for (const parameter of this.#table) {
       const start = starts.get(parameter.name);
       if (start === undefined) continue;
       const arena = parameter.kind === 'matrix' ? this.matrices : this.vectors;
@@ -195,10 +256,7 @@ export class ParameterArena implements ParameterCopy {
   }
 
   *parts(): Generator<ArenaPart> {
-    for (const [index, { start, used }] of this.layout.buckets.entries()) {
-      const { start: whole } = this.wholeLayout.buckets[index]!;
-      if (used > 0) yield { kind: 'matrix', start: whole, tensor: this.matrices.view([used], start) };
-    }
+    yield* matricesIn(this, this.#table, this.matrices, 0);
     if (this.vectors.count > 0) yield { kind: 'vector', start: 0, tensor: this.vectors };
   }
 

@@ -11,7 +11,7 @@ import {
   matmulScratch,
 } from '../ops/ops.generated.ts';
 import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
-import { everyParameter, ParameterArena, type ParameterCopy } from './arena.ts';
+import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from './config.ts';
 import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
@@ -35,7 +35,7 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
   checkConfig(config);
   checkGiven(sizes, { B: whole(1), T: whole(1), purpose: ['training', 'inference'] }, { recompute: recomputeNames });
   const { elementType } = device;
-  const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.communicator.ranks);
+  const weights = new ParameterArena(device, config, 'weights', elementType, elementType, sharding?.division);
   const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharding);
   const activations = new Activations(device, config, sizes);
   device.reserveWorkspace(modelScratch(device, config, sizes));
@@ -52,7 +52,7 @@ export const fp32Copy = (
 ): ParameterCopy =>
   sharding
     ? new ShardedParameters(device, config, name, sharding, selected)
-    : new ParameterArena(device, config, name, 'fp32', 'fp32', 1, selected);
+    : new ParameterArena(device, config, name, 'fp32', 'fp32', undivided, selected);
 
 /** Bytes of workspace that forward and backward need: the most of any op. */
 export function modelScratch(device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): number {

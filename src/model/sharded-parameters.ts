@@ -12,28 +12,35 @@ import {
   type Bucket,
   bucketOf,
   checkCount,
+  type Division,
   everyParameter,
   flatBytes,
+  matricesIn,
   type ParameterArena,
   type ParameterCopy,
+  type Selection,
+  undivided,
 } from './arena.ts';
 import type { ModelConfig } from './config.ts';
-import { type Parameter, type ParameterKind, realCount } from './parameters.ts';
+import { type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 
 /** The division of matrices between ranks, and the memory in which a bucket is gathered from all. */
 export class Sharding {
   readonly communicator: Communicator;
+  readonly division: Division;
   readonly layout: ArenaLayout;
   /** Elements that a rank holds. */
   readonly count: number;
   readonly #gathered: Tensor;
 
-  constructor(communicator: Communicator, config: ModelConfig) {
+  /** @param entire as in `Division` */
+  constructor(communicator: Communicator, config: ModelConfig, entire?: Selection) {
     const { ranks } = communicator;
     this.communicator = communicator;
-    this.layout = arenaLayout(config, ranks);
+    this.division = { shares: ranks, entire };
+    this.layout = arenaLayout(config, this.division);
     this.count = this.layout.sizes.matrix / ranks;
-    this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [gatheringCount(config, ranks)]);
+    this.#gathered = allocateShared(communicator, 'gathering', 'fp32', [gatheringCount(this.layout)]);
   }
 
   /** This rank's part of a bucket: its size, its start in an arena, and its start in a divided copy. */
@@ -61,12 +68,11 @@ export class Sharding {
   }
 }
 
-const gatheringCount = (config: ModelConfig, ranks: number): number =>
-  Math.max(...arenaLayout(config, ranks).buckets.map(({ count }) => count));
+const gatheringCount = ({ buckets }: ArenaLayout): number => Math.max(...buckets.map(({ count }) => count));
 
 /** Bytes of device memory that gathering the largest bucket takes. */
-export const gatheringBytes = (config: ModelConfig, ranks: number): number =>
-  sharedBytes(gatheringCount(config, ranks) * bytesOf('fp32'));
+export const gatheringBytes = (config: ModelConfig, division: Division): number =>
+  sharedBytes(gatheringCount(arenaLayout(config, division)) * bytesOf('fp32'));
 
 export class ShardedParameters implements ParameterCopy {
   readonly layout: ArenaLayout;
@@ -75,18 +81,18 @@ export class ShardedParameters implements ParameterCopy {
   readonly matrices: Tensor;
   readonly vectors: Tensor;
   readonly #sharding: Sharding;
-  readonly #config: ModelConfig;
+  readonly #table: readonly Parameter[];
 
   constructor(device: Device, config: ModelConfig, name: string, sharding: Sharding, selected = everyParameter) {
-    const { ranks } = sharding.communicator;
+    const { shares } = sharding.division;
     const flat = (kind: ParameterKind, count: number) =>
       new Tensor(device.allocate(flatBytes(count, 'fp32'), name), `${name}.${kind}`, 'fp32', [count]);
-    this.layout = arenaLayout(config, ranks, selected);
-    this.wholeLayout = arenaLayout(config, 1, selected);
-    this.matrices = flat('matrix', this.layout.sizes.matrix / ranks);
+    this.layout = arenaLayout(config, sharding.division, selected);
+    this.wholeLayout = arenaLayout(config, undivided, selected);
+    this.matrices = flat('matrix', this.layout.sizes.matrix / shares);
     this.vectors = flat('vector', this.layout.sizes.vector);
     this.#sharding = sharding;
-    this.#config = config;
+    this.#table = parameterTable(config);
   }
 
   get(name: string): Tensor {
@@ -130,10 +136,9 @@ export class ShardedParameters implements ParameterCopy {
   }
 
   *parts(): Generator<ArenaPart> {
-    for (const [index, bucket] of this.layout.buckets.entries()) {
-      if (bucket.used === 0) continue;
-      const tensor = this.#sharding.gather(this.matrices, bucket).view([bucket.used]);
-      yield { kind: 'matrix', start: this.wholeLayout.buckets[index]!.start, tensor };
+    for (const bucket of this.layout.buckets) {
+      if (bucket.count === 0) continue;
+      yield* matricesIn(this, this.#table, this.#sharding.gather(this.matrices, bucket), bucket.start);
     }
     if (this.vectors.count > 0) yield { kind: 'vector', start: 0, tensor: this.vectors };
   }
@@ -154,6 +159,6 @@ export class ShardedParameters implements ParameterCopy {
   }
 
   #bucketOf(name: string): Bucket {
-    return this.layout.buckets[bucketOf(this.#config, name)]!;
+    return this.layout.buckets[bucketOf(this.layout, name)]!;
   }
 }

@@ -38,11 +38,17 @@ export function assignedRows(config: ModelConfig, choice: OptimizerChoice): Assi
     .filter(({ selected }) => table.some(selected));
 }
 
+/** Selects the parameters whose matrices are updated entire. */
+export const updatedEntire =
+  (choice: OptimizerChoice): Selection =>
+  (parameter) =>
+    optimizerOf(choice, parameter).rows.some((row) => row.granularity === 'matrix' && row.parameters(parameter));
+
 /** Bytes of device memory for optimizer state, on each rank. */
 export const stateBytes = (config: ModelConfig, choice: OptimizerChoice, shares = 1): number =>
   assignedRows(config, choice)
     .map(({ row, selected }) => {
-      const { matrix, vector } = arenaLayout(config, shares, selected).sizes;
+      const { matrix, vector } = arenaLayout(config, { shares, entire: updatedEntire(choice) }, selected).sizes;
       return flatBytes(matrix / shares, row.dtype) + flatBytes(vector, row.dtype);
     })
     .reduce((sum, bytes) => sum + bytes, 0);

@@ -16,14 +16,6 @@ export interface StateRow {
   /**
    * How an update may be divided. 'element': `enqueue` receives ranges that may begin and end inside a parameter. 'matrix': it
    * receives entire matrices, one by one, as [rows, columns]; a parameter may hold several (`Parameter.matrices`).
-   *
-   * ZeRO-1 divides a bucket at any element, so it rejects 'matrix' rows today. To support them, `arenaLayout` can place each
-   * matrix of a bucket entirely in one of the bucket's equal shares: the largest first, each in the emptiest share, then pad
-   * every share to the longest. Reduce-scatter, update and all-gather work with shares and need no change; reading, writing
-   * and saving a copy then go matrix by matrix, because neighbours in the table are no longer neighbours in memory. A layer
-   * of GPT-2 has four matrices of C x C (three in qkvw) and two of 4C x C: two layers divide evenly between 2, 3, 4 or 6 ranks;
-   * on 8 the shares are a third longer. If that costs too much, each rank can gather the gradients of the bucket and compute
-   * the update of every matrix.
    */
   readonly granularity: 'element' | 'matrix';
 }

@@ -1,5 +1,5 @@
 // Divides the arenas into spans: neighbouring parameters that one call updates, or single matrices.
-import { arenaLayout, bucketOf, type ParameterCopy } from '../model/arena.ts';
+import { arenaLayout, bucketOf, type ParameterCopy, undivided } from '../model/arena.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
 import { type AssignedRow, matrixShape, type OptimizerChoice, optimizerOf } from './assign.ts';
@@ -25,34 +25,39 @@ export function spansOf(
   config: ModelConfig,
   choice: OptimizerChoice,
   allRows: readonly AllocatedRow[],
-  ranks = 1,
+  division = undivided,
 ): Span[] {
-  const layout = arenaLayout(config, ranks);
+  const layout = arenaLayout(config, division);
+  const startOf = ({ name }: Parameter) => layout.starts.get(name)!;
   const spans = { matrix: [] as Span[], vector: [] as Span[] };
-  for (const parameter of parameterTable(config)) {
+  for (const parameter of parameterTable(config).toSorted((a, b) => startOf(a) - startOf(b))) {
     const { kind, name } = parameter;
     const optimizer = optimizerOf(choice, parameter);
     const rows = allRows.filter(({ selected }) => selected(parameter));
-    const gaps = rows.map(({ copy }) => {
-      if (kind === 'vector') return 0;
-      const bucket = bucketOf(config, name);
-      return (layout.buckets[bucket]!.start - copy.layout.buckets[bucket]!.start) / ranks;
-    });
-    const start = layout.starts.get(name)!;
+    const bucket = bucketOf(layout, name);
+    const { start: bucketStart, count } = layout.buckets[bucket]!;
+    const gaps = rows.map(({ copy }) =>
+      kind === 'vector' ? 0 : (bucketStart - copy.layout.buckets[bucket]!.start) / division.shares,
+    );
+    const start = startOf(parameter);
+    // A row may hold nothing behind its last bucket.
+    const end = kind === 'vector' ? layout.sizes.vector : bucketStart + count;
     const common = { kind, optimizer, rows, gaps };
     const last = spans[kind].at(-1);
     if (rows.some(({ row }) => row.granularity === 'matrix')) {
       spans[kind].push(...matricesOf(parameter, start).map((matrix) => ({ ...common, ...matrix })));
     } else if (!last || last.shape || last.optimizer !== optimizer || !areSame(last.rows, rows)) {
-      spans[kind].push({ ...common, start, end: start });
+      spans[kind].push({ ...common, start, end });
+    } else {
+      spans[kind].splice(-1, 1, { ...last, end });
     }
   }
-  return [...closed(spans.matrix, layout.sizes.matrix), ...closed(spans.vector, layout.sizes.vector)];
+  return [...apart(spans.matrix), ...apart(spans.vector)];
 }
 
 /** Ends each span of neighbours at the next span's start: padding is zero, and an update keeps it zero. */
-const closed = (spans: readonly Span[], size: number): Span[] =>
-  spans.map((span, index) => (span.shape ? span : { ...span, end: spans[index + 1]?.start ?? size }));
+const apart = (spans: readonly Span[]): Span[] =>
+  spans.map((span, index) => ({ ...span, end: Math.min(span.end, spans[index + 1]?.start ?? span.end) }));
 
 /** Each matrix of a parameter, with its padding rows. */
 function matricesOf(parameter: Parameter, start: number) {

@@ -1,6 +1,5 @@
 // The optimizers of a run at work on a model: allocates their state, lays out their scalars, and enqueues updates of stretches of
 // the parameters. Which stretch comes when is up to train/step/update.ts.
-import { Gpt2Error } from '../errors.ts';
 import type { ParameterCopy } from '../model/arena.ts';
 import { fp32Copy, type Model } from '../model/model.ts';
 import { type Parameter, type ParameterKind, parameterTable } from '../model/parameters.ts';
@@ -43,15 +42,11 @@ export class OptimizerState {
     const { device, config, sharding } = model;
     this.#model = model;
     this.optimizers = optimizersOf(config, choice);
-    this.#rows = assignedRows(config, choice).map((assigned) => {
-      if (sharding && assigned.row.granularity === 'matrix') {
-        throw new Gpt2Error(
-          `${assigned.optimizer.name} updates entire matrices, but --zero 1 divides them: give --zero 0`,
-        );
-      }
-      return { ...assigned, copy: fp32Copy(device, config, stateMemory, sharding, assigned.selected) };
-    });
-    this.#spans = spansOf(config, choice, this.#rows, sharding?.communicator.ranks);
+    this.#rows = assignedRows(config, choice).map((assigned) => ({
+      ...assigned,
+      copy: fp32Copy(device, config, stateMemory, sharding, assigned.selected),
+    }));
+    this.#spans = spansOf(config, choice, this.#rows, sharding?.division);
     const { elements, workspace } = scratchOf(device, config, choice);
     if (elements > 0) this.#scratch = allocateTensor(device, scratchMemory, device.elementType, [elements]);
     device.reserveWorkspace(workspace);

@@ -7,6 +7,8 @@ import { tinyConfig } from '../support/tiny-model.ts';
 
 export const config = tinyConfig;
 export const steps = 3;
+/** Of a step, which 1, 2 and 3 ranks can share. */
+export const microBatches = 6;
 export const sizes = { batch: 2, sequence: 16, gradientClip: 0 };
 
 export const isOfLayer = ({ kind, name }: Pick<Parameter, 'kind' | 'name'>): boolean =>
@@ -18,8 +20,8 @@ export function mixed(other: Optimizer): (parameter: Parameter) => Optimizer {
   return (parameter) => (isOfLayer(parameter) ? other : adamw);
 }
 
-export function microBatch(step: number, rank: number) {
-  const random = new Random(100 + 2 * step + rank);
+export function microBatch(step: number, index: number) {
+  const random = new Random(100 + microBatches * step + index);
   const tokens = () => random.integers(sizes.batch * sizes.sequence, config.vocabularySize);
   return { inputs: tokens(), targets: tokens() };
 }

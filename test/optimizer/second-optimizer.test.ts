@@ -1,11 +1,16 @@
 // A second optimizer, known to this folder only, goes through everything that a run does: training, checkpoints, resume, capture
 // and replay, memory planning, ZeRO-1.
-import { fork } from 'node:child_process';
+import { type ChildProcess, fork } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { stateCopyBytes } from '../../src/checkpoint/background.ts';
-import { newestValidCheckpoint, verifyCheckpoint } from '../../src/checkpoint/directory.ts';
+import {
+  checkpointName,
+  type FoundCheckpoint,
+  newestValidCheckpoint,
+  verifyCheckpoint,
+} from '../../src/checkpoint/directory.ts';
 import { loadOptimizer, loadWeights } from '../../src/checkpoint/read.ts';
 import { writeCheckpoint } from '../../src/checkpoint/write.ts';
 import { openSafetensors } from '../../src/formats/safetensors.ts';
@@ -13,14 +18,10 @@ import { parameterBytes } from '../../src/model/arena.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { createModel } from '../../src/model/model.ts';
 import { parameterTable } from '../../src/model/parameters.ts';
-import { Sharding } from '../../src/model/sharded-parameters.ts';
-import type { Communicator } from '../../src/native/communicator.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
 import { AdamW } from '../../src/optimizer/adamw.ts';
 import * as choose from '../../src/optimizer/choose.ts';
-import type { Optimizer, UpdatePart } from '../../src/optimizer/optimizer.ts';
-import { OptimizerState } from '../../src/optimizer/state.ts';
 import type { TrainOptions } from '../../src/options/table.ts';
 import { checkpointsFolder } from '../../src/runs/paths.ts';
 import { replay } from '../../src/train/failure/replay.ts';
@@ -30,8 +31,9 @@ import { train } from '../../src/train/train.ts';
 import { manifestFields } from '../checkpoint/trained-model.ts';
 import { Workplace } from '../support/cli.ts';
 import { GradientSum } from './gradient-sum.ts';
-import { config, isOfLayer, microBatch, mixed, sizes, steps } from './mixed.ts';
-import type { RankTask } from './rank.ts';
+import { MatrixMomentum } from './matrix-momentum.ts';
+import { config, isOfLayer, microBatch, microBatches, mixed, sizes, steps } from './mixed.ts';
+import type { Job, RankAnswer, RankTask } from './rank.ts';
 
 vi.mock('../../src/optimizer/choose.ts', { spy: true });
 
@@ -118,14 +120,14 @@ describe('a run with another optimizer', () => {
   });
 });
 
-/** Trains as one rank, with the micro-batches of both. */
+/** Trains as one rank, with the micro-batches of all. */
 async function trained(device: Device, optimizer: ConstructorParameters<typeof Trainer>[1]['optimizer']) {
   const model = createModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' });
   initializeWeights(model, 1);
-  const trainer = new Trainer(model, { ...sizes, optimizer, accumulation: 2 });
+  const trainer = new Trainer(model, { ...sizes, optimizer, accumulation: microBatches });
   for (let step = 0; step < steps; step++) {
-    let rank = 0;
-    await trainer.step(step, 1e-3, () => microBatch(step, rank++));
+    let index = 0;
+    await trainer.step(step, 1e-3, () => microBatch(step, index++));
   }
   return trainer;
 }
@@ -157,22 +159,52 @@ describe('two optimizers', () => {
     expect(rows(bytes)).toBeLessThan(1.4);
     expect(stateCopyBytes(config, mixed(sum))).toBe(parameterBytes(config, 'fp32', 'fp32') + bytes);
   });
+});
 
-  it('give with ZeRO-1 what one rank gives, and the same checkpoint tensors', async () => {
-    const folder = place.path('checkpoints');
-    const answers = await ranks({ folder, step: steps, manifest: manifestFields });
-    for (const { planned, allocated, seen } of answers) {
-      expect(allocated).toBe(planned);
-      expect(seen).toEqual([1, 2, 3]);
-    }
+describe('ranks', () => {
+  const processes: ChildProcess[] = [];
+  beforeAll(() => {
+    const start = () => fork(new URL('rank.ts', import.meta.url), { execArgv: ['--import', 'tsx'] });
+    processes.push(...Array.from({ length: 3 }, start));
+  });
+  afterAll(() => {
+    for (const child of processes) child.kill('SIGKILL');
+  });
+
+  /** Gives a job to its ranks, and gives their answers and the checkpoint that they write. */
+  async function doTogether(job: Omit<Job, 'head'>) {
+    const folder = place.path(`job-${++jobs}`);
+    const head = { folder, step: job.first + job.steps, manifest: manifestFields };
+    const ask = <Answer>(rank: number, id?: number[]) =>
+      new Promise<Answer>((resolve, reject) => {
+        const child = processes[rank]!;
+        const ended = () => reject(new Error(`rank ${rank} ended with ${child.exitCode}`));
+        if (!child.connected) return ended();
+        child.once('exit', ended);
+        child.once('message', (answer) => {
+          child.off('exit', ended);
+          resolve(answer as Answer);
+        });
+        child.send({ ...job, head, rank, id } satisfies RankTask);
+      });
+    const { id } = job.ranks > 1 ? await ask<{ id: number[] }>(0) : {};
+    const answers = await Promise.all(Array.from({ length: job.ranks }, (_, rank) => ask<RankAnswer>(rank, id)));
+    for (const { planned, allocated } of answers) expect(allocated).toEqual(planned);
+    return { answers, checkpoint: verifyCheckpoint(join(folder, checkpointName(head.step))) };
+  }
+  let jobs = 0;
+
+  const optimizers = { 'gradient sum': () => new GradientSum(), 'matrix momentum': () => new MatrixMomentum() };
+
+  /** Checks weights and state of a checkpoint against training with one rank. */
+  async function expectAsAlone(checkpoint: FoundCheckpoint, name: Job['optimizer']) {
     using device = Device.open({ kind: 'cpu', accumulates: true });
-    const choice = mixed(new GradientSum());
+    const choice = mixed(optimizers[name]());
     const alone = await trained(device, choice);
     using other = Device.open({ kind: 'cpu' });
     const loaded = new Trainer(createModel(other, config, { B: 2, T: 16, purpose: 'training' }), {
       ...{ ...sizes, optimizer: choice, accumulation: 1 },
     });
-    const checkpoint = verifyCheckpoint(join(folder, 'step-00000003'));
     loadWeights(checkpoint, loaded.model);
     loadOptimizer(checkpoint, loaded.model, loaded.optimizerState.copies);
     const valuesOf = ({ model, optimizerState }: Trainer) =>
@@ -182,68 +214,90 @@ describe('two optimizers', () => {
       ]);
     const [wanted, found] = [valuesOf(alone), valuesOf(loaded)];
     expect(found.length).toBe(wanted.length);
-    // The same sums, added in another order; AdamW divides a gradient by its own size.
+    // The same sums, added in another order; both optimizers divide a gradient by its own size.
     const differences = found.map((value, index) => Math.abs(value - wanted[index]!));
     expect(differences.reduce((most, each) => Math.max(most, each))).toBeLessThan(1e-5);
+  }
+
+  it('with two optimizers give with ZeRO-1 what one rank gives, and the same checkpoint tensors', async () => {
+    const optimizer = 'gradient sum';
+    const { answers, checkpoint } = await doTogether({ ranks: 2, zero: 1, optimizer, first: 0, steps });
+    for (const { scalars } of answers) expect(scalars).toEqual([1, 2, 3]);
+    await expectAsAlone(checkpoint, optimizer);
+  });
+
+  const everyMatrix = parameterTable(config)
+    .filter(isOfLayer)
+    .flatMap(({ name, matrices }) => Array.from({ length: matrices }, (_, index) => `${name} ${index}`))
+    .sort();
+
+  it.each([2, 3])('%i: each matrix is updated by one of them, and the weights are those of one rank', async (ranks) => {
+    const optimizer = 'matrix momentum';
+    const { answers, checkpoint } = await doTogether({ ranks, zero: 1, optimizer, first: 0, steps });
+    for (const { matrices } of answers) {
+      expect(matrices.length).toBe(steps);
+      for (const step of matrices) expect(step).toEqual(matrices[0]);
+      expect(matrices[0]!.length).toBeGreaterThan(0);
+    }
+    expect(answers.flatMap(({ matrices }) => matrices[0]!).sort()).toEqual(everyMatrix);
+    await expectAsAlone(checkpoint, optimizer);
+  });
+
+  it('continue each other to the weights of one rank', async () => {
+    const optimizer = 'matrix momentum';
+    const jobs = [
+      { ranks: 2, zero: 1 },
+      { ranks: 1, zero: 1 },
+      { ranks: 3, zero: 1 },
+    ] as const;
+    let from: string | undefined;
+    for (const [first, job] of jobs.entries()) {
+      const { checkpoint } = await doTogether({ ...job, optimizer, from, first, steps: 1 });
+      from = checkpoint.path;
+    }
+    await expectAsAlone(verifyCheckpoint(from!), optimizer);
+  });
+
+  it('load any checkpoint, and save the same files', async () => {
+    const optimizer = 'matrix momentum';
+    const written = await doTogether({ ranks: 2, zero: 1, optimizer, first: 0, steps });
+    let from = written.checkpoint.path;
+    for (const [ranks, zero] of [
+      [1, 1],
+      [2, 0],
+      [3, 1],
+    ] as const) {
+      const { answers, checkpoint } = await doTogether({ ranks, zero, optimizer, from, first: steps, steps: 0 });
+      expect(checkpoint.manifest.files, `${ranks} ranks, --zero ${zero}`).toEqual(written.checkpoint.manifest.files);
+      for (const { state } of answers) expect(state).toBe(written.answers[0]!.state);
+      from = checkpoint.path;
+    }
+  });
+
+  it('with and without ZeRO-1 give the same bits', async () => {
+    const [divided, whole] = [
+      await doTogether({ ranks: 2, zero: 1, optimizer: 'matrix momentum', first: 0, steps }),
+      await doTogether({ ranks: 2, zero: 0, optimizer: 'matrix momentum', first: 0, steps }),
+    ];
+    expect(divided.checkpoint.manifest.files).toEqual(whole.checkpoint.manifest.files);
   });
 });
 
-/** Sends a task to each of two processes, and gives their answers. */
-async function ranks(head: RankTask['head']) {
-  const children = [0, 1].map(() => fork(new URL('rank.ts', import.meta.url), { execArgv: ['--import', 'tsx'] }));
-  const ask = (rank: number, id?: number[]) =>
-    new Promise<{ id?: number[]; planned?: number; allocated?: number; seen?: number[] }>((resolve, reject) => {
-      children[rank]!.once('message', resolve);
-      children[rank]!.once('exit', (code) => reject(new Error(`rank ${rank} ended with ${code}`)));
-      children[rank]!.send({ rank, head, id } satisfies RankTask);
-    });
-  try {
-    const { id } = await ask(0);
-    return await Promise.all([ask(0, id), ask(1, id)]);
-  } finally {
-    for (const child of children) child.kill('SIGKILL');
+it('an optimizer of entire matrices sees query, key and value apart, and each other matrix of a layer', async () => {
+  using device = Device.open({ kind: 'cpu', accumulates: true });
+  const momentum = new MatrixMomentum();
+  const { model } = await trained(device, mixed(momentum));
+  const seen = momentum.seen.flat();
+  const { channels: C, layers } = config;
+  const layer = [...Array(4).fill(`${C} x ${C}`), `${4 * C} x ${C}`, `${C} x ${4 * C}`];
+  for (const name of ['weight', 'master', 'gradient'] as const) {
+    const shapes = seen.map((part) => part[name].shape.join(' x '));
+    expect(shapes, name).toEqual(Array.from({ length: steps * layers }, () => layer).flat());
   }
-}
-
-describe('an optimizer of entire matrices', () => {
-  const shapes: string[] = [];
-  const ofMatrices: Optimizer = {
-    ...{ name: 'of matrices', scalars: [] },
-    rows: [{ name: 'momentum', dtype: 'fp32', parameters: isOfLayer, granularity: 'matrix' }],
-    enqueue(_, parts) {
-      for (const part of parts) {
-        if (!part.state.momentum) continue;
-        expect(distances(part)).toEqual([0, 0, 0]);
-        shapes.push(part.weight.shape.join(' x '));
-      }
-    },
-  };
-  /** From the shape of the weight to those of the other tensors. */
-  const distances = ({ weight, master, gradient, state }: UpdatePart) =>
-    [master, gradient, state.momentum!].map(({ shape }) => Number(shape.join() !== weight.shape.join()));
-
-  it('sees query, key and value apart, and each other matrix of a layer', async () => {
-    using device = Device.open({ kind: 'cpu', accumulates: true });
-    const trainer = await trained(device, ofMatrices);
-    const { channels: C, layers } = config;
-    const layer = [...Array(4).fill(`${C} x ${C}`), `${4 * C} x ${C}`, `${C} x ${4 * C}`];
-    expect(shapes).toEqual(Array.from({ length: steps * layers }, () => layer).flat());
-    const { model, gradients, optimizerState } = trainer;
-    const parts = optimizerState.parts(ofMatrices, 'matrix', gradients.matrices).filter(({ state }) => state.momentum);
-    expect(parts.slice(1, 4).map(({ weight }) => weight.pointer)).toEqual([
-      model.weights.get('h.0.qkvw').pointer + BigInt(4 * C * C),
-      model.weights.get('h.0.qkvw').pointer + BigInt(8 * C * C),
-      model.weights.get('h.0.attprojw').pointer,
-    ]);
-  });
-
-  it('is refused where ranks divide matrices', () => {
-    using device = Device.open({ kind: 'cpu' });
-    const communicator = { device, rank: 0, ranks: 2, parts: 2, share() {} } as unknown as Communicator;
-    const sharding = new Sharding(communicator, config);
-    const model = createModel(device, config, { B: sizes.batch, T: sizes.sequence, purpose: 'training' }, sharding);
-    expect(() => new OptimizerState(model, ofMatrices)).toThrow(
-      'of matrices updates entire matrices, but --zero 1 divides them: give --zero 0',
-    );
-  });
+  expect(seen.map(({ state }) => state.momentum!.shape)).toEqual(seen.map(({ weight }) => weight.shape));
+  expect(seen.slice(1, 4).map(({ weight }) => weight.pointer)).toEqual([
+    model.weights.get('h.0.qkvw').pointer + BigInt(4 * C * C),
+    model.weights.get('h.0.qkvw').pointer + BigInt(8 * C * C),
+    model.weights.get('h.0.attprojw').pointer,
+  ]);
 });

@@ -13,7 +13,7 @@ import { bytesOf } from '../../native/buffer.ts';
 import { sharedBytes } from '../../native/communicator.ts';
 import { Device, type DeviceOptions, gradientTypeOf } from '../../native/device.ts';
 import { globalNormScratch } from '../../ops/ops.generated.ts';
-import { type OptimizerChoice, scratchOf, stateBytes } from '../../optimizer/assign.ts';
+import { type OptimizerChoice, scratchOf, stateBytes, updatedEntire } from '../../optimizer/assign.ts';
 import { scratchMemory, stateMemory } from '../../optimizer/state.ts';
 
 export interface TrainingSizes {
@@ -45,21 +45,22 @@ export function trainingPlan(
 ): ReadonlyMap<string, number> {
   const { elementType } = device;
   const gradientType = gradientTypeOf(device.dtype, rows > B);
-  const { matrix: matrixCount, vector: vectorCount } = arenaLayout(config, shares).sizes;
+  const division = { shares, entire: updatedEntire(optimizer) };
+  const { matrix: matrixCount, vector: vectorCount } = arenaLayout(config, division).sizes;
   const fp32 = (matrixCount / shares + vectorCount) * bytesOf('fp32');
   const cache = { texts: 1, window: T };
   const scratch = scratchOf(device, config, optimizer);
   return new Map([
-    ['weights', parameterBytes(config, elementType, elementType, shares)],
+    ['weights', parameterBytes(config, elementType, elementType, division)],
     ...(elementType === 'fp32' ? [] : [['master weights', fp32] as const]),
-    ['gradients', parameterBytes(config, gradientType, 'fp32', shares)],
+    ['gradients', parameterBytes(config, gradientType, 'fp32', division)],
     [stateMemory, stateBytes(config, optimizer, shares)],
     ...(scratch.elements === 0 ? [] : [[scratchMemory, scratch.elements * bytesOf(elementType)] as const]),
     ...(shares === 1
       ? []
       : [
           ['received gradients', sharedBytes((parts * matrixCount * bytesOf(gradientType)) / shares)] as const,
-          ['gathering', gatheringBytes(config, shares)] as const,
+          ['gathering', gatheringBytes(config, division)] as const,
         ]),
     ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
     [

@@ -6,6 +6,7 @@ import { KeyValueCache } from '../../model/key-value-cache.ts';
 import { createModel } from '../../model/model.ts';
 import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Device } from '../../native/device.ts';
+import { updatedEntire } from '../../optimizer/assign.ts';
 import type { Configuration } from '../../options/table.ts';
 import { checkMemory } from '../plan/memory.ts';
 import { memorySizes } from '../plan/plan.ts';
@@ -25,7 +26,8 @@ export async function openModel({ settled, ranks, notice }: Opening, device: Dev
   const { communicator, overlap = options.overlap } = connection ?? {};
   const sizes = memorySizes(options, tokenizer);
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
-  const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config) : undefined;
+  const entire = updatedEntire(sizes.optimizer);
+  const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config, entire) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);
   const step = { batch: B, sequence: T, accumulation, gradientClip };
   const overlapsBackward = overlap === 'on';

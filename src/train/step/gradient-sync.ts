@@ -6,7 +6,7 @@
 // is faster with copy engines, and over slow links. With NCCL over NVLink the difference was within that of two equal runs
 // (benchmarks/h200-ranks.md): our matmuls assign their tiles to all SMs when they begin, so a matmul whose SMs NCCL holds for a
 // moment ends that much later, and the rank that is ahead waits at every bucket, not once.
-import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import type { Tensor } from '../../native/buffer.ts';
@@ -43,7 +43,7 @@ export class GradientSync {
   /** To be called when the gradients of a layer's matrices, and of all later layers', are complete. */
   readonly layerDone = (layer: number): void => {
     if (!this.#overlapsBackward) return;
-    const together = layersInBucket(this.#model.config);
+    const { layersInBucket: together } = this.#gradients.layout;
     if (layer % together === 0) this.#reduce(layer / together + 1);
   };
 

@@ -53,8 +53,8 @@ export class StepOps {
     const { device, config, sharding } = model;
     this.#model = model;
     this.#options = options;
-    const shares = sharding?.communicator.ranks;
-    this.gradients = new ParameterArena(device, config, 'gradients', device.gradientType, 'fp32', shares);
+    const { gradientType } = device;
+    this.gradients = new ParameterArena(device, config, 'gradients', gradientType, 'fp32', sharding?.division);
     this.optimizerState = new OptimizerState(model, options.optimizer);
     if (communicator) {
       this.#gradientSync = new GradientSync(model, this.gradients, communicator, options.overlapsBackward ?? true);

@@ -1,6 +1,6 @@
 // Updates all parameters by their optimizers. With ZeRO-1 each rank updates its part of every bucket, in the order in which a
 // forward pass reads them: a bucket's weights are gathered while the next buckets are updated and the next forward pass begins.
-import { layersInBucket, type ParameterArena } from '../../model/arena.ts';
+import type { ParameterArena } from '../../model/arena.ts';
 import type { Model } from '../../model/model.ts';
 import type { Sharding } from '../../model/sharded-parameters.ts';
 import type { Pointer } from '../../native/bindings.generated.ts';
@@ -41,7 +41,7 @@ export class Update {
    */
   enqueueForForward(): (layer: number) => void {
     const { model, gradients } = this.#inputs;
-    const { device, config } = model;
+    const { device } = model;
     if (!this.#zero) {
       this.#enqueue();
       return () => {};
@@ -50,7 +50,7 @@ export class Update {
     const events = this.#events;
     this.#enqueue(events);
     device.startAfter(events[0]!);
-    const together = layersInBucket(config);
+    const { layersInBucket: together } = gradients.layout;
     return (layer) => {
       if (layer % together === 0) device.startAfter(events[layer / together + 1]!);
     };

@@ -1,6 +1,6 @@
 // Checks the order in which a step of several ranks enqueues collectives, in one process with a communicator that records calls.
 import { describe, expect, it, vi } from 'vitest';
-import { arenaLayout, layersInBucket } from '../../../src/model/arena.ts';
+import { arenaLayout } from '../../../src/model/arena.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Sharding } from '../../../src/model/sharded-parameters.ts';
 import type { Communicator } from '../../../src/native/communicator.ts';
@@ -48,7 +48,8 @@ async function callsOfStep(layers: number, options: { zero: 0 | 1; overlapsBackw
     calls = [];
     await (await trainer.begin(step, 1e-3, () => batch)).finished();
   }
-  return { calls, buckets: arenaLayout(config, 2).buckets.length, together: layersInBucket(config) };
+  const layout = arenaLayout(config, { shares: 2 });
+  return { calls, buckets: layout.buckets.length, together: layout.layersInBucket };
 }
 
 const grid = [1, 2, 6, 7, 13].flatMap((layers) => [1, 2].map((accumulation) => ({ layers, accumulation })));

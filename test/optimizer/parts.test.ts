@@ -1,0 +1,72 @@
+// Which parts of the matrices each rank updates, when optimizers of entire matrices and of any range share a model.
+import { expect, it } from 'vitest';
+import type { Selection } from '../../src/model/arena.ts';
+import type { ModelConfig } from '../../src/model/config.ts';
+import { createModel } from '../../src/model/model.ts';
+import { parameterTable } from '../../src/model/parameters.ts';
+import { Sharding } from '../../src/model/sharded-parameters.ts';
+import { allocateTensor, elementCount, type Tensor } from '../../src/native/buffer.ts';
+import type { Communicator } from '../../src/native/communicator.ts';
+import { Device } from '../../src/native/device.ts';
+import { type OptimizerChoice, updatedEntire } from '../../src/optimizer/assign.ts';
+import { OptimizerState } from '../../src/optimizer/state.ts';
+import { GradientSum } from './gradient-sum.ts';
+import { MatrixMomentum } from './matrix-momentum.ts';
+import { isOfLayer } from './mixed.ts';
+
+const config: ModelConfig = { layers: 3, channels: 20, heads: 2, context: 16, vocabularySize: 61 };
+
+const entire: Record<string, Selection> = {
+  'all of layers': isOfLayer,
+  'one of each layer': ({ name }) => name.endsWith('.fcw'),
+  'all of one layer': ({ name }) => /^h\.1\..*w$/.test(name),
+  // Behind the one that stays are shares that the next layer leaves empty.
+  'all but the smallest of one layer': (parameter) => isOfLayer(parameter) && parameter.name !== 'h.0.attprojw',
+};
+
+const cases = Object.keys(entire).flatMap((which) => [2, 3, 5, 8].map((ranks) => [ranks, which] as const));
+
+it.each(cases)('%i ranks update each element once: entire are %s', (ranks, which) => {
+  const [matrices, elements] = [new MatrixMomentum(), new GradientSum(isOfLayer)];
+  const rest = new GradientSum((parameter) => !isOfLayer(parameter));
+  const choice: OptimizerChoice = (parameter) => {
+    if (!isOfLayer(parameter)) return rest;
+    return entire[which]!(parameter) ? matrices : elements;
+  };
+  const updates: number[] = [];
+  let starts: ReadonlyMap<string, number> = new Map();
+  for (let rank = 0; rank < ranks; rank++) {
+    using device = Device.open({ kind: 'cpu', threads: 1 });
+    const communicator = { device, rank, ranks, parts: 1, share() {} } as unknown as Communicator;
+    const sharding = new Sharding(communicator, config, updatedEntire(choice));
+    const model = createModel(device, config, { B: 1, T: 16, purpose: 'training' }, sharding);
+    const state = new OptimizerState(model, choice);
+    const gradients = allocateTensor(device, 'own gradients', 'fp32', [sharding.count]);
+    const written: { row: Tensor; value: number }[] = [];
+    for (const bucket of sharding.layout.buckets) {
+      const { count, inArena: start, inParts } = sharding.partOf(bucket);
+      for (const optimizer of state.optimizers) {
+        for (const part of state.parts(optimizer, 'matrix', gradients, { start, count, inParts })) {
+          const { weight, gradient } = part;
+          const from = Number(weight.pointer - model.weights.matrices.pointer) / 4;
+          expect(Number(gradient.pointer - gradients.pointer) / 4).toBe(inParts + from - start);
+          for (let element = from; element < from + weight.count; element++) {
+            updates[element] = (updates[element] ?? 0) + 1;
+          }
+          const [row] = Object.values(part.state);
+          expect(row!.shape).toEqual(weight.shape);
+          row!.write(new Float32Array(row!.count).fill(from));
+          written.push({ row: row!, value: from });
+        }
+      }
+    }
+    // No two parts have the same state.
+    for (const { row, value } of written) expect(new Set(row.read())).toEqual(new Set([value]));
+    starts = model.weights.layout.starts;
+  }
+  for (const { name, kind, shape } of parameterTable(config)) {
+    if (kind === 'vector') continue;
+    const start = starts.get(name)!;
+    expect(new Set(updates.slice(start, start + elementCount(shape))), name).toEqual(new Set([1]));
+  }
+});
