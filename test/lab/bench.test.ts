@@ -1,7 +1,7 @@
 // Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
 import { appendFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { chart } from '../../src/lab/bench-kernels.ts';
+import { chart, timesOf } from '../../src/lab/bench-kernels.ts';
 import { benchOp, type OpBench } from '../../src/lab/bench-op.ts';
 import { addToHistory, earlierVersions, historyFile, readHistory } from '../../src/lab/history.ts';
 import { casesNamed } from '../../src/lab/ops.ts';
@@ -96,7 +96,7 @@ it('the history has the last times of each other version, the newest first', () 
 });
 
 it('the chart compares cold times', () => {
-  expect(chart(result, [['a1b2c3 11-21 10:02', { cold: 1, hot: 0.75 }]])).toEqual([
+  expect(chart(timesOf(result, [{ hash: 'a1b2c3d4', time: '2026-11-21T10:02:33Z', cold: 1, hot: 0.75 }]))).toEqual([
     '                        ms  ms in L2  GB/s  TFLOP/s  of bound',
     'bound               0.1000                                     ███',
     'ours                0.1250    0.1000  2400     16.0     80.0%  ████',

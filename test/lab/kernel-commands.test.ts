@@ -6,7 +6,9 @@ import { findCards } from '../../src/lab/find-cards.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readOptionsFile } from '../../src/options/read.ts';
 import { packageRoot } from '../../src/package-root.ts';
+import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
+import { StreamViewer } from '../live/streams.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
@@ -207,10 +209,60 @@ it('kernel watch goes again at every save of a source, card or import, and survi
   }
 });
 
-it('kernel watch needs a folder', () => {
-  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu']);
+it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', (args) => {
+  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
   expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
   expect(code).toBe(1);
+});
+
+it('kernel watch --serve shows every part of a round in a browser, and what is wrong and where', async () => {
+  const [, source] = newKernel(place.path('served'), ['gelu_forward']) as [string, string];
+  const text = readFileSync(source, 'utf8');
+  const child = place.start(['kernel', 'watch', 'served', '--device', 'cpu', '--serve', '0']);
+  let viewer: StreamViewer | undefined;
+  try {
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const [, url] = /^live page: (http:\/\/127\.0\.0\.1:\d+\/)$/.exec((await lines.next()).value)!;
+    const page = await fetch(url!);
+    expect([page.status, page.headers.get('content-security-policy')]).toEqual([
+      200,
+      expect.stringMatching(/^default-src 'none'/),
+    ]);
+    viewer = new StreamViewer(url!);
+    const round = () => viewer!.data.kernels as KernelRound;
+    const ends = (state: string, kernel: object) =>
+      until(() => expect(round()).toMatchObject({ folder: 'served', state, kernels: [kernel] }));
+    await ends('right', { name: 'gelu_forward fp32', state: 'right', sentence: 'right at 3 sizes', times: [] });
+    expect(round().spent.compiling).toBeGreaterThan(0);
+    expect(round().spent.testing).toBeGreaterThan(0);
+
+    writeFileSync(source, text.replace('if (i >= count) return;', 'if (i >= count || i % 64 == 7) return;'));
+    await ends('wrong', {
+      sentence: expect.stringMatching(/^count 4096: out is wrong in 64 of 4096 elements .*; wrong at 3 of 3 sizes$/),
+      wrong: {
+        map: {
+          rows: 12,
+          columns: 342,
+          each: [1, 6],
+          marks: expect.arrayContaining([expect.stringMatching(/^\.#\.+#/)]),
+        },
+        inputs: [expect.stringMatching(/^in\[7\] = -?\d/)],
+      },
+    });
+
+    writeFileSync(source, text.replace('tanhf', 'tanhh'));
+    await ends('wrong', { sentence: 'failed', error: expect.stringMatching(/gelu\.cu:13:.*error.*tanhh/) });
+
+    writeFileSync(place.path('served/card.ts'), 'export default [];');
+    await until(() =>
+      expect(round()).toMatchObject({ state: 'wrong', kernels: [], error: expect.stringMatching(/exports nothing/) }),
+    );
+    const states = new Set(viewer.told.filter((name) => name !== 'idle'));
+    expect([...states]).toEqual(['kernels']);
+  } finally {
+    viewer?.close();
+    process.kill(-child.pid!, 'SIGKILL');
+  }
 });
 
 it('train --kernel without a card, and a program that gives a text, are refused', async () => {
