@@ -10,11 +10,11 @@ import { compiledFile } from '../kernels/compile.ts';
 import { findCompiler } from '../kernels/compiler.ts';
 import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
 import { cardSource, useCards } from '../kernels/use-cards.ts';
+import { absentDevice } from '../native/absent-device.ts';
 import { type Tensor, tensorOf } from '../native/buffer.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
-import { absentGpu } from './absent-gpu.ts';
 import { benchOp } from './bench-op.ts';
 import type { Message, Request } from './messages.ts';
 import { casesNamed } from './ops.ts';
@@ -135,7 +135,7 @@ function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
     return undefined;
   }
   // Of GPUs with bf16, one whose instructions kernels of ours use.
-  compiledFile(cardSource(card, absentGpu(dtype)), '9.0');
+  compiledFile(cardSource(card, absentDevice({ kind: 'cuda', dtype })), '9.0');
   return compiler;
 }
 

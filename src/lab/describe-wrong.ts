@@ -85,7 +85,7 @@ function inputsOf(
     tensors[name!]!.shape.slice(0, part ? -1 : undefined).map((dimension, axis) => [dimension, place[axis]!]),
   );
   const indexOf = (dimension: string) => indices.get(dimension.replace('>=', ''));
-  const valueOf = (input: string, at: readonly (number | undefined)[], free = 0) => {
+  const elementAt = (input: string, at: readonly (number | undefined)[], free = 0) => {
     const lengths = shapeOf(tensors[input]!, sizes);
     return drawn[input]![at.reduce<number>((sum, one, axis) => sum * lengths[axis]! + (one ?? free), 0)]!;
   };
@@ -94,13 +94,13 @@ function inputsOf(
     const at = contract.shape.map(indexOf);
     // Of a table, the row of the id.
     const ids = contract.by === undefined ? undefined : tensors[contract.by]!.shape.map(indexOf);
-    if (ids && !ids.includes(undefined)) at[0] = valueOf(contract.by!, ids);
+    if (ids && !ids.includes(undefined)) at[0] = elementAt(contract.by!, ids);
     const free = at.indexOf(undefined);
     // One that shares no dimension, and one whose elements are not in a row or column.
     if (free !== at.lastIndexOf(undefined) || (free >= 0 && at.length === 1)) return [];
     const length = shapeOf(contract, sizes)[free] ?? 1;
     const count = Math.min(mostShown, length);
-    const values = Array.from({ length: count }, (_, index) => shown(valueOf(input, at, index)));
+    const values = Array.from({ length: count }, (_, index) => shown(elementAt(input, at, index)));
     const text = at.map((one) => one ?? `0 to ${count - 1} of ${length}`);
     return [`${input}[${text.join(', ')}] = ${values.join(', ')}`];
   });
