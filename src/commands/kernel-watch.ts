@@ -41,5 +41,5 @@ export const kernelWatchCommand = (): Command =>
         if (process.stdout.isTTY) process.stdout.write([cleared, ...notices.map((text) => `${text}\n`)].join(''));
         printLine(`${folder} at ${new Date().toTimeString().slice(0, 8)}`);
       };
-      await watchKernels(options, { onLine: printLine, onRound, onChange: page?.show });
+      await watchKernels(options, { onLine: printLine, onRound, onChange: page?.show }).finally(page?.close);
     });

@@ -27,8 +27,17 @@ export interface Compiler {
   compile(source: Source, output: CompilerOutput): Buffer;
 }
 
-/** @throws Gpt2Error if there is none, saying how to get one */
+/** @throws Gpt2Error if there is none, saying how to get one; otherwise as `anyCompiler` */
 export function findCompiler(): Compiler {
+  const found = anyCompiler();
+  if (found) return found;
+  throw new Gpt2Error(
+    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
+  );
+}
+
+/** Undefined: there is none. @throws Gpt2Error if the one that GPT2_NVRTC_LIB names cannot be used */
+export function anyCompiler(): Compiler | undefined {
   const nvrtc = findNvrtc();
   if (nvrtc) {
     const { version, headers } = nvrtc;
@@ -49,9 +58,7 @@ export function findCompiler(): Compiler {
     if (status === 0 && version)
       return { name: `nvcc ${version}`, compile: (source, output) => byNvcc(program, version, source, output) };
   }
-  throw new Gpt2Error(
-    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
-  );
+  return undefined;
 }
 
 /** sm_90a has instructions that sm_90 lacks; a cubin is for one GPU anyway. */

@@ -73,6 +73,8 @@ export function stepCalls(device: Device, batch = settings[device.description.li
   known.set(device, batches);
   const calls = batches.get(batch) ?? record(device, batch);
   batches.set(batch, calls);
+  // There may be more memory the next time.
+  calls.catch(() => batches.delete(batch));
   return calls;
 }
 

@@ -1,12 +1,15 @@
 // Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
 import { appendFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { chart, timesOf } from '../../src/lab/bench-kernels.ts';
 import { benchOp, type OpBench } from '../../src/lab/bench-op.ts';
 import { addToHistory, earlierVersions, historyFile, readHistory } from '../../src/lab/history.ts';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { type Calls, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
+import { absentDevice } from '../../src/native/absent-device.ts';
 import { Device } from '../../src/native/device.ts';
+import { bytesMoved } from '../../src/ops/contract.ts';
+import { contracts } from '../../src/ops/ops.generated.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -26,6 +29,15 @@ describe('a training step', () => {
       ...{ residualForward: 4, classifier: 1, crossEntropy: 1, attentionForward: 2, layernormForward: 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);
+  });
+
+  it('is recorded again after a failure', async () => {
+    const noMemory = vi.spyOn(device, 'allocate').mockImplementationOnce(() => {
+      throw new Error('out of memory');
+    });
+    await expect(stepCalls(device, 4)).rejects.toThrow('out of memory');
+    noMemory.mockRestore();
+    expect((await stepCalls(device, 4)).calls.size).toBeGreaterThan(0);
   });
 
   it('has the batch that is asked for', async () => {
@@ -103,4 +115,10 @@ it('the chart compares cold times', () => {
     'this kernel         0.5000    0.4000   600     4.00     20.0%  ███████████████',
     'a1b2c3 11-21 10:02   1.000    0.7500   300     2.00     10.0%  ██████████████████████████████',
   ]);
+});
+
+it('AdamW moves 28 bytes a parameter in bf16: it writes the weight, and does not read it', () => {
+  const device = absentDevice({ kind: 'cuda', dtype: 'bf16' });
+  const args = { weight: 1n, master: 2n, m: 3n, v: 4n, gradient: 5n, step: 6n, count: 1000, gradientDtype: 1 };
+  expect(bytesMoved(device, contracts.adamw, args)).toBe(28 * 1000 + 4 * 64);
 });

@@ -117,6 +117,32 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
   expect(wrong.code).toBe(1);
 });
 
+it('a compiler that is named and cannot be used is not the same as none', () => {
+  newKernel(place.path('named'), ['gelu_forward']);
+  const { stdout, code } = place.run(['kernel', 'test', 'named', '--device', 'cpu'], {
+    GPT2_NVRTC_LIB: place.path('none.so'),
+  });
+  expect(stdout).toMatch(/runs on a GPU, but does not compile:\n\S+none\.so is not a usable NVRTC: /);
+  expect(code).toBe(1);
+});
+
+it('an import without an extension, and a folder in the place of a file, are refused in a line', () => {
+  const [card, source] = newKernel(place.path('paths'), ['gelu_forward']) as [string, string];
+  const [cardText, sourceText] = [readFileSync(card, 'utf8'), readFileSync(source, 'utf8')];
+  mkdirSync(place.path('paths/sub'));
+  writeFileSync(place.path('paths/sizes.mjs'), 'export const block = 256;\n');
+  const test = () => place.run(['kernel', 'test', 'paths', '--device', 'cpu', '--dtype', 'fp32']);
+  for (const name of ['./sizes', './sub']) {
+    writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
+    expect(test().stderr).toMatch(
+      /^the kernel card paths\/card\.ts cannot be loaded: .*; import a file with its extension, as \.\/launches\.mjs\n$/,
+    );
+  }
+  writeFileSync(card, cardText);
+  writeFileSync(source, `#include "sub"\n${sourceText}`);
+  expect(test().stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
+});
+
 it.each([
   ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
   ['', /^a launch of gelu_forward in \S+card\.ts has no args, the list of the kernel's arguments\n/m],
