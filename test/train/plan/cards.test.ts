@@ -103,6 +103,8 @@ describe('a run', () => {
     const own = await planRun({ ...limited, kernels });
     expect(own.batch).toBe(32);
     expect(totalOf(own.memory)).toBeLessThanOrEqual(whole);
-    expect((await planRun({ ...limited, kernels, batch: 64 })).refusal).toMatch(/^--batch 64 with .*; --recompute gelu, or --batch 32 --total-batch 4096 fits$/);
+    expect((await planRun({ ...limited, kernels, batch: 64 })).refusal).toMatch(
+      /^--batch 64 with .*; --recompute gelu, or --batch 32 --total-batch 4096 fits$/,
+    );
   });
 });
