@@ -125,5 +125,7 @@ function refused(log: string, { target, name, text: source }: Source, compiler: 
     hostCode.pattern.test(lines[Number(line) - 1] ?? ''),
   );
   const host = wrong ? `\n${name}:${wrong[1]}: ${hostCode.message}` : '';
-  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : `${text}${host}`);
+  const missing = /identifier "__(?:nv_(bf)loat|hal(f))(?:16)?" is undefined/.exec(text);
+  const header = missing ? `\n${name}: write #include <cuda_${missing[1] ? 'bf' : 'fp'}16.h> for this type` : '';
+  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : `${text}${host}${header}`);
 }

@@ -49,10 +49,13 @@ function mapOfWrong({ shape, values, wanted, limit, bound }: Comparison): WrongM
   const rows = Math.ceil(wrong.length / columns);
   const [wide, high] = [Math.ceil(columns / mapWidth), Math.ceil(rows / mapHeight)];
   const cells = Array.from({ length: Math.ceil(rows / high) }, () =>
-    Array.from({ length: Math.ceil(columns / wide) }, () => '.'),
+    Array.from({ length: Math.ceil(columns / wide) }, () => ' '),
   );
   for (const [index, isWrong] of wrong.entries()) {
-    if (isWrong) cells[Math.floor(Math.floor(index / columns) / high)]![Math.floor((index % columns) / wide)] = '#';
+    const row = cells[Math.floor(Math.floor(index / columns) / high)]!;
+    const column = Math.floor((index % columns) / wide);
+    // A mark of the last row may have no element.
+    row[column] = isWrong || row[column] === '#' ? '#' : '.';
   }
   return { rows, columns, each: [high, wide], marks: cells.map((row) => row.join('')) };
 }

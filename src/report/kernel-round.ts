@@ -6,7 +6,7 @@ export interface WrongMap {
   readonly columns: number;
   /** Rows and columns of a mark. */
   readonly each: readonly [rows: number, columns: number];
-  /** A character for each mark: # is wrong. */
+  /** A character for each mark: # is wrong, a space has no element. */
   readonly marks: readonly string[];
 }
 

@@ -104,6 +104,8 @@ it('a long vector is wrapped, and small errors of all elements are found', async
     /^rstd is wrong in \d+ of 128 elements; the error is 2.0e-5, the bound .*e-.*; the first, \[\d+\], is /,
   );
   expect(lines[2]).toBe('  12 rows of 11; # is wrong:');
+  // 128 elements are 11 rows and 7 more.
+  expect(lines.at(-1)).toMatch(/^ {4}[.#]{7} {4}$/);
 });
 
 it.each([
