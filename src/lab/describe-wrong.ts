@@ -70,7 +70,7 @@ export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
     sentence,
     ...(inputs.length > 0 ? [`  computed from ${inputs.join(', ')}`] : []),
     `  ${rows} rows of ${columns}${size}; # is wrong:`,
-    ...marks.map((row) => `    ${row}`),
+    ...marks.map((row) => `    ${row}`.trimEnd()),
   ];
 }
 
