@@ -278,6 +278,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
  *   name += [N,C]            is added to
  *   name (accumulate) [N,C]  is overwritten if the argument `accumulate` is 0, added to if it is 1
  *   name (updated) [N,C]     is read and changed, or changed in part
+ *   name (kept) [N,C]        is overwritten or left as it is, and not read
  *   name (scratch) [N,C]     is overwritten; its content is private to the library
  *
  * A dimension is an argument, a number, or an expression of one argument (3C, S+1, C/NH). >=T allows more rows than T, of
@@ -453,7 +454,7 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
  * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
  * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
- *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
+ *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_STOP */
 GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,

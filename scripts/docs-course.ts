@@ -18,7 +18,7 @@ interface Result {
   readonly pytorch?: number;
 }
 
-interface Bench {
+export interface Bench {
   readonly date: string;
   readonly device: string;
   readonly codePath: string;
@@ -92,14 +92,21 @@ export function courseChapter([chapter = '']: readonly string[]): string {
 }
 
 /** The last rung of each op. */
-export function courseBest(): string {
-  const bench = readJson<Bench>('course-best.json');
+export const courseBest = (): string => bestTable(readJson<Bench>('course-best.json'));
+
+/** @param bench without PyTorch's times it has no column of them */
+export function bestTable(bench: Bench): string {
+  const isPeered = bench.pytorch !== undefined;
   const cells = bySteps(bench).map(({ rung, op, calls, own, ours, bound, pytorch }) => [
-    ...[op, rung, String(calls), ms(own), percent(bound / own), ms(ours), percent(bound / ours), ms(pytorch)],
+    ...[op, rung, String(calls), ms(own), percent(bound / own), ms(ours), percent(bound / ours)],
+    ...(isPeered ? [Number.isNaN(pytorch) ? '' : ms(pytorch)] : []),
   ]);
-  const head = ['op', 'rung', 'calls', 'ms', 'of the bound', 'ours, ms', 'of the bound', 'PyTorch, ms'];
+  const head = ['op', 'rung', 'calls', 'ms', 'of the bound', 'ours, ms', 'of the bound'];
+  if (isPeered) head.push('PyTorch, ms');
+  const made = `${table(head, cells, 2)}\n\n${provenance(bench, 'course-best.json', '../../')}`;
+  if (!isPeered) return made;
   const peer = `PyTorch ${bench.pytorch}, op by op, in the same session (\`scripts/bench-pytorch-ops.py\`). Its AdamW leaves out the copy of the weights in bf16.`;
-  return `${table(head, cells, 2)}\n\n${provenance(bench, 'course-best.json', '../../')}\n${peer}`;
+  return `${made}\n${peer}`;
 }
 
 /** A training step on each rung. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 // Of clock(), which C has, too.
 #include <time.h>
 

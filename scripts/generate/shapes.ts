@@ -2,7 +2,7 @@
 import type { NativeFunction, Parameter } from './header.ts';
 
 /** An op's use of a tensor: `[N,C]`, `= [N,C]`, `+= [N,C]`, `(accumulate) [N,C]` and so on. */
-export type Access = 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'scratch';
+export type Access = 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
 
 export interface TensorShape {
   readonly parameter: Parameter;
@@ -40,6 +40,7 @@ const accesses: Record<string, Access> = {
   '+=': '+=',
   '(accumulate)': 'accumulate',
   '(updated)': 'updated',
+  '(kept)': 'kept',
   '(scratch)': 'scratch',
 };
 

@@ -1,7 +1,7 @@
 // Measures training on a device: the step as a whole, its ops one by one, the device's own limits, and memory against the plan.
 import type { Batch } from '../batches/loader.ts';
 import type { LoadedCard } from '../kernels/kernel-card.ts';
-import { useCards } from '../kernels/use-cards.ts';
+import { reserveScratch, useCards } from '../kernels/use-cards.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { flopsPerToken } from '../model/flops.ts';
 import { initializeWeights } from '../model/initialize.ts';
@@ -11,7 +11,7 @@ import { parameterCount } from '../model/parameters.ts';
 import { Device, type DeviceOptions } from '../native/device.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import type { OptimizerChoice } from '../optimizer/assign.ts';
-import { checkMemory } from '../train/plan/memory.ts';
+import { checkMemory, trainingPlan } from '../train/plan/memory.ts';
 import { type BegunStep, Trainer } from '../train/step/trainer.ts';
 import { timeOps } from './op-times.ts';
 import { measurePeaks } from './peaks.ts';
@@ -56,8 +56,11 @@ export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
-  await useCards(device, options.cards ?? []);
-  checkMemory(device, config, { B: batch, T: sequence, rows: batch * accumulation, optimizer, hasRecompute: false });
+  const { cards = [] } = options;
+  await useCards(device, cards);
+  const sizes = { B: batch, T: sequence, rows: batch * accumulation, optimizer, cards };
+  checkMemory(device, config, { ...sizes, hasRecompute: false });
+  reserveScratch(device, trainingPlan(device, config, sizes));
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   const trainer = new Trainer(model, { batch, sequence, accumulation, optimizer, gradientClip: 1 });
   initializeWeights(model, 42);

@@ -167,9 +167,9 @@ async function evaluateModel(flags: Flags, ranks?: Ranks): Promise<Loss | undefi
   await useCards(device, cards);
   const { maxMemory } = flags;
   const asked = flags.batch ?? size(configuration.batch) ?? 4;
-  const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory }) : asked;
+  const batch = asked === 'auto' ? chooseInferenceBatch(device, config, { T: sequence, maxMemory, cards }) : asked;
   if (asked === 'auto') notice(`--batch auto is --batch ${batch} here`);
-  checkInferenceMemory(device, config, { B: batch, T: sequence, maxMemory });
+  checkInferenceMemory(device, config, { B: batch, T: sequence, maxMemory, cards });
   const sizes = { batch, sequence };
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'inference' });
   weights.load(model);

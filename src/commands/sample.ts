@@ -1,21 +1,17 @@
 // The command `sample`: generates texts with a trained model and streams them to stdout; notices go to stderr.
-import { createInterface } from 'node:readline';
 import { Command, Option } from 'commander';
 import {
   createModel,
   Device,
   type Dtype,
   type GenerateOptions,
-  type GenerationEnd,
   Gpt2Error,
   generate,
   KeyValueCache,
   StreamDecoder,
-  type Tokenizer,
   UsageError,
 } from '../index.ts';
 import {
-  attempt,
   describeCut,
   fittingTexts,
   generationRows,
@@ -28,6 +24,8 @@ import { numberOption, share } from './number-option.ts';
 import { knownAs, modelOption, tableOption } from './option-of-table.ts';
 import { notice } from './output.ts';
 import { withProgress } from './progress.ts';
+import { interact, type Write } from './sample-interactive.ts';
+import { Page, type PrintFlags } from './sample-page.ts';
 
 const examples = `
 Examples:
@@ -44,13 +42,11 @@ With -i the model stays loaded and each line of standard input is a prompt; an e
 Ctrl-C stops a text; Ctrl-D, or Ctrl-C at the prompt, ends the program.
 `;
 
-interface Flags extends Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'> {
+interface Flags extends Omit<GenerateOptions, 'prompts' | 'firstText' | 'stopAt'>, PrintFlags {
   readonly model?: string;
   readonly prompt: string;
   readonly count: number;
   readonly interactive?: boolean;
-  readonly stream: boolean;
-  readonly json?: boolean;
   readonly device?: string;
   readonly dtype?: Dtype;
   readonly threads?: number;
@@ -170,127 +166,6 @@ async function sample(flags: Flags): Promise<void> {
   notice(
     `${made.toLocaleString('en-US')} ${made === 1 ? 'token' : 'tokens'} in ${seconds.toFixed(2)} s, ${Math.round(made / seconds).toLocaleString('en-US')} tokens/s`,
   );
-}
-
-/** Generates texts from their first tokens onto a page. `firstText`: the index of the first among all texts of the seed. */
-type Write = (
-  page: Page,
-  starts: readonly (readonly number[])[],
-  firstText: number,
-  isStopped?: () => boolean,
-) => Promise<void>;
-
-/** Continues each line of standard input, or after an empty line the text before it. */
-async function interact(
-  { tokenizer, window }: { tokenizer: Tokenizer; window: number },
-  flags: Flags,
-  write: Write,
-): Promise<void> {
-  const isTerminal = process.stdin.isTTY === true;
-  const lines = createInterface({ input: process.stdin, output: isTerminal ? process.stderr : undefined });
-  let isWriting = false;
-  let isStopped = false;
-  lines.on('SIGINT', () => {
-    if (isWriting) isStopped = true;
-    else lines.close();
-  });
-  const ask = () => {
-    if (isTerminal) lines.prompt();
-  };
-  let text = '';
-  let ids = promptIds(text, tokenizer);
-  let index = 0;
-  ask();
-  for await (const line of lines) {
-    const isContinued = line === '';
-    if (!isContinued) {
-      const start = attempt(() => promptIds(line, tokenizer));
-      if (start instanceof Gpt2Error) {
-        if (!isTerminal) throw start;
-        notice(start.message);
-        ask();
-        continue;
-      }
-      [text, ids] = [line, start];
-      const cut = describeCut(ids, window);
-      if (cut !== undefined) notice(cut);
-    }
-    if (index > 0 && !isTerminal && !isContinued && !flags.json) process.stdout.write('---\n');
-    const decoder = new StreamDecoder(tokenizer, ids);
-    const page = new Page([text], [decoder], { ...flags, isLast: true, printed: isContinued ? text.length : 0 });
-    [isWriting, isStopped] = [true, false];
-    await write(page, [ids], index++, () => isStopped);
-    isWriting = false;
-    const [written] = page.texts;
-    text = written!.text;
-    ids.push(...written!.ids, ...(written!.end === 'stop token' ? [tokenizer.endOfText!] : []));
-    ask();
-  }
-  if (isTerminal) notice('');
-}
-
-/** Prints texts in order; each streams once those before it have ended. */
-class Page {
-  readonly texts: {
-    readonly prompt: string;
-    readonly decoder: StreamDecoder;
-    readonly ids: number[];
-    text: string;
-    end?: GenerationEnd | 'stopped';
-  }[];
-  readonly #stream: boolean;
-  readonly #json: boolean;
-  readonly #isLast: boolean;
-  /** The text that is being printed, and its printed length. */
-  #current = 0;
-  #printed: number;
-
-  constructor(
-    prompts: readonly string[],
-    decoders: readonly StreamDecoder[],
-    {
-      stream,
-      json = false,
-      isLast,
-      printed = 0,
-    }: Pick<Flags, 'stream' | 'json'> & { isLast: boolean; printed?: number },
-  ) {
-    this.texts = prompts.map((prompt, index) => ({ prompt, decoder: decoders[index]!, ids: [], text: prompt }));
-    this.#printed = printed;
-    this.#stream = stream && !json;
-    this.#json = json;
-    this.#isLast = isLast;
-  }
-
-  add(index: number, token: number): void {
-    const text = this.texts[index]!;
-    text.text += text.decoder.push(token);
-    text.ids.push(token);
-    this.#print();
-  }
-
-  end(index: number, end: GenerationEnd | 'stopped'): void {
-    const text = this.texts[index]!;
-    text.text += text.decoder.end();
-    text.end = end;
-    this.#print();
-  }
-
-  #print(): void {
-    for (; this.#current < this.texts.length; this.#current++, this.#printed = 0) {
-      const { prompt, ids, text, end } = this.texts[this.#current]!;
-      if (!this.#stream && !end) return;
-      if (this.#json) {
-        process.stdout.write(`${JSON.stringify({ prompt, text, tokens: ids.length, end })}\n`);
-        continue;
-      }
-      process.stdout.write(text.slice(this.#printed));
-      this.#printed = text.length;
-      if (!end) return;
-      const isLast = this.#isLast && this.#current === this.texts.length - 1;
-      process.stdout.write(isLast ? '\n' : '\n---\n');
-    }
-  }
 }
 
 /** @throws Gpt2Error if there is none, or it cannot be read */

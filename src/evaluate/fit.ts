@@ -1,5 +1,6 @@
 // Decides before allocation whether a model for inference fits the device, and in which batch.
 import { Gpt2Error, UsageError } from '../errors.ts';
+import type { LoadedCard } from '../kernels/kernel-card.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { enoughRows, gib, inferencePlan, type MemoryLimit, memoryLimit, neededFor } from '../model/memory.ts';
 import type { Device } from '../native/device.ts';
@@ -8,6 +9,8 @@ interface FitOptions {
   readonly T: number;
   /** Most GiB to use; undefined: all free memory. */
   readonly maxMemory?: number;
+  /** Kernels in the place of ops. Default none. */
+  readonly cards?: readonly LoadedCard[];
 }
 
 /** @throws UsageError if a sequence is over the model's context */
@@ -17,25 +20,25 @@ export function checkSequence(sequence: number, { context }: ModelConfig): void 
 }
 
 /** The largest batch that fits and is still faster than a smaller one. @throws Gpt2Error if not even one sequence fits */
-export function chooseInferenceBatch(device: Device, config: ModelConfig, { T, maxMemory }: FitOptions): number {
+export function chooseInferenceBatch(device: Device, config: ModelConfig, { maxMemory, ...sizes }: FitOptions): number {
   const limit = memoryLimit(device, maxMemory);
-  const batch = largestFitting(device, config, { T, limit, most: enoughRows(device, T) });
+  const batch = largestFitting(device, config, { ...sizes, limit, most: enoughRows(device, sizes.T) });
   if (batch > 0) return batch;
-  throw new Gpt2Error(`--batch auto: not one sequence of --seq ${T} fits, ${limit.text}; ${lessThanOne(limit)}`);
+  throw new Gpt2Error(`--batch auto: not one sequence of --seq ${sizes.T} fits, ${limit.text}; ${lessThanOne(limit)}`);
 }
 
 /** @throws Gpt2Error if there is too little memory; it names the need, the limit, and the batch that fits */
 export function checkInferenceMemory(
   device: Device,
   config: ModelConfig,
-  { B, T, maxMemory }: FitOptions & { readonly B: number },
+  { B, maxMemory, ...sizes }: FitOptions & { readonly B: number },
 ): void {
   const limit = memoryLimit(device, maxMemory);
-  const needed = neededFor(device, inferencePlan(device, config, { B, T }));
+  const needed = neededFor(device, inferencePlan(device, config, { B, ...sizes }));
   if (needed <= limit.bytes) return;
-  const fitting = largestFitting(device, config, { T, limit, most: B - 1 });
+  const fitting = largestFitting(device, config, { ...sizes, limit, most: B - 1 });
   throw new Gpt2Error(
-    `--batch ${B} with --seq ${T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
+    `--batch ${B} with --seq ${sizes.T} needs ${gib(needed)} of memory, ${limit.text}; ${fitting > 0 ? `--batch ${fitting} fits` : `no batch fits: ${lessThanOne(limit)}`}`,
   );
 }
 
@@ -45,12 +48,12 @@ const lessThanOne = ({ remedy }: MemoryLimit): string => `take a shorter --seq, 
 function largestFitting(
   device: Device,
   config: ModelConfig,
-  { T, limit, most }: { T: number; limit: MemoryLimit; most: number },
+  { limit, most, ...sizes }: Omit<FitOptions, 'maxMemory'> & { readonly limit: MemoryLimit; readonly most: number },
 ): number {
   let [fits, tooLarge] = [0, most + 1];
   while (tooLarge - fits > 1) {
     const B = Math.floor((fits + tooLarge) / 2);
-    if (neededFor(device, inferencePlan(device, config, { B, T })) <= limit.bytes) fits = B;
+    if (neededFor(device, inferencePlan(device, config, { B, ...sizes })) <= limit.bytes) fits = B;
     else tooLarge = B;
   }
   return fits;

@@ -55,13 +55,12 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   }
   const weights = await resolveWeights(model, { notice, onProgress });
   using stored = weights.open();
-  const builtIn = stored.tokenizer ? undefined : exactTokenizerOf(stored.model);
-  if (format === 'llmc') {
-    if (builtIn?.name !== 'gpt2')
-      notice("llm.c's format holds no tokenizer: its programs decode with GPT-2's, and this model has another");
-  } else if (!stored.tokenizer && !builtIn) {
-    notice(`the export has no tokenizer: none is known for a vocabulary of ${stored.model.vocabularySize} tokens`);
-  }
+  const tokenizer = stored.tokenizer ?? exactTokenizerOf(stored.model);
+  const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;
+  if (format === 'llmc' && tokenizer?.name !== 'gpt2') {
+    const own = tokenizer ? 'this model has another' : `for this model ${unknown}`;
+    notice(`llm.c's format holds no tokenizer: its programs decode with GPT-2's, and ${own}`);
+  } else if (!tokenizer) notice(`the export has no tokenizer: ${unknown}`);
   try {
     const folder = isFolder && existsSync(path) ? path : dirname(path);
     makeFolder(folder);

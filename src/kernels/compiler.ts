@@ -27,8 +27,17 @@ export interface Compiler {
   compile(source: Source, output: CompilerOutput): Buffer;
 }
 
-/** @throws Gpt2Error if there is none, saying how to get one */
+/** @throws Gpt2Error if there is none, saying how to get one; otherwise as `anyCompiler` */
 export function findCompiler(): Compiler {
+  const found = anyCompiler();
+  if (found) return found;
+  throw new Gpt2Error(
+    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
+  );
+}
+
+/** Undefined: there is none. @throws Gpt2Error if the one that GPT2_NVRTC_LIB names cannot be used */
+export function anyCompiler(): Compiler | undefined {
   const nvrtc = findNvrtc();
   if (nvrtc) {
     const { version, headers } = nvrtc;
@@ -49,9 +58,7 @@ export function findCompiler(): Compiler {
     if (status === 0 && version)
       return { name: `nvcc ${version}`, compile: (source, output) => byNvcc(program, version, source, output) };
   }
-  throw new Gpt2Error(
-    'there is no compiler for CUDA: install one (pip install nvidia-cuda-nvrtc, or the CUDA toolkit), or name a libnvrtc.so in GPT2_NVRTC_LIB',
-  );
+  return undefined;
 }
 
 /** sm_90a has instructions that sm_90 lacks; a cubin is for one GPU anyway. */
@@ -118,5 +125,7 @@ function refused(log: string, { target, name, text: source }: Source, compiler: 
     hostCode.pattern.test(lines[Number(line) - 1] ?? ''),
   );
   const host = wrong ? `\n${name}:${wrong[1]}: ${hostCode.message}` : '';
-  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : `${text}${host}`);
+  const missing = /identifier "__(?:nv_(bf)loat|hal(f))(?:16)?" is undefined/.exec(text);
+  const header = missing ? `\n${name}: write #include <cuda_${missing[1] ? 'bf' : 'fp'}16.h> for this type` : '';
+  return new CompileError(text === '' ? `${name}: ${compiler} failed without a message` : `${text}${host}${header}`);
 }

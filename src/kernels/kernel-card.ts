@@ -123,7 +123,9 @@ export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
   try {
     exported = (await importCard(file)) as typeof exported;
   } catch (cause) {
-    const fix = readsTypes ? 'correct it' : 'correct it, and use no types in it, or Node 22.18 or later';
+    const isPath = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/.test((cause as NodeJS.ErrnoException).code ?? '');
+    const correct = isPath ? 'import a file with its extension, as ./launches.mjs' : 'correct it';
+    const fix = readsTypes || isPath ? correct : `${correct}, and use no types in it, or Node 22.18 or later`;
     throw new Gpt2Error(`the kernel card ${file} cannot be loaded: ${(cause as Error).message}; ${fix}`, { cause });
   }
   const cards = [exported.default ?? []].flat() as unknown as LoadedCard[];

@@ -183,7 +183,10 @@ export function openKernels<Name extends string>(
       const kernel = find(key);
       if (kernel) return kernel;
       const names = kernels.map(({ name }) => name).join(', ');
-      throw new Gpt2Error(`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}`);
+      // Of a template, the compiler makes only what it is asked for.
+      const isTemplate = key.includes('<') || kernels.length === 0;
+      const fix = isTemplate ? '; add the instance of a template to instantiate' : '';
+      throw new Gpt2Error(`there is no kernel ${instanceOf(key, defines)} in ${name}: it has ${names || 'none'}${fix}`);
     },
     has: (_, key) => typeof key === 'string' && find(key) !== undefined,
     ownKeys: () => kernels.map(({ name }) => name),

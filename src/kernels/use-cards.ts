@@ -51,8 +51,25 @@ const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
   ],
 };
 
-/** By the names of ops: frees the kernels that compute them, and their scratch. */
-const inUse = new WeakMap<Device, Map<string, () => void>>();
+/** A card's kernels on a device, and their scratch. */
+interface Launcher {
+  readonly card: LoadedCard;
+  launch(args: OpArguments, native: NativeArguments): void;
+  /** Scratch of at least so many bytes; null if it was never more than 0. */
+  scratch(bytes: number): DeviceBuffer | null;
+  close(): void;
+}
+
+/** By the names of ops. */
+const inUse = new WeakMap<Device, Map<string, Launcher>>();
+
+/** The name of the memory that a card's scratch is allocated with. */
+export const scratchName = ({ op }: Pick<LoadedCard, 'op'>): string => `scratch of ${op}`;
+
+/** Allocates the scratch of the cards that a device uses, by the names of the memory, instead of when a launch first needs it. */
+export function reserveScratch(device: Device, bytes: ReadonlyMap<string, number>): void {
+  for (const { card, scratch } of inUse.get(device)?.values() ?? []) scratch(bytes.get(scratchName(card)) ?? 0);
+}
 
 /** How cards are used. */
 export interface CardOptions {
@@ -78,12 +95,12 @@ export async function useCards(
     const contract = contractNamed(card.op);
     if (names.has(contract.name)) throw new Gpt2Error(`two kernel cards compute ${card.op}: give one`);
     names.add(contract.name);
-    const { launch, close } = await launcherOf(device, card, { checks, onLaunch });
-    const used = inUse.get(device) ?? new Map<string, () => void>();
+    const launcher = await launcherOf(device, card, { checks, onLaunch });
+    const used = inUse.get(device) ?? new Map<string, Launcher>();
     inUse.set(device, used);
-    used.get(contract.name)?.();
-    used.set(contract.name, close);
-    replaceOp(device, contract.name, launch);
+    used.get(contract.name)?.close();
+    used.set(contract.name, launcher);
+    replaceOp(device, contract.name, launcher.launch);
   }
   splitFused(device, names);
 }
@@ -115,31 +132,41 @@ export const cardSource = (
   device: Pick<Device, 'elementType' | 'gradientType'>,
 ): KernelSource => ({ file: join(folder, source), instantiate, defines: elementMacros(device) });
 
-/** The launches of a card for a call of its op. @param scratchOf gives memory of at least so many bytes, which may be 0 */
+const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<string, number>> =>
+  Object.fromEntries(contractNamed(op).sizes.map((name) => [name, native[name] as number]));
+
+/** Bytes of scratch that a card asks for in a call. */
+export const scratchOf = (card: LoadedCard, native: NativeArguments): number =>
+  card.scratch?.(sizesOf(card, native)) ?? 0;
+
+/** The launches of a card for a call of its op. @param scratch gives memory of at least so many bytes, which may be 0 */
 export function launchesOf(
   card: LoadedCard,
   args: OpArguments,
   native: NativeArguments,
-  scratchOf: (bytes: number) => DeviceBuffer | null,
+  scratch: (bytes: number) => DeviceBuffer | null,
 ): readonly CardLaunch[] {
-  const sizes = Object.fromEntries(contractNamed(card.op).sizes.map((name) => [name, native[name] as number]));
-  const given = card.launches({ ...args, ...sizes, scratch: scratchOf(card.scratch?.(sizes) ?? 0) });
+  const given = card.launches({ ...args, ...sizesOf(card, native), scratch: scratch(scratchOf(card, native)) });
   return checkedLaunches(card, given);
 }
 
-async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }: Required<CardOptions>) {
+async function launcherOf(
+  device: Device,
+  card: LoadedCard,
+  { checks, onLaunch }: Required<CardOptions>,
+): Promise<Launcher> {
   const { op, folder, dtypes = ['fp32'] } = card;
   if (!dtypes.includes(device.dtype)) {
     throw new Gpt2Error(`the kernel card of ${op} in ${folder} takes ${dtypes.join(', ')}, not ${device.dtype}`);
   }
   const kernels = await compileKernels(device, { ...cardSource(card, device), checks });
   const memories: DeviceBuffer[] = [];
+  const scratch = (bytes: number): DeviceBuffer | null => {
+    // Graphs may hold the address of a smaller one, so it stays.
+    if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, scratchName(card)));
+    return memories.at(-1) ?? null;
+  };
   const launch = (args: OpArguments, native: NativeArguments): void => {
-    const scratch = (bytes: number) => {
-      // Graphs may hold the address of a smaller one, so it stays.
-      if (bytes > (memories.at(-1)?.bytes ?? 0)) memories.push(device.allocate(bytes, `scratch of ${op}`));
-      return memories.at(-1) ?? null;
-    };
     for (const { kernel, args: given, ...shape } of launchesOf(card, args, native, scratch)) {
       const found = kernels[kernel]!;
       onLaunch(found.name);
@@ -150,5 +177,5 @@ async function launcherOf(device: Device, card: LoadedCard, { checks, onLaunch }
     kernels[Symbol.dispose]();
     for (const memory of memories) memory.close();
   };
-  return { launch, close };
+  return { card, launch, scratch, close };
 }

@@ -7,14 +7,14 @@ import { Worker } from 'node:worker_threads';
 import { Gpt2Error, NativeError } from '../errors.ts';
 import { cardHash } from '../kernels/card-hash.ts';
 import { compiledFile } from '../kernels/compile.ts';
-import { findCompiler } from '../kernels/compiler.ts';
+import { anyCompiler } from '../kernels/compiler.ts';
 import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
 import { cardSource, useCards } from '../kernels/use-cards.ts';
+import { absentDevice } from '../native/absent-device.ts';
 import { type Tensor, tensorOf } from '../native/buffer.ts';
 import { Device, type Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
-import { absentGpu } from './absent-gpu.ts';
 import { benchOp } from './bench-op.ts';
 import type { Message, Request } from './messages.ts';
 import { casesNamed } from './ops.ts';
@@ -126,17 +126,12 @@ async function answer(request: Request): Promise<void> {
   }
 }
 
-/** @returns the compiler's name, undefined if there is none @throws CompileError */
+/** @returns the compiler's name, undefined if there is none @throws CompileError, or as `anyCompiler` */
 function compileForGpu(card: LoadedCard, dtype: Dtype): string | undefined {
-  let compiler: string;
-  try {
-    compiler = findCompiler().name;
-  } catch {
-    return undefined;
-  }
+  const compiler = anyCompiler();
   // Of GPUs with bf16, one whose instructions kernels of ours use.
-  compiledFile(cardSource(card, absentGpu(dtype)), '9.0');
-  return compiler;
+  if (compiler) compiledFile(cardSource(card, absentDevice({ kind: 'cuda', dtype })), '9.0');
+  return compiler?.name;
 }
 
 /** Of a device that is lost, freeing memory fails too, and hides why. */

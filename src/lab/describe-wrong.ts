@@ -1,11 +1,28 @@
-// Describes what is wrong with a tensor: a sentence, and a map of where.
-import { norm } from '../op-cases/numbers.ts';
+// Describes what is wrong with a tensor: a sentence, a map of where, and what the first wrong element is computed from.
+import { type Numbers, norm } from '../op-cases/numbers.ts';
+import { shapeOf } from '../op-cases/prepared-case.ts';
 import type { Comparison } from '../op-cases/run-case.ts';
+import { isWritten, type OpContract } from '../ops/contract.ts';
+import type { WrongMap, WrongTensor } from '../report/kernel-round.ts';
 
 const [mapWidth, mapHeight] = [60, 12];
+/** Elements that are printed of a row or column. */
+const mostShown = 4;
+
+/** @param drawn what the op's tensors held before the call, of these sizes */
+export const wrongTensor = (
+  result: Comparison,
+  op: OpContract,
+  drawn: Readonly<Record<string, Numbers>>,
+  sizes: Readonly<Record<string, number>>,
+): WrongTensor => ({
+  sentence: describeWrong(result),
+  map: mapOfWrong(result),
+  inputs: result.shape.length === 0 ? [] : inputsOf(result, op, drawn, sizes),
+});
 
 /** "din (+=) is wrong in 12 of 64 elements: ..."; elements are those that are further off than the bound lets one be. */
-export function describeWrong({ name, shape, values, wanted, limit, error, bound }: Comparison): string {
+function describeWrong({ name, shape, values, wanted, limit, error, bound }: Comparison): string {
   const what = name.replace(/^\S+: /, '');
   if (shape.length === 0) return `${what}: something was written there`;
   const wrong = wrongElements({ values, wanted, limit, bound });
@@ -19,27 +36,77 @@ export function describeWrong({ name, shape, values, wanted, limit, error, bound
   const worst = Number.isNaN(error)
     ? ''
     : `; the error is ${error.toExponential(1)}, the bound ${bound.toExponential(1)}`;
-  return `${what} is wrong in ${count} of ${wanted.length} elements${nan}${worst}; the first, [${placeOf(first, shape)}], is ${shown(values[first]!)}, expected ${shown(wanted[first]!)}`;
+  return `${what} is wrong in ${count} of ${wanted.length} elements${nan}${worst}; the first, [${placeOf(first, shape).join(', ')}], is ${shown(values[first]!)}, expected ${shown(wanted[first]!)}`;
 }
 
 const shown = (value: number): string => (Number.isInteger(value) ? String(value) : value.toPrecision(7));
 
-/** Where a tensor is wrong: rows are its leading dimensions together, columns the last one; a long vector is wrapped. */
-export function mapOfWrong({ shape, values, wanted, limit, bound }: Comparison): string[] {
-  if (shape.length === 0) return [];
+function mapOfWrong({ shape, values, wanted, limit, bound }: Comparison): WrongMap | undefined {
+  if (shape.length === 0) return undefined;
   const wrong = wrongElements({ values, wanted, limit, bound });
   const isVector = wrong.length === shape.at(-1);
   const columns = isVector && wrong.length > mapWidth ? Math.ceil(wrong.length / mapHeight) : shape.at(-1)!;
   const rows = Math.ceil(wrong.length / columns);
   const [wide, high] = [Math.ceil(columns / mapWidth), Math.ceil(rows / mapHeight)];
   const cells = Array.from({ length: Math.ceil(rows / high) }, () =>
-    Array.from({ length: Math.ceil(columns / wide) }, () => '.'),
+    Array.from({ length: Math.ceil(columns / wide) }, () => ' '),
   );
   for (const [index, isWrong] of wrong.entries()) {
-    if (isWrong) cells[Math.floor(Math.floor(index / columns) / high)]![Math.floor((index % columns) / wide)] = '#';
+    const row = cells[Math.floor(Math.floor(index / columns) / high)]!;
+    const column = Math.floor((index % columns) / wide);
+    // A mark of the last row may have no element.
+    row[column] = isWrong || row[column] === '#' ? '#' : '.';
   }
-  const each = wide * high > 1 ? `, each mark ${high} x ${wide} elements` : '';
-  return [`${rows} rows of ${columns}${each}; # is wrong:`, ...cells.map((row) => `  ${row.join('')}`)];
+  return { rows, columns, each: [high, wide], marks: cells.map((row) => row.join('')) };
+}
+
+/** A wrong tensor as the terminal shows it. */
+export function wrongLines({ sentence, map, inputs }: WrongTensor): string[] {
+  if (!map) return [sentence];
+  const { rows, columns, each, marks } = map;
+  const [high, wide] = each;
+  const size = wide * high > 1 ? `, each mark ${high} x ${wide} elements` : '';
+  return [
+    sentence,
+    ...(inputs.length > 0 ? [`  computed from ${inputs.join(', ')}`] : []),
+    `  ${rows} rows of ${columns}${size}; # is wrong:`,
+    ...marks.map((row) => `    ${row}`.trimEnd()),
+  ];
+}
+
+/** The elements of inputs that have the first wrong element's indices: "in[100, 88] = 0.5", "in[3, 0 to 3 of 64] = 1, 2, 3, 4". */
+function inputsOf(
+  { tensor, shape, values, wanted, limit, bound }: Comparison,
+  { tensors }: OpContract,
+  drawn: Readonly<Record<string, Numbers>>,
+  sizes: Readonly<Record<string, number>>,
+): string[] {
+  // "dqkv, part 2 of 3": the last index counts in the part.
+  const [, name, part] = /^(\w+)(, part)?/.exec(tensor)!;
+  const place = placeOf(wrongElements({ values, wanted, limit, bound }).indexOf(true), shape);
+  const indices = new Map(
+    tensors[name!]!.shape.slice(0, part ? -1 : undefined).map((dimension, axis) => [dimension, place[axis]!]),
+  );
+  const indexOf = (dimension: string) => indices.get(dimension.replace('>=', ''));
+  const elementAt = (input: string, at: readonly (number | undefined)[], free = 0) => {
+    const lengths = shapeOf(tensors[input]!, sizes);
+    return drawn[input]![at.reduce<number>((sum, one, axis) => sum * lengths[axis]! + (one ?? free), 0)]!;
+  };
+  return Object.entries(tensors).flatMap(([input, contract]) => {
+    if (!drawn[input] || (isWritten(contract) && contract.access !== 'updated')) return [];
+    const at = contract.shape.map(indexOf);
+    // Of a table, the row of the id.
+    const ids = contract.by === undefined ? undefined : tensors[contract.by]!.shape.map(indexOf);
+    if (ids && !ids.includes(undefined)) at[0] = elementAt(contract.by!, ids);
+    const free = at.indexOf(undefined);
+    // One that shares no dimension, and one whose elements are not in a row or column.
+    if (free !== at.lastIndexOf(undefined) || (free >= 0 && at.length === 1)) return [];
+    const length = shapeOf(contract, sizes)[free] ?? 1;
+    const count = Math.min(mostShown, length);
+    const values = Array.from({ length: count }, (_, index) => shown(elementAt(input, at, index)));
+    const text = at.map((one) => one ?? `0 to ${count - 1} of ${length}`);
+    return [`${input}[${text.join(', ')}] = ${values.join(', ')}`];
+  });
 }
 
 function wrongElements({ values, wanted, limit, bound }: Pick<Comparison, 'values' | 'wanted' | 'limit' | 'bound'>) {
@@ -56,12 +123,12 @@ function wrongElements({ values, wanted, limit, bound }: Pick<Comparison, 'value
 }
 
 /** The indices of an element in its tensor. */
-function placeOf(index: number, shape: readonly number[]): string {
+function placeOf(index: number, shape: readonly number[]): number[] {
   const place: number[] = [];
   let rest = index;
   for (const size of [...shape].reverse()) {
     place.unshift(rest % size);
     rest = Math.floor(rest / size);
   }
-  return place.join(', ');
+  return place;
 }

@@ -51,7 +51,7 @@ export function addToHistory(
 export function earlierVersions(
   history: readonly Entry[],
   { hash, op, dtype, device, sizes }: Omit<Entry, 'time' | keyof Times>,
-  most = 5,
+  most = 20,
 ): Entry[] {
   const versions = new Map<string, Entry>();
   for (const entry of history) {

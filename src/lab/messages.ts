@@ -5,6 +5,7 @@ import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { Benched } from './bench-op.ts';
 import type { ProfiledCall } from './profile-op.ts';
+import type { TestedSize } from './test-op.ts';
 
 interface Target {
   readonly folder: string;
@@ -46,7 +47,7 @@ export type Message =
   | { readonly say: 'running'; readonly kernel: string }
   /** All have ended. */
   | { readonly say: 'idle' }
-  | { readonly say: 'size'; readonly sizes: string; readonly isRight: boolean; readonly lines: readonly string[] }
+  | ({ readonly say: 'size' } & TestedSize)
   | { readonly say: 'list'; readonly cards: readonly ListedCard[] }
   /** By which compiler; undefined: there is none. */
   | { readonly say: 'compiled'; readonly compiler: string | undefined }

@@ -1,25 +1,16 @@
-// Profiles the kernels of a folder: finds NVIDIA's ncu, runs them under it, and says what it measured.
+// Profiles the kernels of a folder: runs them under NVIDIA's ncu, and says what it measured.
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Gpt2Error, reworded } from '../errors.ts';
-import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
 import type { Message } from './messages.ts';
 import { ncuFailure, ncuOptions, parseNcu, profileTable } from './ncu.ts';
 import { type Job, jobsOf, type LabOptions } from './test-kernels.ts';
+import { labTool } from './tools.ts';
 
 /** ncu runs each kernel about nine times, and saves and restores what it writes. */
 const slower = 20;
-
-/** @throws Gpt2Error if it is not installed */
-export function findNcu(): string {
-  const found = findTool('ncu');
-  if (found !== undefined) return found;
-  throw new Gpt2Error(
-    'ncu is missing: it is part of Nsight Compute, which comes with the CUDA toolkit; install it, add its folder to PATH, or set CUDA_HOME',
-  );
-}
 
 /** @throws Gpt2Error on a CPU; if ncu is missing or fails; otherwise as `jobsOf` and `KernelProcess.ask` */
 export async function profileKernels(options: LabOptions, onLine: (line: string) => void): Promise<void> {
@@ -29,7 +20,7 @@ export async function profileKernels(options: LabOptions, onLine: (line: string)
       `kernel profile measures on a GPU, and the device is cpu: \`npm run gpt2 -- kernel show ${folder} --gpu 9.0\` needs no GPU`,
     );
   }
-  const program = findNcu();
+  const program = labTool('ncu');
   using child = new KernelProcess(options);
   const jobs = await jobsOf(child, options);
   // Its device would take memory from the profiled process.

@@ -1,11 +1,10 @@
-// Finds NVIDIA's compute-sanitizer, and runs the tests of kernels under its tools.
+// Runs the tests of kernels under the tools of NVIDIA's compute-sanitizer.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Gpt2Error } from '../errors.ts';
-import { findTool } from '../native/nvrtc.ts';
 import { KernelProcess } from './kernel-process.ts';
 import { type Job, type LabOptions, testJobs } from './test-kernels.ts';
+import { labTool } from './tools.ts';
 
 const tools = ['memcheck', 'racecheck', 'initcheck'] as const;
 /** We count parameters by asking the driver for one more than a kernel has. Its error is no error of the kernel. */
@@ -13,22 +12,13 @@ const withoutCalls = ['--report-api-errors', 'no'];
 /** Kernels are up to a hundred times slower under a tool. */
 const slower = 20;
 
-/** @throws Gpt2Error if it is not installed */
-export function findSanitizer(): string {
-  const found = findTool('compute-sanitizer');
-  if (found !== undefined) return found;
-  throw new Gpt2Error(
-    'compute-sanitizer is missing: it comes with the CUDA toolkit; install it, add its folder to PATH, or set CUDA_HOME',
-  );
-}
-
 /** Runs the tests under every tool. @returns whether none found anything */
 export async function sanitize(
   options: LabOptions,
   jobs: readonly Job[],
   onLine: (line: string) => void,
 ): Promise<boolean> {
-  const program = findSanitizer();
+  const program = labTool('compute-sanitizer');
   const folder = mkdtempSync(join(tmpdir(), 'gpt2-sanitize-'));
   let isClean = true;
   try {

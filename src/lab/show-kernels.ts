@@ -4,9 +4,9 @@ import type { KernelSource } from '../kernels/compile.ts';
 import { type LoadedCard, loadCards } from '../kernels/kernel-card.ts';
 import { type Dimensions, instanceOf, withoutSpaces } from '../kernels/kernels.ts';
 import { cardSource, elementMacros, launchesOf } from '../kernels/use-cards.ts';
+import { absentDevice } from '../native/absent-device.ts';
 import type { Dtype } from '../native/device.ts';
 import { formatTable } from '../report/table.ts';
-import { absentGpu } from './absent-gpu.ts';
 import { type PerKernel, ptxOf, type Resources, resourcesOf, sassOf } from './compiled-kernels.ts';
 import { type Limiter, limitsOf, type Occupancy, occupancyOf } from './occupancy.ts';
 import { casesNamed } from './ops.ts';
@@ -189,7 +189,7 @@ async function unitsOf(options: ShowOptions): Promise<readonly Unit[]> {
   const { path, dtype, view, file = {} } = options;
   if (path.endsWith('.cu')) {
     const { block = 256, shared, ...given } = file;
-    const defines = { ...elementMacros(absentGpu(dtype ?? 'fp32')), ...given.defines };
+    const defines = { ...elementMacros(absentDevice({ kind: 'cuda', dtype })), ...given.defines };
     const launches = () => [{ block, shared }];
     return [
       { title: `${path} ${dtype ?? 'fp32'}`, source: { ...given, file: path, defines }, launches, kernels: undefined },

@@ -8,6 +8,7 @@ import { splitFused } from '../kernels/use-cards.ts';
 import { presetConfig } from '../model/config.ts';
 import { initializeWeights } from '../model/initialize.ts';
 import { createModel } from '../model/model.ts';
+import { absentDevice } from '../native/absent-device.ts';
 import type { Device, Dtype } from '../native/device.ts';
 import type { OpContract } from '../ops/contract.ts';
 import type { OpArguments } from '../ops/enqueue.ts';
@@ -16,7 +17,6 @@ import { replaceOp } from '../ops/replacements.ts';
 import { AdamW } from '../optimizer/adamw.ts';
 import { StepOps } from '../train/step/step-ops.ts';
 import { Trainer } from '../train/step/trainer.ts';
-import { absentGpu } from './absent-gpu.ts';
 import { sizesText } from './test-op.ts';
 
 /** Sizes of the step: d12 on a GPU; what a CPU does in a moment on a CPU. */
@@ -73,6 +73,8 @@ export function stepCalls(device: Device, batch = settings[device.description.li
   known.set(device, batches);
   const calls = batches.get(batch) ?? record(device, batch);
   batches.set(batch, calls);
+  // There may be more memory the next time.
+  calls.catch(() => batches.delete(batch));
   return calls;
 }
 
@@ -99,7 +101,7 @@ export const gpuStep = `${cuda.name} with a batch of ${cuda.batch} x ${cuda.sequ
 /** The calls of a GPU's step, without a GPU: shapes, types and sizes; tensors cannot be read. */
 export async function callsWithoutGpu(dtype: Dtype): Promise<{ readonly device: Device; readonly calls: Calls }> {
   const { config, batch, sequence } = cuda;
-  const device = absentGpu(dtype);
+  const device = absentDevice({ kind: 'cuda', dtype });
   const model = createModel(device, config, { B: batch, T: sequence, purpose: 'training' });
   const ops = new StepOps(model, { batch, sequence, ...training });
   const step = async () => {

@@ -4,6 +4,7 @@ import type { Dtype } from '../native/device.ts';
 import type { DeviceChoice } from '../native/select-device.ts';
 import type { KernelProcess, ProcessSettings } from './kernel-process.ts';
 import type { ListedCard } from './messages.ts';
+import type { TestedSize } from './test-op.ts';
 
 export interface LabOptions extends ProcessSettings {
   readonly folder: string;
@@ -86,6 +87,7 @@ interface Testing {
   /** Sizes that are right are only counted. */
   readonly isBrief?: boolean;
   readonly onLine: (line: string) => void;
+  readonly onSize?: (tested: TestedSize) => void;
 }
 
 /**
@@ -96,7 +98,7 @@ export async function testJobs(
   child: KernelProcess,
   jobs: readonly Job[],
   { folder, device }: LabOptions,
-  { allSizes, once, isBrief, onLine }: Testing,
+  { allSizes, once, isBrief, onLine, onSize }: Testing,
 ): Promise<readonly Job[]> {
   const wrong: Job[] = [];
   for (const job of jobs) {
@@ -108,6 +110,7 @@ export async function testJobs(
         if (message.say !== 'size') return;
         isRight &&= message.isRight;
         sizes++;
+        onSize?.(message);
         if (isBrief && message.isRight) return;
         const [first, ...others] = message.lines;
         for (const line of [`${name}  ${message.sizes}  ${first}`, ...others]) onLine(line);

@@ -2,10 +2,11 @@
 import { elementCount } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import type { OpCases } from '../op-cases/op-case.ts';
-import { shapeOf } from '../op-cases/prepared-case.ts';
+import { prepare, shapeOf } from '../op-cases/prepared-case.ts';
 import { runCase } from '../op-cases/run-case.ts';
 import { variantsOf } from '../op-cases/variants.ts';
-import { describeWrong, mapOfWrong } from './describe-wrong.ts';
+import type { WrongTensor } from '../report/kernel-round.ts';
+import { wrongLines, wrongTensor } from './describe-wrong.ts';
 
 /** Repeats of a plain call; each must give the same bits. On a CPU blocks and threads always run in the same order. */
 const runs = { cuda: 20, cpu: 2 };
@@ -18,6 +19,8 @@ export interface TestedSize {
   readonly isRight: boolean;
   /** What to print: one line if it is right. */
   readonly lines: readonly string[];
+  /** The first tensor that is wrong. */
+  readonly wrong?: WrongTensor;
 }
 
 /** "N 128, C 768" */
@@ -47,7 +50,7 @@ export async function* testOp(
   let isDrawn = false;
   for (const sizes of chosen) {
     const text = sizesText(sizes);
-    const wrong: string[] = [];
+    const wrong: WrongTensor[] = [];
     let [share, results] = [0, 0];
     for (const [index, variant] of variantsOf(cases).entries()) {
       for (const result of await runCase(device, cases, sizes, variant, index === 0 && !once ? runs[library] : 1)) {
@@ -56,8 +59,7 @@ export async function* testOp(
           if (result.bound > 0) share = Math.max(share, result.error / result.bound);
           continue;
         }
-        wrong.push(describeWrong(result), ...(isDrawn ? [] : mapOfWrong(result).map((line) => `  ${line}`)));
-        isDrawn = true;
+        wrong.push(wrongTensor(result, cases.op, prepare(device, cases, sizes).drawn, sizes));
       }
       // The other ways to call are most likely wrong in the same place.
       if (wrong.length > 0) break;
@@ -65,7 +67,8 @@ export async function* testOp(
     const isRight = wrong.length === 0;
     const lines = isRight
       ? [`right: ${results} results, errors up to ${(100 * share).toFixed(0)}% of the bound`]
-      : wrong;
-    yield { sizes: text, isRight, lines };
+      : wrong.flatMap((one, index) => (isDrawn || index > 0 ? [one.sentence] : wrongLines(one)));
+    isDrawn ||= !isRight;
+    yield { sizes: text, isRight, lines, wrong: wrong[0] };
   }
 }

@@ -1,11 +1,12 @@
 // Streams a run as server-sent events to any number of viewers. The log itself is the queue: a viewer is only a position in it, so a
 // slow viewer costs one message of memory, and one that reconnects continues where it was. server.ts decides which requests are
-// answered; ../report/page/live.ts reads the events.
+// answered; ../report/page/events.ts reads the events.
 //
 //   (no name)  lines of the log; the id is the position after them
 //   reset      the lines sent so far are obsolete (a resume cut the log): the whole log follows
 //   about      facts about the run that its log lacks
 //   machine    memory and temperature now
+//   kernels    in place of a run: what `kernel watch` knows of the kernels since the last save
 //   idle       seconds since the log was last written; sent regularly, so silence means a broken connection
 //   closed     the server ends
 import type { ServerResponse } from 'node:http';
@@ -70,7 +71,7 @@ export class EventStream {
   }
 
   /** Sends an event that is not from the log to all viewers, now and when they connect. */
-  send(event: 'about' | 'machine', data: object | undefined): void {
+  send(event: 'about' | 'machine' | 'kernels', data: object | undefined): void {
     this.#last.set(event, data);
     for (const viewer of this.#viewers) this.#sendEvent(viewer, event, data);
   }

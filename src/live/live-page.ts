@@ -2,13 +2,14 @@
 // of the server ends the run.
 import { Gpt2Error } from '../errors.ts';
 import { startThread } from '../native/start-thread.ts';
+import type { KernelRound } from '../report/kernel-round.ts';
 import { isLoopback } from './guard.ts';
 import type { Followed, ServeOptions } from './server.ts';
 
 /** The thread's first message: the page's address, or its failure. */
 export type Opened = { readonly url: string } | { readonly failure: string };
 
-export type Order = { readonly follow: Followed } | 'close' | 'close unwatched';
+export type Order = { readonly follow: Followed } | { readonly show: KernelRound } | 'close' | 'close unwatched';
 
 /** To 'close unwatched'. */
 export type Answer = { readonly isWatched: boolean };
@@ -37,19 +38,21 @@ export async function openLivePage(options: ServeOptions, notice: (text: string)
   const ended = new Promise<undefined>((resolve, reject) => {
     worker.once('error', (cause) => {
       const what = `the live page has ended: ${cause.message}`;
-      if (!isAwaited) notice(`${what}; the run continues`);
+      if (!isAwaited) notice(`${what}; the ${options.shows === 'kernels' ? 'watch' : 'run'} continues`);
       reject(new Gpt2Error(`${what}; serve it again`, { cause }));
     });
     worker.once('exit', () => resolve(undefined));
   });
   ended.catch(() => {});
-  const others = isLoopback(options.host) ? '' : ' (whoever can reach this address can read the run)';
+  const others = isLoopback(options.host) ? '' : ' (whoever can reach this address can read it)';
   notice(`live page: ${opened.url}${others}`);
   const tell = (order: Order) => worker.postMessage(order);
   return {
     url: opened.url,
     /** Shows a run from now on. */
     follow: (followed: Followed) => tell({ follow: followed }),
+    /** Shows kernels from now on, on a page that was opened for them. */
+    show: (round: KernelRound) => tell({ show: round }),
     /** Waits until the page has ended, in place of the notice about it. @throws Gpt2Error unless it was closed */
     ended: () => {
       isAwaited = true;

@@ -4,7 +4,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { setTimeout as passed } from 'node:timers/promises';
 import { Gpt2Error } from '../errors.ts';
-import { livePage } from '../report/html-report.ts';
+import { livePage, type Shows } from '../report/html-report.ts';
+import type { KernelRound } from '../report/kernel-round.ts';
 import { aboutRun } from './about.ts';
 import { EventStream } from './event-stream.ts';
 import { refusalOf } from './guard.ts';
@@ -23,6 +24,8 @@ export interface ServeOptions {
   readonly port: number;
   /** The address to listen at; other machines cannot reach a loopback address. */
   readonly host: string;
+  /** What the page shows. Default: a run. */
+  readonly shows?: Shows;
 }
 
 /** Concurrent viewers; a browser has one for each open page. */
@@ -46,8 +49,8 @@ export class LiveServer {
   #stopWatching: (() => void) | undefined;
   #left = Number.NEGATIVE_INFINITY;
 
-  private constructor(host: string) {
-    const { html, policy } = livePage();
+  private constructor({ host, shows }: ServeOptions) {
+    const { html, policy } = livePage(shows);
     this.#page = Buffer.from(html);
     this.#headers = {
       'Content-Security-Policy': `${policy}; frame-ancestors 'none'`,
@@ -81,12 +84,13 @@ export class LiveServer {
   }
 
   /** @throws Gpt2Error naming the port or the address that is not available */
-  static async open({ port, host }: ServeOptions): Promise<LiveServer> {
-    const live = new LiveServer(host);
+  static async open(options: ServeOptions): Promise<LiveServer> {
+    const { port, host } = options;
+    const live = new LiveServer(options);
     await new Promise<void>((resolve, reject) => {
       live.#server.once('error', (error: NodeJS.ErrnoException) => {
         live.#stream.close();
-        reject(cannotListen(error, { port, host }));
+        reject(cannotListen(error, options));
       });
       live.#server.listen({ port, host, exclusive: true }, resolve);
     });
@@ -105,6 +109,11 @@ export class LiveServer {
     this.#followed = followed;
     this.#stream.follow(new LogTail(run), (start) => aboutRun(run, start));
     this.#watch();
+  }
+
+  /** Shows kernels, on a page that was opened for them. */
+  show(round: KernelRound): void {
+    this.#stream.send('kernels', round);
   }
 
   get isWatched(): boolean {
@@ -169,8 +178,8 @@ export class LiveServer {
 
 function cannotListen(cause: NodeJS.ErrnoException, { port, host }: ServeOptions): Gpt2Error {
   const reasons: Record<string, string> = {
-    EADDRINUSE: `port ${port} is in use: choose another one, or 0 for any free port (train --serve PORT, report --port PORT)`,
-    EACCES: `port ${port} is reserved for root: choose 1024 or higher (train --serve PORT, report --port PORT)`,
+    EADDRINUSE: `port ${port} is in use: choose another one, or 0 for any free port (--serve PORT, or report --port PORT)`,
+    EACCES: `port ${port} is reserved for root: choose 1024 or higher (--serve PORT, or report --port PORT)`,
     EADDRNOTAVAIL: `${host} is not an address of this machine: choose one with --serve-host`,
     ENOTFOUND: `${host} is not an address of this machine: choose one with --serve-host`,
   };

@@ -10,7 +10,7 @@ const answer = (opened: Opened | Answer) => port.postMessage(opened);
 try {
   const server = await LiveServer.open(workerData.options);
   port.on('message', async (order: Order) => {
-    if (typeof order === 'object') return server.follow(order.follow);
+    if (typeof order === 'object') return 'show' in order ? server.show(order.show) : server.follow(order.follow);
     if (order === 'close unwatched') {
       answer({ isWatched: server.isWatched });
       await server.unwatched();

@@ -1,10 +1,14 @@
 // Plans memory before it is allocated: free memory of the device and the host, and the needs of inference.
 import { freemem, totalmem } from 'node:os';
+import { cardScratch } from '../kernels/card-scratch.ts';
+import type { LoadedCard } from '../kernels/kernel-card.ts';
 import type { Device } from '../native/device.ts';
 import { activationBytes } from './activations.ts';
 import { parameterBytes } from './arena.ts';
 import type { ModelConfig } from './config.ts';
-import { modelScratch } from './model.ts';
+import { forward } from './forward.ts';
+import { headForward } from './head.ts';
+import { createModel, modelScratch } from './model.ts';
 
 /** GPU memory outside the plan: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
@@ -62,11 +66,21 @@ export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((
 export const neededFor = (device: Device, plan: MemoryPlan): number =>
   totalOf(plan) + (device.description.library === 'cuda' ? reserve : 0);
 
-/** Memory that `createModel` allocates for inference. */
-export const inferencePlan = (device: Device, config: ModelConfig, { B, T }: { B: number; T: number }): MemoryPlan =>
+/** Memory that `createModel` allocates for inference, and with `cards` in the place of ops their scratch. */
+export const inferencePlan = (
+  device: Device,
+  config: ModelConfig,
+  { B, T, cards = [] }: { readonly B: number; readonly T: number; readonly cards?: readonly LoadedCard[] },
+): MemoryPlan =>
   new Map([
     ['weights', parameterBytes(config, device.elementType, device.elementType)],
     ...(device.elementType === 'fp32' ? [] : [['master weights', parameterBytes(config, 'fp32', 'fp32')] as const]),
     ...activationBytes(device, config, { B, T, purpose: 'inference' }),
     ['workspace', modelScratch(device, config, { B, T })],
+    ...cardScratch(device, cards, false, (absent) => {
+      const model = createModel(absent, config, { B, T, purpose: 'inference' });
+      const activations = model.activations.at(B, T);
+      forward(model, activations);
+      headForward(model, activations);
+    }),
   ]);

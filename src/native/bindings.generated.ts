@@ -361,7 +361,7 @@ export interface Bindings {
    * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
    * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
    * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
-   *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
+   *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
    *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
    *   first_scalar + 2 <= GPT2_STEP_STOP
    */

@@ -213,13 +213,12 @@ const flagsOf = ({ op }: OpCases, sizes: Sizes, { accumulate }: Variant): Record
   Object.fromEntries(op.flags.map((name) => [name, name === 'accumulate' ? accumulate : sizes[name] === 1]));
 
 /**
- * The tensor whose memory `name` shares: by the variant, if both have the same type; always for two updated tensors (weights
- * that are their own masters).
+ * The tensor whose memory `name` shares: by the variant, if both have the same type; always for one that is kept (weights that are
+ * their own masters).
  */
 function inPlaceOf(device: Device, { op }: OpCases, name: string, variant: Variant): string | undefined {
   const contract = op.tensors[name]!;
-  const isUpdated = (other: TensorContract) => other.access === 'updated';
-  const always = contract.mayBe?.find((other) => isUpdated(contract) && isUpdated(op.tensors[other]!));
+  const always = contract.access === 'kept' ? contract.mayBe?.[0] : undefined;
   const other = variant.inPlace[name] ?? always;
   if (other === undefined || variant.without.includes(other)) return undefined;
   return elementType(device, op.tensors[other]!) === elementType(device, contract) ? other : undefined;

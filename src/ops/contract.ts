@@ -8,8 +8,8 @@ import type { Device } from '../native/device.ts';
 export type NativeArguments = Readonly<Record<string, number | Pointer | null>>;
 
 export interface TensorContract {
-  /** Read; overwritten; added to; overwritten or added to, by the argument `accumulate`; changed; private to the library. */
-  readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'scratch';
+  /** Read; overwritten; added to; overwritten or added to, by the argument `accumulate`; changed; overwritten or left as it is; private to the library. */
+  readonly access: 'read' | '=' | '+=' | 'accumulate' | 'updated' | 'kept' | 'scratch';
   /** "element" or "gradient" (types of the device), a type, or the argument that has it (fp32 or bf16). */
   readonly type: string;
   /** Dimensions: "N", "3C", "S+1", "C/NH", ">=T", "64". */
@@ -88,7 +88,7 @@ export function bytesMoved(device: Device, op: OpContract, args: NativeArguments
     const touched = by === undefined ? 1 : Math.min(1, count(op.tensors[by]!) / rows);
     const type = typeOn(device, tensor) ?? (args[tensor.type] === 0 ? 'fp32' : 'bf16');
     const bytes = touched * count(tensor) * bytesOf(type);
-    const isRead = access === 'accumulate' ? args.accumulate === 1 : access !== '=';
+    const isRead = access === 'accumulate' ? args.accumulate === 1 : access !== '=' && access !== 'kept';
     if (isRead) read.set(pointer, Math.max(bytes, read.get(pointer) ?? 0));
     if (isWritten(tensor)) written.set(pointer, Math.max(bytes, written.get(pointer) ?? 0));
   }

@@ -313,7 +313,7 @@ export const contracts = {
     symbol: 'gpt2_adamw',
     formula: "With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2; master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master",
     tensors: {
-      weight: { access: 'updated', type: 'element', shape: ['count'], mayBe: ['master'] },
+      weight: { access: 'kept', type: 'element', shape: ['count'], mayBe: ['master'] },
       master: { access: 'updated', type: 'fp32', shape: ['count'] },
       m: { access: 'updated', type: 'fp32', shape: ['count'] },
       v: { access: 'updated', type: 'fp32', shape: ['count'] },
@@ -704,7 +704,7 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
  * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
  * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
  * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
- *   weight (updated) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
+ *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_STOP
  */

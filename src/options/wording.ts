@@ -28,7 +28,8 @@ const withNames = (text: string): string =>
       const name = nameOf(flag);
       return ` with ${name.includes(':') ? '' : 'the option '}${name}`;
     })
-    .replace(/(?<![\w-])--[a-z][\w-]*/g, nameOf);
+    // Not in a path, such as runs/--data.
+    .replace(/(?<![\w/.-])--[a-z][\w-]*(?![\w/-]|\.\w)/g, nameOf);
 
 /** What `continueWith` writes. */
 const resumes = /with --out ('(?:[^']|'\\'')*'|\S+) --resume/g;

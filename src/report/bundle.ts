@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-export const bundleNames = ['page.js', 'live.js', 'page.css'] as const;
+export const bundleNames = ['page.js', 'live.js', 'watch.js', 'page.css'] as const;
 export type BundleName = (typeof bundleNames)[number];
 
 const folder = join(import.meta.dirname, 'page');

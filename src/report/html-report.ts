@@ -1,8 +1,8 @@
-// Makes the documents of the HTML report and of the live page: self-contained, with one script, one style, and the plot with its
-// controls. The report holds its data (report-data.ts). All data of the live page arrives as events (../live/event-stream.ts), so no
+// Makes the documents of the HTML report and of the live pages: self-contained, with one script and one style; of runs with the plot
+// and its controls. The report holds its data (report-data.ts). All data of the live page arrives as events (../live/event-stream.ts), so no
 // text of a run is ever part of its markup. page/ holds the behaviour.
 import { createHash } from 'node:crypto';
-import { bundled } from './bundle.ts';
+import { type BundleName, bundled } from './bundle.ts';
 import type { ReportData } from './report-data.ts';
 import { escapeText } from './svg.ts';
 
@@ -29,32 +29,75 @@ const plotMarkup = `<div class="controls" role="toolbar" aria-label="What the pl
 <kbd>←</kbd> <kbd>→</kbd> cursor, <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd> zoom, <kbd>l</kbd> log, <kbd>d</kbd> difference, <kbd>s</kbd> smoothing, <kbd>1</kbd> <kbd>2</kbd> … series, <kbd>t</kbd> dark or light</p>`;
 
 /** A report as one HTML document that needs no server or network. */
-export const htmlReport = (data: ReportData): string => documentOf(data).html;
+export const htmlReport = (data: ReportData): string =>
+  documentOf({
+    script: 'page.js',
+    title: data.title,
+    state: data.run ? stateMarkup : '',
+    main: runMarkup(data),
+    end: `<footer id="sources"></footer>
+<script type="application/json" id="data">${scriptJson(data)}</script>`,
+  }).html;
 
-/** The page that shows a run while it trains, and the content security policy to send with it. */
-export const livePage = (): { html: string; policy: string } => documentOf(undefined);
+/** What a live page shows: a run while it trains, or the kernels of `kernel watch`. */
+export type Shows = 'run' | 'kernels';
 
-/**
- * A document and its content security policy: it runs and loads nothing from outside. page/elements.ts fills a run's elements.
- * @param data of a report; undefined: a live page, whose script may connect to the server that the page came from
- */
-function documentOf(data: ReportData | undefined): { html: string; policy: string } {
-  const script = bundled(data ? 'page.js' : 'live.js');
+/** A live page, and the content security policy to send with it. Its script connects to the server that it came from. */
+export const livePage = (shows: Shows = 'run'): { html: string; policy: string } => {
+  const isRun = shows === 'run';
+  return documentOf({
+    script: isRun ? 'live.js' : 'watch.js',
+    title: 'gpt2.ts',
+    state: stateMarkup,
+    main: isRun ? runMarkup(undefined) : `${tilesMarkup}\n<div id="tables"></div>`,
+    end: isRun ? '<footer id="sources"></footer>' : '',
+    connects: true,
+  });
+};
+
+const stateMarkup = '<p id="state" role="status"></p>';
+const tilesMarkup = '<dl id="tiles" aria-label="Last figures"></dl>';
+
+/** @param data of a report; undefined: of the live page. page/elements.ts fills a run's elements. */
+function runMarkup(data: ReportData | undefined): string {
+  const ofRun = (markup: string) => (data && !data.run ? '' : markup);
+  const samples = `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
+<label>at step <select id="sample-step" disabled></select></label>
+<pre id="sample" tabindex="0" aria-labelledby="samples-title">none yet</pre></section>`;
+  return `${data ? '' : '<div id="progress" role="progressbar" aria-label="Steps done" aria-valuemin="0"><div></div></div>'}
+${ofRun(tilesMarkup)}
+${plotMarkup}
+${data?.run?.samples.length === 0 ? '' : ofRun(samples)}
+${ofRun('<section aria-labelledby="log-title"><h2 id="log-title">Log</h2><pre id="log-tail" tabindex="0" aria-labelledby="log-title"></pre></section>')}
+<div id="tables"></div>`;
+}
+
+interface Parts {
+  readonly script: BundleName;
+  readonly title: string;
+  readonly state: string;
+  readonly main: string;
+  readonly end: string;
+  readonly connects?: boolean;
+}
+
+/** A document and its content security policy: it runs and loads nothing from outside. */
+function documentOf({ script: name, title: text, state, main, end, connects }: Parts): {
+  html: string;
+  policy: string;
+} {
+  const script = bundled(name);
   const style = bundled('page.css');
   const policy = [
     "default-src 'none'",
     `script-src ${hash(script)}`,
     `style-src ${hash(style)}`,
     'img-src data:',
-    ...(data ? [] : ["connect-src 'self'"]),
+    ...(connects ? ["connect-src 'self'"] : []),
     "base-uri 'none'",
     "form-action 'none'",
   ].join('; ');
-  const title = escapeText(data?.title ?? 'gpt2.ts');
-  const ofRun = (markup: string) => (data && !data.run ? '' : markup);
-  const samples = `<section aria-labelledby="samples-title"><h2 id="samples-title">Samples</h2>
-<label>at step <select id="sample-step" disabled></select></label>
-<pre id="sample" tabindex="0" aria-labelledby="samples-title">none yet</pre></section>`;
+  const title = escapeText(text);
   const html = `<!doctype html>
 <html lang="en">
 <head>
@@ -69,19 +112,13 @@ function documentOf(data: ReportData | undefined): { html: string; policy: strin
 <body>
 <header>
 <h1 id="title">${title}</h1>
-${ofRun('<p id="state" role="status"></p>')}
+${state}
 <button type="button" id="theme" title="dark or light (t)">Dark</button>
 </header>
 <main>
-${data ? '' : '<div id="progress" role="progressbar" aria-label="Steps done" aria-valuemin="0"><div></div></div>'}
-${ofRun('<dl id="tiles" aria-label="Last figures"></dl>')}
-${plotMarkup}
-${data?.run?.samples.length === 0 ? '' : ofRun(samples)}
-${ofRun('<section aria-labelledby="log-title"><h2 id="log-title">Log</h2><pre id="log-tail" tabindex="0" aria-labelledby="log-title"></pre></section>')}
-<div id="tables"></div>
+${main}
 </main>
-<footer id="sources"></footer>
-${data ? `<script type="application/json" id="data">${scriptJson(data)}</script>` : ''}
+${end}
 <script>${script}</script>
 </body>
 </html>

@@ -8,9 +8,12 @@ export interface LineAndColumn {
 
 export const textStart: LineAndColumn = { line: 1, column: 1 };
 
-/** The place after bytes of UTF-8 text that begin at `from`. */
+const byteOrderMark = [0xef, 0xbb, 0xbf];
+
+/** The place after bytes of UTF-8 text that begin at `from`. A byte order mark at the start of a text has no column. */
 export function placeAfter(bytes: Uint8Array, from: LineAndColumn): LineAndColumn {
   let { line, column } = from;
+  if (from === textStart && byteOrderMark.every((byte, index) => bytes[index] === byte)) column--;
   for (const byte of bytes) {
     if (byte === 0x0a) [line, column] = [line + 1, 1];
     else if ((byte & 0xc0) !== 0x80) column++;

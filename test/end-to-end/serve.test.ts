@@ -176,7 +176,7 @@ it('goes with --json, whose output is events alone, and with --resume', () => {
 
 it('says what an address for others means', () => {
   const { stdout } = place.run(train('open', 2, '--serve', '0', '--serve-host', '0.0.0.0'));
-  expect(stdout).toMatch(/^live page: http:\/\/0\.0\.0\.0:\d+\/ \(whoever can reach this address can read the run\)$/m);
+  expect(stdout).toMatch(/^live page: http:\/\/0\.0\.0\.0:\d+\/ \(whoever can reach this address can read it\)$/m);
 });
 
 describe('report', () => {

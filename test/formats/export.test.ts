@@ -169,6 +169,9 @@ it('says that an export has no tokenizer', () => {
   expect(stderr).toBe(`the export has no tokenizer: none is known for a vocabulary of ${V} tokens\n`);
   expect(stdout).toMatch(/^wrote none\.gguf/);
   expect(code).toBe(0);
+  expect(place.run(['export', '--model', model, '--format', 'llmc', '--out', 'none.bin']).stderr).toBe(
+    `llm.c's format holds no tokenizer: its programs decode with GPT-2's, and for this model none is known for a vocabulary of ${V} tokens\n`,
+  );
 });
 
 describe("GPT-2's tokenizer", () => {
@@ -320,8 +323,8 @@ it('the command writes what it says, and refuses what cannot be', () => {
   const run = (...args: string[]) => place.run(['export', '--model', model, ...args]);
   const made = run('--format', 'llmc', '--out', 'made.bin');
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^wrote made\.bin from .*step-00000001\n$/)]);
-  expect(made.stderr).toBe(
-    "llm.c's format holds no tokenizer: its programs decode with GPT-2's, and this model has another\n",
+  expect(made.stderr).toMatch(
+    /^llm\.c's format holds no tokenizer: its programs decode with GPT-2's, and for this model /,
   );
   mkdirSync(place.path('empty'));
   mkdirSync(place.path('full'));

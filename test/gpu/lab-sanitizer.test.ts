@@ -1,22 +1,13 @@
 // `kernel test --sanitize`: a right kernel is clean, and of a write out of bounds the tool's report is shown.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { expect, it } from 'vitest';
-import { attempt, Gpt2Error } from '../../src/errors.ts';
-import { newKernel } from '../../src/lab/new-kernel.ts';
-import { findSanitizer } from '../../src/lab/sanitize.ts';
-import { describeCuda } from '../support/backends.ts';
-import { Workplace } from '../support/cli.ts';
+import { expect } from 'vitest';
+import { testUnder } from '../support/lab.ts';
 
-const isMissing = attempt(findSanitizer) instanceof Gpt2Error;
-
-describeCuda('compute-sanitizer', () => {
-  it.skipIf(isMissing)('finds what is wrong, and nothing else', () => {
-    using place = new Workplace();
-    const [, source] = newKernel(place.path('norm'), ['residual_forward']) as [string, string];
-    const sanitize = () =>
-      place.run(['kernel', 'test', 'norm', '--sanitize', '--device', 'cuda', '--dtype', 'fp32'], {
-        XDG_CACHE_HOME: place.path('cache'),
-      });
+const command = ['kernel', 'test', 'norm', '--sanitize'];
+testUnder(
+  'compute-sanitizer',
+  { name: 'finds what is wrong, and nothing else', op: 'residual_forward', command },
+  (sanitize, source) => {
     expect(sanitize()).toMatchObject({
       code: 0,
       stdout: 'memcheck: finds nothing\nracecheck: finds nothing\ninitcheck: finds nothing\n',
@@ -27,5 +18,5 @@ describeCuda('compute-sanitizer', () => {
     expect(stdout).toMatch(/^memcheck: finds errors:\n(.*\n)* {2}.*Invalid __global__ write/m);
     expect(stdout).toMatch(/residual\.cu:\d+/);
     expect(code).toBe(1);
-  });
-});
+  },
+);

@@ -106,6 +106,17 @@ describe.skipIf(!hasCompiler)('a file of kernels (needs nvcc or NVRTC)', () => {
     );
   });
 
+  it('says which header has the 16-bit types', () => {
+    for (const [type, header] of [
+      ['__nv_bfloat16', 'cuda_bf16.h'],
+      ['__half', 'cuda_fp16.h'],
+    ]) {
+      expect(() => compiled({ source: `${add}using other = ${type};\n` })).toThrow(
+        new RegExp(`"${type}" is undefined[\\s\\S]*\nsource\\.cu: write #include <${header}> for this type$`),
+      );
+    }
+  });
+
   it('names a GPU that the compiler does not know', () => {
     expect(() => compiledFile({ source: add }, '1.0')).toThrow(
       /^(nvcc|NVRTC) \S+ cannot compile for compute capability 1\.0: /,

@@ -8,13 +8,12 @@ import { compiledFile } from '../../src/kernels/compile.ts';
 import { contractNamed, type LoadedCard, loadCards } from '../../src/kernels/kernel-card.ts';
 import { useCards } from '../../src/kernels/use-cards.ts';
 import { chapters } from '../../src/lab/ladder.ts';
-import { casesNamed } from '../../src/lab/ops.ts';
-import { testOp } from '../../src/lab/test-op.ts';
 import { Device } from '../../src/native/device.ts';
 import { findNvrtc } from '../../src/native/nvrtc.ts';
 import { opCases } from '../../src/op-cases/index.ts';
 import { Workplace } from '../support/cli.ts';
 import { allRungs, cards, course, naiveCards } from '../support/course.ts';
+import { expectRight } from '../support/right-card.ts';
 
 const rungOf = ({ folder }: LoadedCard) => relative(course, folder);
 
@@ -83,15 +82,9 @@ describe.skipIf(!hasCompiler)('compiles, and launches what it has (needs nvcc or
 // CPU devices are fp32, and the emulator has no tensor cores.
 const emulated = cards.filter(({ dtypes = ['fp32'] }) => dtypes.includes('fp32'));
 describe('is right on the emulated GPU, without a race or a bad access', () => {
-  it.each(emulated.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, op, card) => {
+  it.each(emulated.map((card) => [rungOf(card), card.op, card] as const))('%s: %s', async (_, _op, card) => {
     using device = Device.open({ kind: 'cpu' });
-    await useCards(device, [card], { checks: true });
-    let tested = 0;
-    for await (const { sizes, isRight, lines } of testOp(device, casesNamed(op), { once: true })) {
-      expect(isRight, [sizes, ...lines].join('\n')).toBe(true);
-      tested++;
-    }
-    expect(tested).toBeGreaterThan(0);
+    await expectRight(device, card);
   });
 });
 

@@ -480,6 +480,21 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     [63, 62],
   ],
   [
+    'the ranks of a grid',
+    kernel(
+      '  out[i] = in[cg::this_grid().thread_rank()] + cg::this_grid().size();',
+      '#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;',
+    ),
+    { grid: 2, block: 32 },
+    Array.from({ length: 64 }, (_, index) => index + 64),
+  ],
+  [
+    'memcpy, which CUDA declares by itself',
+    kernel('  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;'),
+    one,
+    [0, 1],
+  ],
+  [
     'a barrier in shared memory, and copies for which it waits',
     kernel(
       `  __shared__ Barrier bar;
@@ -587,6 +602,13 @@ describe('refuses', () => {
     ],
   ])('%s', async (_, body, message) => {
     await expect(run(kernel(body), one)).rejects.toThrow(message);
+  });
+
+  it('a barrier of the grid', async () => {
+    const source = kernel('  cooperative_groups::this_grid().sync();', '#include <cooperative_groups.h>');
+    await expect(run(source, one)).rejects.toThrow(
+      /source\.cu:\d+:.*\n[\s\S]*barriers of a grid are not emulated on a CPU/,
+    );
   });
 
   it('declared arrays and dynamic shared memory that are together more than a block has', async () => {

@@ -1,12 +1,15 @@
 // Timing what computes an op: on the calls of a real training step, beside the library's op; the history of versions, and the chart.
 import { appendFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { chart } from '../../src/lab/bench-kernels.ts';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { chart, timesOf } from '../../src/lab/bench-kernels.ts';
 import { benchOp, type OpBench } from '../../src/lab/bench-op.ts';
 import { addToHistory, earlierVersions, historyFile, readHistory } from '../../src/lab/history.ts';
 import { casesNamed } from '../../src/lab/ops.ts';
 import { type Calls, sizesOf, stepCalls } from '../../src/lab/step-calls.ts';
+import { absentDevice } from '../../src/native/absent-device.ts';
 import { Device } from '../../src/native/device.ts';
+import { bytesMoved } from '../../src/ops/contract.ts';
+import { contracts } from '../../src/ops/ops.generated.ts';
 import { replaceOp } from '../../src/ops/replacements.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -26,6 +29,15 @@ describe('a training step', () => {
       ...{ residualForward: 4, classifier: 1, crossEntropy: 1, attentionForward: 2, layernormForward: 5, adamw: 2 },
     });
     expect((await stepCalls(device)).calls).toBe(calls);
+  });
+
+  it('is recorded again after a failure', async () => {
+    const noMemory = vi.spyOn(device, 'allocate').mockImplementationOnce(() => {
+      throw new Error('out of memory');
+    });
+    await expect(stepCalls(device, 4)).rejects.toThrow('out of memory');
+    noMemory.mockRestore();
+    expect((await stepCalls(device, 4)).calls.size).toBeGreaterThan(0);
   });
 
   it('has the batch that is asked for', async () => {
@@ -111,11 +123,17 @@ it('the history has the last times of each other version, the newest first', () 
 });
 
 it('the chart compares cold times', () => {
-  expect(chart(result, [['a1b2c3 11-21 10:02', { cold: 1, hot: 0.75 }]])).toEqual([
+  expect(chart(timesOf(result, [{ hash: 'a1b2c3d4', time: '2026-11-21T10:02:33Z', cold: 1, hot: 0.75 }]))).toEqual([
     '                        ms  ms in L2  GB/s  TFLOP/s  of bound',
     'bound               0.1000                                     ███',
     'ours                0.1250    0.1000  2400     16.0     80.0%  ████',
     'this kernel         0.5000    0.4000   600     4.00     20.0%  ███████████████',
     'a1b2c3 11-21 10:02   1.000    0.7500   300     2.00     10.0%  ██████████████████████████████',
   ]);
+});
+
+it('AdamW moves 28 bytes a parameter in bf16: it writes the weight, and does not read it', () => {
+  const device = absentDevice({ kind: 'cuda', dtype: 'bf16' });
+  const args = { weight: 1n, master: 2n, m: 3n, v: 4n, gradient: 5n, step: 6n, count: 1000, gradientDtype: 1 };
+  expect(bytesMoved(device, contracts.adamw, args)).toBe(28 * 1000 + 4 * 64);
 });

@@ -6,7 +6,9 @@ import { findCards } from '../../src/lab/find-cards.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
 import { readOptionsFile } from '../../src/options/read.ts';
 import { packageRoot } from '../../src/package-root.ts';
+import type { KernelRound } from '../../src/report/kernel-round.ts';
 import { train } from '../../src/train/train.ts';
+import { StreamViewer } from '../live/streams.ts';
 import { tinyModel, Workplace } from '../support/cli.ts';
 import { testsOfLab } from '../support/lab.ts';
 import { until } from '../support/until.ts';
@@ -115,6 +117,32 @@ it('says that bf16 is not tested, and shows its errors where a compiler for GPUs
   expect(wrong.code).toBe(1);
 });
 
+it('a compiler that is named and cannot be used is not the same as none', () => {
+  newKernel(place.path('named'), ['gelu_forward']);
+  const { stdout, code } = place.run(['kernel', 'test', 'named', '--device', 'cpu'], {
+    GPT2_NVRTC_LIB: place.path('none.so'),
+  });
+  expect(stdout).toMatch(/runs on a GPU, but does not compile:\n\S+none\.so is not a usable NVRTC: /);
+  expect(code).toBe(1);
+});
+
+it('an import without an extension, and a folder in the place of a file, are refused in a line', () => {
+  const [card, source] = newKernel(place.path('paths'), ['gelu_forward']) as [string, string];
+  const [cardText, sourceText] = [readFileSync(card, 'utf8'), readFileSync(source, 'utf8')];
+  mkdirSync(place.path('paths/sub'));
+  writeFileSync(place.path('paths/sizes.mjs'), 'export const block = 256;\n');
+  const test = () => place.run(['kernel', 'test', 'paths', '--device', 'cpu', '--dtype', 'fp32']);
+  for (const name of ['./sizes', './sub']) {
+    writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
+    expect(test().stderr).toMatch(
+      /^the kernel card paths\/card\.ts cannot be loaded: .*; import a file with its extension, as \.\/launches\.mjs\n$/,
+    );
+  }
+  writeFileSync(card, cardText);
+  writeFileSync(source, `#include "sub"\n${sourceText}`);
+  expect(test().stdout).toMatch(/gelu\.cu:1:10: fatal error: sub: /);
+});
+
 it.each([
   ['arg: [out, x, count]', /^a launch of gelu_forward in \S+card\.ts has "arg": did you mean args\?\n/m],
   ['', /^a launch of gelu_forward in \S+card\.ts has no args, the list of the kernel's arguments\n/m],
@@ -157,7 +185,7 @@ it('a card names the instances of a template, also by the macro ELEMENT', () => 
   expect(test()).toMatch(/^all right: gelu_forward fp32/m);
   writeFileSync(card, named("'gelu_forward<ELEMENT, 128>'"));
   expect(test()).toMatch(
-    /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>\n/m,
+    /^there is no kernel gelu_forward<float, 128> in \S+gelu\.cu: it has gelu_forward<float, 256>; add the instance of a template to instantiate\n/m,
   );
 });
 
@@ -207,10 +235,60 @@ it('kernel watch goes again at every save of a source, card or import, and survi
   }
 });
 
-it('kernel watch needs a folder', () => {
-  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu']);
+it.each([[[]], [['--serve', '0']]])('kernel watch %j needs a folder', (args) => {
+  const { code, stderr } = place.run(['kernel', 'watch', 'nothing', '--device', 'cpu', ...args]);
   expect(stderr).toMatch(/^cannot watch nothing: ENOENT.*; name a folder with a card\n$/);
   expect(code).toBe(1);
+});
+
+it('kernel watch --serve shows every part of a round in a browser, and what is wrong and where', async () => {
+  const [, source] = newKernel(place.path('served'), ['gelu_forward']) as [string, string];
+  const text = readFileSync(source, 'utf8');
+  const child = place.start(['kernel', 'watch', 'served', '--device', 'cpu', '--serve', '0']);
+  let viewer: StreamViewer | undefined;
+  try {
+    const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+    const [, url] = /^live page: (http:\/\/127\.0\.0\.1:\d+\/)$/.exec((await lines.next()).value)!;
+    const page = await fetch(url!);
+    expect([page.status, page.headers.get('content-security-policy')]).toEqual([
+      200,
+      expect.stringMatching(/^default-src 'none'/),
+    ]);
+    viewer = new StreamViewer(url!);
+    const round = () => viewer!.data.kernels as KernelRound;
+    const ends = (state: string, kernel: object) =>
+      until(() => expect(round()).toMatchObject({ folder: 'served', state, kernels: [kernel] }));
+    await ends('right', { name: 'gelu_forward fp32', state: 'right', sentence: 'right at 3 sizes', times: [] });
+    expect(round().spent.compiling).toBeGreaterThan(0);
+    expect(round().spent.testing).toBeGreaterThan(0);
+
+    writeFileSync(source, text.replace('if (i >= count) return;', 'if (i >= count || i % 64 == 7) return;'));
+    await ends('wrong', {
+      sentence: expect.stringMatching(/^count 4096: out is wrong in 64 of 4096 elements .*; wrong at 2 of 3 sizes$/),
+      wrong: {
+        map: {
+          rows: 12,
+          columns: 342,
+          each: [1, 6],
+          marks: expect.arrayContaining([expect.stringMatching(/^\.#\.+#/)]),
+        },
+        inputs: [expect.stringMatching(/^in\[7\] = -?\d/)],
+      },
+    });
+
+    writeFileSync(source, text.replace('tanhf', 'tanhh'));
+    await ends('wrong', { sentence: 'failed', error: expect.stringMatching(/gelu\.cu:13:.*error.*tanhh/) });
+
+    writeFileSync(place.path('served/card.ts'), 'export default [];');
+    await until(() =>
+      expect(round()).toMatchObject({ state: 'wrong', kernels: [], error: expect.stringMatching(/exports nothing/) }),
+    );
+    const states = new Set(viewer.told.filter((name) => name !== 'idle'));
+    expect([...states]).toEqual(['kernels']);
+  } finally {
+    viewer?.close();
+    process.kill(-child.pid!, 'SIGKILL');
+  }
 });
 
 it('train --kernel without a card, and a program that gives a text, are refused', async () => {

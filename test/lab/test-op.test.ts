@@ -63,7 +63,10 @@ it('a wrong one names the tensor and its elements, and draws the first', async (
   expect(first!.lines[0]).toMatch(
     /^out is wrong in 1120 of 16384 elements \(1120 of them NaN: never written, or computed from NaN\); the first, \[100, 88\], is NaN, expected -?\d\.\d+$/,
   );
-  expect(first!.lines.slice(1)).toEqual([
+  expect(first!.lines[1]).toMatch(
+    /^ {2}computed from in\[100, 88\] = -?\d\.\d+, weight\[88\] = -?\d\.\d+, bias\[88\] = -?\d\.\d+$/,
+  );
+  expect(first!.lines.slice(2)).toEqual([
     '  128 rows of 128, each mark 11 x 3 elements; # is wrong:',
     ...Array.from({ length: 9 }, () => `    ${'.'.repeat(43)}`),
     ...Array.from({ length: 3 }, () => `    ${'.'.repeat(29)}${'#'.repeat(14)}`),
@@ -100,7 +103,35 @@ it('a long vector is wrapped, and small errors of all elements are found', async
   expect(lines[0]).toMatch(
     /^rstd is wrong in \d+ of 128 elements; the error is 2.0e-5, the bound .*e-.*; the first, \[\d+\], is /,
   );
-  expect(lines[1]).toBe('  12 rows of 11; # is wrong:');
+  expect(lines[2]).toBe('  12 rows of 11; # is wrong:');
+  // 128 elements are 11 rows and 7 more.
+  expect(lines.at(-1)).toMatch(/^ {4}[.#]{7}$/);
+});
+
+it.each([
+  // The elements, or the beginning of the row or column, that have the wrong element's indices.
+  [
+    'matmul_forward',
+    'out',
+    /^in\[0, 0 to 3 of \d+\] = (-?\S+, ){3}-?\S+, weight\[5, 0 to 3 of \d+\] = .*, bias\[5\] = -?\S+$/,
+  ],
+  ['embedding_forward', 'out', /^tokens\[0, 0\] = (\d+), wte\[\1, 5\] = -?\S+, wpe\[0, 5\] = -?\S+$/],
+  [
+    'layernorm_backward',
+    'dweight',
+    /^dout\[0 to 3 of \d+, 5\] = .*, in\[0 to 3 of \d+, 5\] = .*, weight\[5\] = -?\S+$/,
+  ],
+  ['attention_backward', 'dqkv', /^(dout|out)\[0, 0, 0 to 3 of \d+\]/],
+])('%s: says what the first wrong element of %s is computed from', async (op, tensor, inputs) => {
+  replaceOp(device, casesNamed(op).op.name, (args, native) => {
+    device.call(casesNamed(op).op.name as 'adamw', native as never);
+    const wrong = args[tensor] as Tensor;
+    const values = wrong.read() as Float32Array;
+    values[5]! += 100;
+    wrong.write(values);
+  });
+  const { wrong } = (await tested(op)).find(({ isRight }) => !isRight)!;
+  expect(wrong!.inputs.join(', ')).toMatch(inputs);
 });
 
 it('other bits in another run are wrong', async () => {

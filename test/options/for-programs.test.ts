@@ -17,6 +17,7 @@ import {
   selectDevice,
   train,
 } from '../../src/index.ts';
+import { forPrograms } from '../../src/options/wording.ts';
 import { Workplace } from '../support/cli.ts';
 
 const place = new Workplace();
@@ -141,4 +142,11 @@ it('a stopped run says how to continue it', async () => {
       undefined,
     ),
   );
+});
+
+it('flags are named as options, words of paths are not', () => {
+  expect(forPrograms('runs/--data/x of --data: give --total-batch, or --out ./--seq-a.txt')).toBe(
+    'runs/--data/x of data: give totalBatch, or out ./--seq-a.txt',
+  );
+  expect(forPrograms('--kernel/a cannot be read; give --kernel.')).toBe('--kernel/a cannot be read; give kernels.');
 });

@@ -73,8 +73,8 @@ describe('the document', () => {
   });
 });
 
-describe('the live page', () => {
-  const { html, policy } = livePage();
+describe.each(['run', 'kernels'] as const)('the live page of %s', (shows) => {
+  const { html, policy } = livePage(shows);
 
   it('is one document that connects to its own server only', () => {
     expect(html).toContain(`content="${policy}"`);

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { bestTable } from '../../scripts/docs-course.ts';
 import { coursePages, pages, withFigures } from '../../scripts/docs-figures.ts';
 import { optionNames } from '../../src/options/table.ts';
 
@@ -88,4 +89,13 @@ it('a region without its end, or of unknown figures, is an error', () => {
   expect(() => withFigures('<!-- figures: ops: qkv forward -->\n')).toThrow('1 regions of figures begin, 0 end');
   expect(() => withFigures('<!-- figures: nothing -->\n<!-- end -->')).toThrow('no figures of kind "nothing"');
   expect(() => withFigures('<!-- figures: ops: no such op -->\n<!-- end -->')).toThrow('has no "no such op"');
+});
+
+it('the table of the best rungs has no column of PyTorch without its times', () => {
+  const result = { rung: 'gelu/1-naive', op: 'gelu_forward', dtype: 'bf16', calls: 12, bound: 1, ours: { cold: 1 } };
+  const bench = { date: '2026-11-23', device: 'GPU', codePath: 'sm90', clocks: null, batch: 64 };
+  const results = [{ ...result, own: { cold: 2 } }];
+  expect(bestTable({ ...bench, results })).not.toMatch(/NaN|PyTorch/);
+  expect(bestTable({ ...bench, results, pytorch: '2.11.0' })).not.toContain('NaN');
+  expect(bestTable({ ...bench, results: [{ ...results[0]!, pytorch: 3 }], pytorch: '2.11.0' })).toMatch(/36\.0 \|\n/);
 });

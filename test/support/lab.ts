@@ -1,10 +1,34 @@
 // What the kernel lab does on a device that runs kernels: the same suite on a GPU and on the CPU.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { attempt, Gpt2Error } from '../../src/errors.ts';
 import { readHistory } from '../../src/lab/history.ts';
 import { newKernel } from '../../src/lab/new-kernel.ts';
+import { labTool } from '../../src/lab/tools.ts';
 import { readRun } from '../../src/runs/reader.ts';
+import { describeCuda } from './backends.ts';
 import { tinyModel, Workplace } from './cli.ts';
+
+/**
+ * A test on a GPU of a command that runs the kernels of a new folder "norm" under a tool; skipped where the tool is missing.
+ * @param command before its --device and --dtype
+ * @param test gets a function that runs it, and the path of the source
+ */
+export function testUnder(
+  tool: Parameters<typeof labTool>[0],
+  { name, op, command }: { name: string; op: string; command: readonly string[] },
+  test: (run: () => ReturnType<Workplace['run']>, source: string) => void,
+): void {
+  const isMissing = attempt(() => labTool(tool)) instanceof Gpt2Error;
+  describeCuda(tool, () => {
+    it.skipIf(isMissing)(name, () => {
+      using place = new Workplace();
+      const [, source] = newKernel(place.path('norm'), [op]) as [string, string];
+      const cache = { XDG_CACHE_HOME: place.path('cache') };
+      test(() => place.run([...command, '--device', 'cuda', '--dtype', 'fp32'], cache), source);
+    });
+  });
+}
 
 export function testsOfLab(device: 'cpu' | 'cuda'): void {
   let place: Workplace;

@@ -1,5 +1,6 @@
 // The tokenizer of characters: nanoGPT's ids and division of tinyshakespeare, round trips, its file, characters that it lacks.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
@@ -12,6 +13,7 @@ import { readDataset, readDatasetTokenizer } from '../../src/shards/find.ts';
 import { openShard } from '../../src/shards/shard.ts';
 import { addCharacters, createCharacterTokenizer } from '../../src/tokenizer/character-tokenizer.ts';
 import { open } from '../../src/tokenizer/huggingface-tokenizer.ts';
+import { placeAfter, textStart } from '../../src/tokenizer/line-and-column.ts';
 import { decode, encode, promptIds, type Tokenizer } from '../../src/tokenizer/tokenizer.ts';
 import { isSameTokenizer, parseTokenizer, readTokenizer } from '../../src/tokenizer/tokenizer-file.ts';
 import { Workplace } from '../support/cli.ts';
@@ -190,6 +192,23 @@ it('takes the folder of a data set or of another with a tokenizer.json', () => {
   const run = place.path('run');
   mkdirSync(run);
   expect(() => chooseTokenizer(run)).toThrow(`${run} has no tokenizer.json; --tokenizer takes gpt2, bytes, char, a`);
+  // The newest checkpoint that has one.
+  for (const name of ['step-00000002', 'step-00000010', 'step-00000020', 'step-00000030.tmp']) {
+    mkdirSync(join(run, 'checkpoints', name), { recursive: true });
+    const own = name === 'step-00000010' ? tokenizer : tokenizerOf('cd');
+    if (name !== 'step-00000020') writeFileSync(join(run, 'checkpoints', name, 'tokenizer.json'), own.file!);
+  }
+  expect(chooseTokenizer(run)?.file).toBe(tokenizer.file);
+});
+
+it.each([
+  ['ab\u00e9d', 4, 'line 1, column 4'],
+  ['\ufeffabd', 5, 'line 1, column 3'],
+  ['\ufeff', 0, 'line 1, column 1'],
+  ['a\n\ufeffb', 5, 'line 2, column 2'],
+])('the place in %j after %i bytes is %s', (text, bytes, place) => {
+  const { line, column } = placeAfter(Buffer.from(text).subarray(0, bytes), textStart);
+  expect(`line ${line}, column ${column}`).toBe(place);
 });
 
 it('refuses an unknown name and a text with too many characters', async () => {

@@ -1,4 +1,4 @@
-// Groups of a block's threads: the block, tiles of a warp, and the own thread as what coalesced_threads() finds.
+// Groups of threads: the grid without its barrier, the block, tiles of a warp, and the own thread as what coalesced_threads() finds.
 #pragma once
 
 namespace cooperative_groups {
@@ -57,10 +57,17 @@ inline coalesced_group coalesced_threads() { return {}; }
 template <class Group>
 void sync(const Group &group) { group.sync(); }
 
-template <class... T>
-void this_grid(T...) {
-  static_assert(sizeof...(T) > 0, "barriers of a grid are not emulated on a CPU");
-}
+struct grid_group {
+  template <class... T>
+  void sync(T...) const { static_assert(sizeof...(T) > 0, "barriers of a grid are not emulated on a CPU"); }
+  unsigned long long size() const { return 1ull * gridDim.x * gridDim.y * gridDim.z * this_thread_block().size(); }
+  unsigned long long num_threads() const { return size(); }
+  unsigned long long thread_rank() const {
+    const unsigned long long block = (blockIdx.z * 1ull * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    return block * this_thread_block().size() + this_thread_block().thread_rank();
+  }
+};
+inline grid_group this_grid() { return {}; }
 
 template <class T>
 struct plus {

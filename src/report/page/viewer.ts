@@ -4,6 +4,7 @@ import type { ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
 import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
 import { Model, partsOf, type Shown, type State, seriesLabels, seriesNames } from './model.ts';
+import { isDark, startTheme } from './theme.ts';
 import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 /** Shown until there is a report. */
@@ -44,7 +45,6 @@ const chart = new Chart(byId('chart'), {
   reset,
 });
 
-const isDark = () => document.documentElement.dataset.theme === 'dark';
 const colors = () => data.curves.map(({ light, dark }) => (isDark() ? dark : light));
 
 function change(changes: Partial<State>): void {
@@ -104,7 +104,6 @@ function showControls(): void {
     press(button, !state.hidden.has(curve));
     button.querySelector('line')?.setAttribute('stroke', colors()[curve]!);
   }
-  byId('theme').textContent = isDark() ? 'Light' : 'Dark';
 }
 
 function showTooltip(): void {
@@ -170,19 +169,7 @@ function toggleDifference(): void {
   change({ isDifference: !state.isDifference, baseline: Math.max(0, state.baseline) });
 }
 
-const system = matchMedia('(prefers-color-scheme: dark)');
-
-/** Dark or light as the system is, until the reader chooses. */
-function followSystem(): void {
-  document.documentElement.dataset.theme = system.matches ? 'dark' : 'light';
-  show();
-}
-
-function toggleTheme(): void {
-  system.removeEventListener('change', followSystem);
-  document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
-  show();
-}
+let toggleTheme = () => {};
 
 const toggleLog = () => change({ isLog: !state.isLog });
 const zoomIn = () => zoom(0.5);
@@ -196,7 +183,7 @@ const keys: Readonly<Record<string, (isFar: boolean) => void>> = {
   l: toggleLog,
   d: toggleDifference,
   s: () => change({ smoothing: smoothings.find((one) => one > state.smoothing + 1e-9) ?? 0 }),
-  t: toggleTheme,
+  t: () => toggleTheme(),
   ...Object.fromEntries(seriesNames.map((series, index) => [index + 1, () => choose(series)])),
 };
 
@@ -217,7 +204,7 @@ function listen(): void {
     event.preventDefault();
     action(shiftKey);
   });
-  const clicks = { log: toggleLog, difference: toggleDifference, theme: toggleTheme };
+  const clicks = { log: toggleLog, difference: toggleDifference };
   const zooms = { 'zoom-in': zoomIn, 'zoom-out': zoomOut, 'zoom-reset': reset };
   for (const [id, action] of Object.entries({ ...clicks, ...zooms })) byId(id).addEventListener('click', action);
   const baseline = byId<HTMLSelectElement>('baseline');
@@ -254,8 +241,7 @@ export function showPoints(next: ReportData): void {
 }
 
 export function startViewer(): void {
-  system.addEventListener('change', followSystem);
-  followSystem();
+  toggleTheme = startTheme(show);
   byId('series').replaceChildren(...seriesButtons(choose));
   draw();
   listen();

@@ -57,7 +57,7 @@ export async function replay(path: string, options: ReplayOptions = {}): Promise
   using device = Device.open({ ...target, dtype, threads: options.threads, accumulates: accumulation > 1 });
   await useCards(device, cards);
   const needed = (recompute: Recompute) =>
-    neededBytes(device, config, { B, T, optimizer: noUpdate, rows: B * accumulation, recompute });
+    neededBytes(device, config, { B, T, optimizer: noUpdate, rows: B * accumulation, recompute, cards });
   const limit = memoryLimit(device, undefined);
   // --recompute changes no bit: the fastest setting that fits replays any run.
   const recompute = recomputeNames.find((each) => needed(each) <= limit.bytes);

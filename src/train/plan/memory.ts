@@ -1,12 +1,14 @@
 // Plans the device memory of a training run before anything is allocated: what --dry-run prints, what --batch auto
 // chooses, and flags that fit where a batch does not.
 import { Gpt2Error } from '../../errors.ts';
+import { cardScratch } from '../../kernels/card-scratch.ts';
+import type { LoadedCard } from '../../kernels/kernel-card.ts';
 import { activationBytes, type Recompute, recomputeNames } from '../../model/activations.ts';
 import { arenaLayout, parameterBytes } from '../../model/arena.ts';
 import type { ModelConfig } from '../../model/config.ts';
 import { cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
 import { enoughRows, gib, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
-import { modelScratch } from '../../model/model.ts';
+import { createModel, modelScratch } from '../../model/model.ts';
 import { gatheringBytes } from '../../model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { bytesOf } from '../../native/buffer.ts';
@@ -15,6 +17,7 @@ import { Device, type DeviceOptions, gradientTypeOf } from '../../native/device.
 import { globalNormScratch } from '../../ops/ops.generated.ts';
 import { type OptimizerChoice, scratchOf, stateBytes, updatedEntire } from '../../optimizer/assign.ts';
 import { scratchMemory, stateMemory } from '../../optimizer/state.ts';
+import { StepOps } from '../step/step-ops.ts';
 
 export interface TrainingSizes {
   /** Sequences in a micro-batch. */
@@ -30,6 +33,8 @@ export interface TrainingSizes {
   readonly samples?: boolean;
   /** Ranks between which optimizer state and master weights are divided. Default 1. */
   readonly shares?: number;
+  /** Kernels in the place of ops. Default none. */
+  readonly cards?: readonly LoadedCard[];
   /** Rows of received gradients (Communicator.parts). Default `shares`, the most. */
   readonly parts?: number;
 }
@@ -41,7 +46,7 @@ export interface TrainingSizes {
 export function trainingPlan(
   device: Device,
   config: ModelConfig,
-  { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares }: TrainingSizes,
+  { B, T, optimizer, rows = B, recompute, samples = false, shares = 1, parts = shares, cards = [] }: TrainingSizes,
 ): ReadonlyMap<string, number> {
   const { elementType } = device;
   const gradientType = gradientTypeOf(device.dtype, rows > B);
@@ -74,6 +79,14 @@ export function trainingPlan(
     ],
     ...(samples ? [['key-value cache', cacheBytes(device, config, cache)] as const] : []),
     ['step block', GPT2_STEP.GPT2_STEP_SIZE * bytesOf('fp32')],
+    ...cardScratch(device, cards, rows > B, (absent) => {
+      const model = createModel(absent, config, { B, T, purpose: 'training', recompute });
+      const ops = new StepOps(model, { batch: B, sequence: T, accumulation: rows / B, optimizer, gradientClip: 1 });
+      // Those of one rank: with several, the optimizer's tensors are parts of these.
+      ops.microBatch({ accumulate: false, sums: false, updates: false });
+      ops.norm();
+      ops.update.enqueue();
+    }),
   ]);
 }
 
@@ -87,7 +100,10 @@ function largestBatch(
   config: ModelConfig,
   { batches, limit, ...sizes }: Omit<TrainingSizes, 'B'> & { batches: readonly number[]; limit: MemoryLimit },
 ): number | undefined {
-  return batches.findLast((B) => neededBytes(device, config, { ...sizes, B }) <= limit.bytes);
+  const fits = (B: number, more?: Partial<TrainingSizes>) =>
+    neededBytes(device, config, { ...sizes, B, ...more }) <= limit.bytes;
+  // The scratch of cards takes a step on the host, so what does not fit without it is left out.
+  return batches.findLast((B) => fits(B, { cards: [] }) && fits(B));
 }
 
 /** Micro-batches that divide a step of `rows` sequences, ascending. */

@@ -2,6 +2,8 @@
 import { stateCopyBytes } from '../../checkpoint/background.ts';
 import { attempt } from '../../errors.ts';
 import type { FetchOptions } from '../../formats/hub.ts';
+import { loadFolders } from '../../kernels/card-hash.ts';
+import type { LoadedCard } from '../../kernels/kernel-card.ts';
 import type { Recompute } from '../../model/activations.ts';
 import { modelLabel } from '../../model/config.ts';
 import { availableMemory, hostMemory } from '../../model/memory.ts';
@@ -50,7 +52,7 @@ export async function planRun(
   const { options, deviceOptions, config, tokenizer } = await settle(given, { notice, onProgress });
   using device = Device.open(deviceOptions);
   const { batch, sequence, accumulation, ranks, recompute } = options;
-  const sizes = memorySizes(options, tokenizer);
+  const sizes = memorySizes(options, tokenizer, await loadFolders(options.kernels));
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
     preset: presetOptions(given),
@@ -71,7 +73,11 @@ const savesFromCopy = (options: SettledOptions, { description }: Device): boolea
   description.library === 'cuda' || options.saveEvery !== 0 || sharesOf(options) > 1;
 
 /** The sizes that memory depends on. */
-export const memorySizes = (options: SettledOptions, tokenizer: Tokenizer | undefined) => {
+export const memorySizes = (
+  options: SettledOptions,
+  tokenizer: Tokenizer | undefined,
+  cards: readonly LoadedCard[],
+) => {
   const { batch, sequence, totalBatch, recompute, maxMemory, ranks, sampleEvery } = options;
   return {
     optimizer: chooseOptimizer(options),
@@ -83,6 +89,7 @@ export const memorySizes = (options: SettledOptions, tokenizer: Tokenizer | unde
     recompute,
     maxMemory,
     samples: takesSamples(sampleEvery, tokenizer),
+    cards,
   };
 };
 

@@ -1,6 +1,8 @@
 // Allocates a run's model and trainer on its device, and fills them: initial weights, weights of a file, or a checkpoint.
 import { BackgroundWriter } from '../../checkpoint/background.ts';
 import { loadOptimizer } from '../../checkpoint/read.ts';
+import type { LoadedCard } from '../../kernels/kernel-card.ts';
+import { reserveScratch } from '../../kernels/use-cards.ts';
 import { initializeWeights } from '../../model/initialize.ts';
 import { KeyValueCache } from '../../model/key-value-cache.ts';
 import { createModel } from '../../model/model.ts';
@@ -8,7 +10,7 @@ import { Sharding } from '../../model/sharded-parameters.ts';
 import type { Device } from '../../native/device.ts';
 import { updatedEntire } from '../../optimizer/assign.ts';
 import type { Configuration } from '../../options/table.ts';
-import { checkMemory } from '../plan/memory.ts';
+import { checkMemory, trainingPlan } from '../plan/memory.ts';
 import { memorySizes } from '../plan/plan.ts';
 import { Trainer } from '../step/trainer.ts';
 import { connectDevices } from './connect.ts';
@@ -18,14 +20,18 @@ import { sharesOf } from './settle.ts';
 export type RunModel = Readonly<Awaited<ReturnType<typeof openModel>>>;
 
 /** @throws Gpt2Error or NativeError if ranks cannot connect, memory is too small, or weights cannot be read */
-export async function openModel({ settled, ranks, notice }: Opening, device: Device, asked: Configuration) {
+export async function openModel(
+  { settled, ranks, notice }: Opening,
+  { device, cards, asked }: { device: Device; cards: readonly LoadedCard[]; asked: Configuration },
+) {
   const { options, config, tokenizer, checkpoint, start } = settled;
   const { batch: B, sequence: T, accumulation, gradientClip, recompute } = options;
   // Communication between ranks takes device memory, so it comes before the memory check.
   const connection = ranks && (await connectDevices(ranks, device, options.overlap, notice));
   const { communicator, overlap = options.overlap } = connection ?? {};
-  const sizes = memorySizes(options, tokenizer);
+  const sizes = memorySizes(options, tokenizer, cards);
   checkMemory(device, config, { ...sizes, parts: communicator?.parts });
+  reserveScratch(device, trainingPlan(device, config, sizes));
   const entire = updatedEntire(sizes.optimizer);
   const sharding = communicator && sharesOf(options) > 1 ? new Sharding(communicator, config, entire) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training', recompute }, sharding);

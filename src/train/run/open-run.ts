@@ -80,7 +80,7 @@ async function open(opening: Opening): Promise<Run> {
   if (before !== codePath) {
     notice(`computed by ${before} so far, by ${codePath} from here on: within rounding, not bit for bit`);
   }
-  const opened = await openModel(opening, device, asked);
+  const opened = await openModel(opening, { device, cards, asked });
   const { configuration } = opened;
   const scalars =
     folder === undefined || !isRoot ? undefined : resources.keep(openScalarFile(out, { folder, startStep, notice }));

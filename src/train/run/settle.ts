@@ -7,6 +7,7 @@ import { Gpt2Error, UsageError } from '../../errors.ts';
 import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
+import { loadFolders } from '../../kernels/card-hash.ts';
 import {
   checkConfig,
   customModel,
@@ -64,7 +65,7 @@ export async function settle(
   const { options, config, tokenizer, trainShards, valShards } = findFiles(merged, target.kind, start);
   if (start && !checkpoint) announceStart(start, merged, options, notice);
   const device = { ...target, dtype: options.dtype, threads: threadsOf(options.threads, place) };
-  const settled = freezeOptions({ ...options, ...batchOf(merged, options, { device, config, tokenizer }) });
+  const settled = freezeOptions({ ...options, ...(await batchOf(merged, options, { device, config, tokenizer })) });
   if (options.batch === 'auto') announceBatch(merged, settled, notice);
   const deviceOptions = { ...device, accumulates: settled.accumulation > 1 };
   return { options: settled, deviceOptions, config, tokenizer, checkpoint, start, trainShards, valShards };
@@ -176,18 +177,19 @@ function modelConfig(
 }
 
 /** The batch as given, or the choice of --batch auto. */
-function batchOf(
+async function batchOf(
   merged: TrainOptions,
   { batch, ...options }: DefaultedOptions,
   { device, config, tokenizer }: { device: DeviceOptions; config: ModelConfig; tokenizer: Tokenizer | undefined },
-): { batch: number } | BatchChoice {
+): Promise<{ batch: number } | BatchChoice> {
   if (batch !== 'auto') return { batch };
   const { sequence: T, totalBatch, maxMemory, ranks } = options;
   const rows = totalBatch === undefined ? undefined : totalBatch / T / ranks;
   const samples = takesSamples(options.sampleEvery, tokenizer);
   const { recompute } = merged;
   const [optimizer, shares] = [chooseOptimizer(options), sharesOf(options)];
-  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares });
+  const cards = await loadFolders(options.kernels);
+  return chooseBatch(device, config, { T, optimizer, rows, recompute, samples, maxMemory, shares, cards });
 }
 
 function announceStart(

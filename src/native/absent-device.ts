@@ -1,14 +1,18 @@
-// A stand-in for a GPU: it allocates addresses and computes nothing, so that ops can be enqueued for their arguments alone.
-import { DeviceBuffer } from '../native/buffer.ts';
-import { type Device, type Dtype, gradientTypeOf } from '../native/device.ts';
+// A stand-in for a device: it allocates addresses and computes nothing, so that ops can be enqueued for their arguments alone.
+import { DeviceBuffer } from './buffer.ts';
+import { type Device, type DeviceOptions, gradientTypeOf } from './device.ts';
 
 /** Only for code whose ops are all replaced (`replaceOp`): of the device's methods it has those that allocate. */
-export function absentGpu(dtype: Dtype): Device {
+export function absentDevice({
+  kind,
+  dtype = 'fp32',
+  accumulates = false,
+}: Pick<DeviceOptions, 'kind' | 'dtype' | 'accumulates'>): Device {
   // Tensors that overlap are refused, so addresses must differ.
   let next = 64n;
   const device = {
-    description: { library: 'cuda' },
-    ...{ dtype, elementType: dtype === 'bf16' ? 'bf16' : 'fp32', gradientType: gradientTypeOf(dtype, false) },
+    description: { library: kind },
+    ...{ dtype, elementType: dtype === 'bf16' ? 'bf16' : 'fp32', gradientType: gradientTypeOf(dtype, accumulates) },
     allocate: (bytes: number, name: string) => new DeviceBuffer(device, bytes, name, () => {}),
     call(name: string, args: { memory: BigUint64Array; bytes: number }) {
       if (name !== 'allocate') return;

@@ -1,0 +1,63 @@
+// `sample --interactive`: continues prompts one after the other, with the model loaded.
+import { createInterface } from 'node:readline';
+import { Gpt2Error, StreamDecoder, type Tokenizer } from '../index.ts';
+import { attempt, describeCut, promptIds } from '../program.ts';
+import { notice } from './output.ts';
+import { Page, type PrintFlags } from './sample-page.ts';
+
+/** Generates texts from their first tokens onto a page. `firstText`: the index of the first among all texts of the seed. */
+export type Write = (
+  page: Page,
+  starts: readonly (readonly number[])[],
+  firstText: number,
+  isStopped?: () => boolean,
+) => Promise<void>;
+
+/** Continues each line of standard input, or after an empty line the text before it. */
+export async function interact(
+  { tokenizer, window }: { tokenizer: Tokenizer; window: number },
+  flags: PrintFlags,
+  write: Write,
+): Promise<void> {
+  const isTerminal = process.stdin.isTTY === true;
+  const lines = createInterface({ input: process.stdin, output: isTerminal ? process.stderr : undefined });
+  let isWriting = false;
+  let isStopped = false;
+  lines.on('SIGINT', () => {
+    if (isWriting) isStopped = true;
+    else lines.close();
+  });
+  const ask = () => {
+    if (isTerminal) lines.prompt();
+  };
+  let text = '';
+  let ids = promptIds(text, tokenizer);
+  let index = 0;
+  ask();
+  for await (const line of lines) {
+    const isContinued = line === '';
+    if (!isContinued) {
+      const start = attempt(() => promptIds(line, tokenizer));
+      if (start instanceof Gpt2Error) {
+        if (!isTerminal) throw start;
+        notice(start.message);
+        ask();
+        continue;
+      }
+      [text, ids] = [line, start];
+      const cut = describeCut(ids, window);
+      if (cut !== undefined) notice(cut);
+    }
+    if (index > 0 && !isTerminal && !isContinued && !flags.json) process.stdout.write('---\n');
+    const decoder = new StreamDecoder(tokenizer, ids);
+    const page = new Page([text], [decoder], { ...flags, isLast: true, printed: isContinued ? text.length : 0 });
+    [isWriting, isStopped] = [true, false];
+    await write(page, [ids], index++, () => isStopped);
+    isWriting = false;
+    const [written] = page.texts;
+    text = written!.text;
+    ids.push(...written!.ids, ...(written!.end === 'stop token' ? [tokenizer.endOfText!] : []));
+    ask();
+  }
+  if (isTerminal) notice('');
+}

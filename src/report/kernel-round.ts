@@ -1,0 +1,69 @@
+// What `kernel watch` knows of a folder's kernels after a save: the watch page shows it (page/watch.ts). Plain JSON.
+
+/** Where a tensor is wrong: rows are its leading dimensions together, columns the last one; a long vector is wrapped. */
+export interface WrongMap {
+  readonly rows: number;
+  readonly columns: number;
+  /** Rows and columns of a mark. */
+  readonly each: readonly [rows: number, columns: number];
+  /** A character for each mark: # is wrong, a space has no element. */
+  readonly marks: readonly string[];
+}
+
+export interface WrongTensor {
+  readonly sentence: string;
+  readonly map: WrongMap | undefined;
+  /** What the first wrong element is computed from, as "weight[88] = 1.25". */
+  readonly inputs: readonly string[];
+}
+
+/** A row of a table of times. */
+export interface TimedRow {
+  readonly cells: readonly string[];
+  /** Its bar's length. */
+  readonly ms: number;
+}
+
+/** A kernel at one of its sizes in a training step. */
+export interface TimedSize {
+  readonly title: string;
+  readonly head: readonly string[];
+  /** The bound, ours and this kernel; then its earlier versions, the newest first. */
+  readonly rows: readonly TimedRow[];
+  readonly earlier: readonly TimedRow[];
+}
+
+export type RoundState = 'compiling' | 'testing' | 'timing' | 'right' | 'wrong';
+
+export interface RoundKernel {
+  /** "gelu_forward fp32" */
+  readonly name: string;
+  readonly state: RoundState | 'waiting';
+  /** What was found, without the name. */
+  readonly sentence: string;
+  /** The first tensor that is wrong. */
+  readonly wrong?: WrongTensor;
+  /** What the compiler or a failed kernel said. */
+  readonly error?: string;
+  readonly times: readonly TimedSize[];
+}
+
+export interface KernelRound {
+  readonly folder: string;
+  /** "10:02:33" */
+  readonly time: string;
+  readonly state: RoundState;
+  /** Milliseconds of the parts that have ended. */
+  readonly spent: Readonly<Record<'compiling' | 'testing' | 'timing', number>>;
+  readonly kernels: readonly RoundKernel[];
+  /** Why no kernel could run. */
+  readonly error?: string;
+}
+
+/** "testing gelu_forward fp32" */
+export function describeRound({ state, kernels, error }: KernelRound): string {
+  const now = kernels.find((kernel) => kernel.state === state);
+  if (state === 'right') return 'right; waits for the next save';
+  if (state === 'wrong') return `${error === undefined ? 'wrong' : 'failed'}; waits for the next save`;
+  return `${state}${now ? ` ${now.name}` : ''}`;
+}

@@ -1,0 +1,136 @@
+// The page of `kernel watch` in a browser, at the width of a desk and of a phone.
+// Without Chromium (/usr/bin/chromium, or the one that CHROMIUM names) the tests are skipped with that reason.
+import { existsSync } from 'node:fs';
+import { type Browser, chromium, type Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { timesOf } from '../../src/lab/bench-kernels.ts';
+import { LiveServer } from '../../src/live/server.ts';
+import type { KernelRound, RoundKernel } from '../../src/report/kernel-round.ts';
+import { until } from '../support/until.ts';
+
+const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const reason = existsSync(executablePath) ? '' : ` (skipped: no ${executablePath}; install chromium or set CHROMIUM)`;
+
+const hostile = '</script><img src=x onerror=alert(1)>';
+const kernel: RoundKernel = { name: 'layernorm_forward fp32', state: 'waiting', sentence: '', times: [] };
+const round: KernelRound = {
+  ...{ folder: 'my-norm', time: '10:02:33', state: 'compiling', kernels: [{ ...kernel, state: 'compiling' }] },
+  spent: { compiling: 0, testing: 0, timing: 0 },
+};
+const ended = (state: 'right' | 'wrong', changes: Partial<RoundKernel>): KernelRound => ({
+  ...{ ...round, state, spent: { compiling: 50, testing: 240, timing: 160 } },
+  kernels: [{ ...kernel, state, ...changes }],
+});
+const times = { cold: 0.5, hot: 0.4 };
+const earlier = [
+  { hash: 'b2c3d4e5', time: '2026-11-21T10:01:00Z', cold: 1, hot: 0.75 },
+  { hash: 'a1b2c3d4', time: '2026-11-21T10:00:00Z', cold: 2, hot: 1.5 },
+];
+const bench = {
+  ...{ sizes: 'N 8192, C 768', calls: 25, flops: 0, bytes: 3e8, bound: 0.1 },
+  ...{ ours: { cold: 0.125, hot: 0.1 }, own: times },
+};
+const title = 'layernorm_forward fp32, N 8192, C 768, 25 calls a step, on NVIDIA H100 80GB HBM3 (sm90)';
+
+describe.skipIf(reason !== '')(`the page of kernel watch in Chromium${reason}`, () => {
+  let browser: Browser;
+  let server: LiveServer;
+  let page: Page;
+  let troubles: string[] = [];
+
+  beforeAll(async () => {
+    browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
+  });
+  afterAll(() => browser?.close());
+  beforeEach(async () => {
+    troubles = [];
+    server = await LiveServer.open({ port: 0, host: '127.0.0.1', shows: 'kernels' });
+  });
+  afterEach(async () => {
+    await page.close();
+    await server.close();
+    expect(troubles).toEqual([]);
+  });
+
+  async function open(width: number): Promise<void> {
+    page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme: 'light' });
+    page.on('pageerror', (error) => troubles.push(error.message));
+    page.on('console', (message) => {
+      if (message.type() === 'error') troubles.push(message.text());
+    });
+    await page.goto(server.url);
+  }
+  const text = (id: string) => page.locator(id).innerText();
+  const untilState = (wanted: string) => until(async () => expect(await text('#state')).toBe(wanted));
+  /** A picture of the page for a reader, if a folder is named. */
+  const keep = (name: string) =>
+    process.env.GPT2_SCREENSHOTS
+      ? page.screenshot({ path: `${process.env.GPT2_SCREENSHOTS}/${name}.png`, fullPage: true })
+      : undefined;
+
+  it.each([1280, 390])('shows a round at %i pixels, and no part of it is wider', async (width) => {
+    await open(width);
+    await untilState('waiting for the kernels');
+    server.show(round);
+    await untilState('compiling layernorm_forward fp32');
+    expect(await text('#title')).toBe('my-norm at 10:02:33');
+    server.show({ ...round, state: 'testing', kernels: [{ ...kernel, state: 'testing' }] });
+    await untilState('testing layernorm_forward fp32');
+
+    const marks = ['....', '..##', '####'];
+    server.show(
+      ended('wrong', {
+        sentence: `N 128, C 128: out is wrong in 6 of 12 elements ${hostile}`,
+        wrong: {
+          sentence: '',
+          map: { rows: 3, columns: 4, each: [1, 1], marks },
+          inputs: ['in[1, 2] = 0.5', 'weight[2] = 1'],
+        },
+      }),
+    );
+    await untilState('wrong; waits for the next save');
+    expect(await text('#tables')).toContain(hostile);
+    expect(await text('#tables')).toContain('computed from in[1, 2] = 0.5, weight[2] = 1');
+    expect(await page.locator('.map rect').count()).toBe(6);
+    expect(await page.locator('.map').getAttribute('aria-label')).toBe('3 rows of 4; wrong elements are coloured');
+    const area = await page
+      .locator('.map rect')
+      .first()
+      .evaluate((mark) => mark.getBoundingClientRect().width);
+    expect(area).toBeGreaterThan(5);
+    await keep(`wrong-${width}`);
+
+    server.show(ended('right', { sentence: 'right at 9 sizes', times: [{ title, ...timesOf(bench, earlier) }] }));
+    await untilState('right; waits for the next save');
+    expect(await text('#tiles')).toMatch(/Compiling\s+0\.05 s\s+Testing\s+0\.24 s\s+Timing\s+0\.16 s/);
+    const bars = await page
+      .locator('table')
+      .evaluateAll((tables) =>
+        tables.map((table) => [...table.querySelectorAll('.bar rect')].map((bar) => bar.getBoundingClientRect().width)),
+      );
+    const shares = bars.map((widths) => widths.map((each) => Number((each / Math.max(...widths)).toFixed(3))));
+    expect(shares).toEqual([
+      [0.2, 0.25, 1],
+      [0.25, 0.5, 1],
+    ]);
+    expect(await page.locator('table').last().innerText()).toMatch(
+      /this kernel[\s\S]*b2c3d4 11-21 10:01[\s\S]*a1b2c3 11-21 10:00/,
+    );
+    await keep(`right-${width}`);
+    expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);
+
+    await page.keyboard.press('t');
+    expect(await text('#theme')).toBe('Light');
+    await server.close();
+    await untilState('no connection: kernel watch may have ended; trying again');
+    troubles = troubles.filter((line) => !/net::ERR_(CONNECTION_REFUSED|INCOMPLETE_CHUNKED_ENCODING)/.test(line));
+  });
+
+  it('a viewer that comes later sees the last round, and an error of the card', async () => {
+    server.show({ ...round, state: 'wrong', kernels: [], error: `the kernel card has no kernels ${hostile}` });
+    await open(390);
+    await untilState('failed; waits for the next save');
+    expect(await text('pre')).toBe(`the kernel card has no kernels ${hostile}`);
+    expect(await page.locator('img').count()).toBe(0);
+  });
+});

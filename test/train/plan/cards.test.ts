@@ -1,0 +1,110 @@
+// Memory of kernels in the place of ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loadFolders } from '../../../src/kernels/card-hash.ts';
+import { reserveScratch, useCards } from '../../../src/kernels/use-cards.ts';
+import { forward } from '../../../src/model/forward.ts';
+import { headForward } from '../../../src/model/head.ts';
+import { initializeWeights } from '../../../src/model/initialize.ts';
+import { inferencePlan, totalOf } from '../../../src/model/memory.ts';
+import { createModel } from '../../../src/model/model.ts';
+import { Device } from '../../../src/native/device.ts';
+import { AdamW } from '../../../src/optimizer/adamw.ts';
+import type { TrainOptions } from '../../../src/options/table.ts';
+import { trainingPlan } from '../../../src/train/plan/memory.ts';
+import { planRun } from '../../../src/train/plan/plan.ts';
+import { Trainer } from '../../../src/train/step/trainer.ts';
+import { train } from '../../../src/train/train.ts';
+import { Workplace } from '../../support/cli.ts';
+
+const config = { layers: 2, heads: 2, channels: 32, context: 32, vocabularySize: 100 };
+const [B, T, accumulation] = [2, 32, 2];
+const optimizer = new AdamW({ weightDecay: 0.1 });
+const batch = () => ({ inputs: new Int32Array(B * T).fill(3), targets: new Int32Array(B * T).fill(5) });
+
+describe.each([
+  [['attention/1-naive'], ['scratch of attention_forward', 'scratch of attention_backward']],
+  [
+    ['layernorm/2-warp', 'optimizer/2-vectors'],
+    ['scratch of layernorm_backward', 'scratch of global_norm'],
+  ],
+  [['gelu/1-naive'], []],
+])('with %j', (rungs, scratch) => {
+  const folders = rungs.map((rung) => `kernels/course/${rung}`);
+
+  it('the plan of training is what a step takes, whether or not it is reserved before', async () => {
+    for (const isReserved of [false, true]) {
+      using device = Device.open({ kind: 'cpu', accumulates: true });
+      const cards = await loadFolders(folders);
+      await useCards(device, cards);
+      const sizes = { B, T, rows: B * accumulation, optimizer };
+      const plan = trainingPlan(device, config, { ...sizes, cards });
+      if (isReserved) reserveScratch(device, plan);
+      const model = createModel(device, config, { B, T, purpose: 'training' });
+      initializeWeights(model, 42);
+      const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer, gradientClip: 1 });
+      await trainer.step(0, 1e-3, batch);
+      expect(Object.fromEntries(device.allocated)).toEqual(Object.fromEntries(plan));
+      const more = [...plan.keys()].filter((name) => !trainingPlan(device, config, sizes).has(name));
+      expect(more.sort()).toEqual([...scratch].sort());
+    }
+  });
+
+  it('the plan of inference is what a batch takes', async () => {
+    using device = Device.open({ kind: 'cpu' });
+    const cards = await loadFolders(folders);
+    await useCards(device, cards);
+    const model = createModel(device, config, { B, T, purpose: 'inference' });
+    const activations = model.activations.at(B, T);
+    for (const tensor of [activations.model.tokens, activations.model.targets]) tensor.write(batch().inputs);
+    forward(model, activations);
+    headForward(model, activations);
+    await device.finished();
+    expect(Object.fromEntries(inferencePlan(device, config, { B, T, cards }))).toEqual(
+      Object.fromEntries(device.allocated),
+    );
+  });
+});
+
+describe('a run', () => {
+  let place: Workplace;
+  let options: TrainOptions;
+  beforeAll(() => {
+    place = new Workplace();
+    const data = place.data({ vocabulary: 100 });
+    options = {
+      ...{ device: 'cpu', data, valEvery: 0, sampleEvery: 0 },
+      layers: 1,
+      channels: 32,
+      heads: 2,
+      context: 64,
+    };
+  });
+  afterAll(() => place[Symbol.dispose]());
+  const kernels = ['kernels/course/attention/1-naive'];
+
+  it('takes what --dry-run says', async () => {
+    const asked = { ...options, kernels, batch: 2, sequence: 32 };
+    const { memory } = await planRun(asked);
+    expect(memory.get('scratch of attention_forward')).toBe(4 * 2 * 2 * 32 * 32);
+    let bytes = 0;
+    await train(
+      { ...asked, steps: 1, out: place.path('run') },
+      { onStart: ({ memoryBytes }) => (bytes = memoryBytes) },
+    );
+    expect(bytes).toBe(totalOf(memory));
+  });
+
+  it('with --batch auto takes fewer sequences where the scratch needs their memory', async () => {
+    const sizes = { layers: 4, channels: 128, heads: 16, context: 64, sequence: 64, recompute: 'none' } as const;
+    const asked: TrainOptions = { ...options, ...sizes, batch: 'auto', totalBatch: 64 * 64 };
+    const whole = totalOf((await planRun({ ...asked, batch: 64 })).memory);
+    const limited = { ...asked, maxMemory: whole / 2 ** 30 };
+    expect((await planRun(limited)).batch).toBe(64);
+    const own = await planRun({ ...limited, kernels });
+    expect(own.batch).toBe(32);
+    expect(totalOf(own.memory)).toBeLessThanOrEqual(whole);
+    expect((await planRun({ ...limited, kernels, batch: 64 })).refusal).toMatch(
+      /^--batch 64 with .*; --recompute gelu, or --batch 32 --total-batch 4096 fits$/,
+    );
+  });
+});
