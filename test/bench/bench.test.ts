@@ -2,11 +2,14 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
 import { bench } from '../../src/bench/bench.ts';
+import { measurePeaks } from '../../src/bench/peaks.ts';
 import { median, quantile } from '../../src/bench/timing.ts';
 import { difference } from '../../src/commands/bench.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
+import { Device } from '../../src/native/device.ts';
 import { Random } from '../../src/op-cases/numbers.ts';
+import { replaceOp } from '../../src/ops/replacements.ts';
 import { Workplace } from '../support/cli.ts';
 import { pathWithTool } from '../support/driver-tool.ts';
 import { haveMemory } from '../support/memory.ts';
@@ -24,6 +27,15 @@ it('medians and quantiles are values that were measured', () => {
       0.95,
     ),
   ).toBe(95);
+});
+
+it("the device's rates are those of the library where a user's kernel computes the matmul", async () => {
+  using device = Device.open({ kind: 'cpu', threads: 2 });
+  let calls = 0;
+  replaceOp(device, 'matmulForward', () => calls++);
+  const { matmulFlopsPerSecond } = await measurePeaks(device);
+  expect(calls).toBe(0);
+  expect(matmulFlopsPerSecond).toBeGreaterThan(1e9);
 });
 
 it('operations of a token: 6 for each weight of a product, and causal attention', () => {
