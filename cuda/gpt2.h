@@ -463,18 +463,18 @@ GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, floa
 
 /* ---------------------------------------------------------------- muon (Jordan 2024), for matrices
  *
- * An update takes four steps: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and
+ * An update takes four ops: gpt2_muon_momentum for each matrix, gpt2_normalize_matrices, gpt2_newton_schulz several times, and
  * gpt2_muon_update for each matrix. In between, a direction is a wide matrix: it is transposed if rows > columns. */
 
 /* With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
- *   direction = [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
+ *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE] */
 GPT2_API int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient,
                                 const float *step, int32_t rows, int32_t columns, int32_t gradient_dtype, float mu);
 
-/* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in blocks of fixed size: on CUDA each
- * thread's part in fp32, the rest in double.
+/* Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
+ * CUDA each thread's part in fp32, the rest in double.
  *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count) */
 GPT2_API int gpt2_normalize_matrices(gpt2_context *context, void *matrices, int32_t M, int64_t count, float margin,
                                      float eps);
@@ -491,7 +491,7 @@ GPT2_API int gpt2_newton_schulz_scratch(gpt2_context *context, GPT2_HOST int64_t
 /* With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
  * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
  * and tf32 weight and master are the same memory.
- *   weight (updated) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
+ *   weight (kept) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
  *   step [GPT2_STEP_SIZE] */
 GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master, const void *direction,
                               const float *step, int32_t rows, int32_t columns, float rate, float weight_decay);

@@ -5,7 +5,7 @@ import type { Device } from '../native/device.ts';
 import { contracts } from '../ops/ops.generated.ts';
 import { replaceOp } from '../ops/replacements.ts';
 import { contractNamed, type LoadedCard } from './kernel-card.ts';
-import { scratchName, scratchOf, splitFused } from './use-cards.ts';
+import { cardScratchBytes, scratchName, splitFused } from './use-cards.ts';
 
 /**
  * Bytes of scratch, by the name of the allocation: the most of any call.
@@ -25,7 +25,7 @@ export function cardScratch(
   for (const card of cards) {
     const name = scratchName(card);
     replaceOp(absent, contractNamed(card.op).name, (_, native) => {
-      const bytes = Math.max(most.get(name) ?? 0, scratchOf(card, native));
+      const bytes = Math.max(most.get(name) ?? 0, cardScratchBytes(card, native));
       if (bytes > 0) most.set(name, bytes);
     });
   }

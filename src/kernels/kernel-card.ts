@@ -124,7 +124,7 @@ export async function loadCards(path: string): Promise<readonly LoadedCard[]> {
     exported = (await importCard(file)) as typeof exported;
   } catch (cause) {
     const isPath = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/.test((cause as NodeJS.ErrnoException).code ?? '');
-    const correct = isPath ? 'import a file with its extension, as ./launches.mjs' : 'correct it';
+    const correct = isPath ? 'name files with their extension, as ./launches.mjs, and install packages' : 'correct it';
     const fix = readsTypes || isPath ? correct : `${correct}, and use no types in it, or Node 22.18 or later`;
     throw new Gpt2Error(`the kernel card ${file} cannot be loaded: ${(cause as Error).message}; ${fix}`, { cause });
   }

@@ -136,7 +136,7 @@ const sizesOf = ({ op }: LoadedCard, native: NativeArguments): Readonly<Record<s
   Object.fromEntries(contractNamed(op).sizes.map((name) => [name, native[name] as number]));
 
 /** Bytes of scratch that a card asks for in a call. */
-export const scratchOf = (card: LoadedCard, native: NativeArguments): number =>
+export const cardScratchBytes = (card: LoadedCard, native: NativeArguments): number =>
   card.scratch?.(sizesOf(card, native)) ?? 0;
 
 /** The launches of a card for a call of its op. @param scratch gives memory of at least so many bytes, which may be 0 */
@@ -146,7 +146,7 @@ export function launchesOf(
   native: NativeArguments,
   scratch: (bytes: number) => DeviceBuffer | null,
 ): readonly CardLaunch[] {
-  const given = card.launches({ ...args, ...sizesOf(card, native), scratch: scratch(scratchOf(card, native)) });
+  const given = card.launches({ ...args, ...sizesOf(card, native), scratch: scratch(cardScratchBytes(card, native)) });
   return checkedLaunches(card, given);
 }
 

@@ -107,7 +107,7 @@ function placesIn(parameters: readonly Parameter[], loads: number[]) {
 const leastPerSum = 12_000_000;
 
 /**
- * The most layers of a bucket: a backward pass has at least six buckets, so that only the last sum is not overlapped. Entire
+ * The most layers of a bucket: a backward pass has about six buckets, so that only the last sum is not overlapped. Entire
  * parameters need that many to fill the shares: a layer has only four.
  */
 const layersInSixth = ({ layers }: ModelConfig): number => Math.ceil(layers / 6);

@@ -369,13 +369,13 @@ export interface Bindings {
   /**
    * With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
    * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
-   *   direction = [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
+   *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
    *   step [GPT2_STEP_SIZE]
    */
   muonMomentum(args: { context: Pointer | null; direction: Pointer | null; momentum: Pointer | null; gradient: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; gradientDtype: Int32; mu: Float }): number;
   /**
-   * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in blocks of fixed size: on CUDA each
-   * thread's part in fp32, the rest in double.
+   * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
+   * CUDA each thread's part in fp32, the rest in double.
    *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
    */
   normalizeMatrices(args: { context: Pointer | null; matrices: Pointer | null; M: Int32; count: Int64; margin: Float; eps: Float }): number;
@@ -391,7 +391,7 @@ export interface Bindings {
    * With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
    * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
    * and tf32 weight and master are the same memory.
-   *   weight (updated) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
+   *   weight (kept) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
    *   step [GPT2_STEP_SIZE]
    */
   muonUpdate(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; direction: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; rate: Float; weightDecay: Float }): number;

@@ -330,7 +330,7 @@ export const contracts = {
     symbol: 'gpt2_muon_momentum',
     formula: "With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum (Nesterov's)",
     tensors: {
-      direction: { access: '=', type: 'element', shape: ['rows', 'columns'] },
+      direction: { access: 'kept', type: 'element', shape: ['rows', 'columns'] },
       momentum: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
       gradient: { access: 'read', type: 'gradientDtype', shape: ['rows', 'columns'] },
       step: { access: 'read', type: 'fp32', shape: ['64'] },
@@ -372,7 +372,7 @@ export const contracts = {
     symbol: 'gpt2_muon_update',
     formula: "With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction; weight = rounded master",
     tensors: {
-      weight: { access: 'updated', type: 'element', shape: ['rows', 'columns'], mayBe: ['master'] },
+      weight: { access: 'kept', type: 'element', shape: ['rows', 'columns'], mayBe: ['master'] },
       master: { access: 'updated', type: 'fp32', shape: ['rows', 'columns'] },
       direction: { access: 'read', type: 'element', shape: ['rows', 'columns'] },
       step: { access: 'read', type: 'fp32', shape: ['64'] },
@@ -715,7 +715,7 @@ export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m:
 /**
  * With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
  * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
- *   direction = [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
+ *   direction (kept) [rows,columns], momentum (updated) [rows,columns], gradient [rows,columns]: gradient_dtype,
  *   step [GPT2_STEP_SIZE]
  */
 export function muonMomentum(device: Device, args: { direction: Tensor; momentum: Tensor; gradient: Tensor; step: Tensor; mu: number }): void {
@@ -723,8 +723,8 @@ export function muonMomentum(device: Device, args: { direction: Tensor; momentum
 }
 
 /**
- * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in blocks of fixed size: on CUDA each
- * thread's part in fp32, the rest in double.
+ * Each matrix is divided by margin * (its Frobenius norm) + eps. The squares are summed in a fixed number of blocks: on
+ * CUDA each thread's part in fp32, the rest in double.
  *   matrices (updated) [M,count]; workspace gpt2_normalize_matrices_scratch(M,count)
  */
 export function normalizeMatrices(device: Device, args: { matrices: Tensor; margin: number; eps: number }): void {
@@ -744,7 +744,7 @@ export function newtonSchulz(device: Device, args: { out: Tensor; in: Tensor; a:
  * With lr = rate * step[LEARNING_RATE]: master = master (1 - lr weight_decay) - lr sqrt(max(1, rows/columns)) direction;
  * weight = rounded master. The direction is stored as gpt2_muon_momentum stores it. Does nothing if step[UPDATED] = 0. In fp32
  * and tf32 weight and master are the same memory.
- *   weight (updated) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
+ *   weight (kept) [rows,columns] may be master, master (updated) [rows,columns], direction [rows,columns],
  *   step [GPT2_STEP_SIZE]
  */
 export function muonUpdate(device: Device, args: { weight: Tensor; master: Tensor; direction: Tensor; step: Tensor; rate: number; weightDecay: number }): void {

@@ -12,6 +12,7 @@ const newModelRate = 3e-4;
  * large as the rate whatever the gradients are; ten times this rate would undo what the weights have learned.
  */
 const fineTuningRate = 3e-5;
+const fineTuningMuonRate = muonDefaults.learningRate * (fineTuningRate / newModelRate);
 
 /** Where each schedule ends, as a share of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0 } as const;
@@ -181,7 +182,7 @@ export const recipeRows = {
   optimizer: {
     usage: '--optimizer <NAME>',
     type: optimizerNames,
-    help: "muon: Muon for the blocks' matrices, AdamW for all others",
+    help: "adamw, or muon: Muon for the blocks' matrices, AdamW for all other parameters",
     default: 'adamw',
     optional: true,
     resume: 'never',
@@ -191,8 +192,11 @@ export const recipeRows = {
   muonLearningRate: {
     usage: '--muon-lr <X>',
     type: real(0),
-    help: "Muon's peak learning rate; it rises and falls as that of --lr",
-    default: muonDefaults.learningRate,
+    help: "Muon's peak learning rate; it follows the schedule of --lr",
+    default: {
+      text: `${muonDefaults.learningRate}; from weights ${fineTuningMuonRate}, lower by as much as --lr`,
+      of: ({ startsFromWeights }) => (startsFromWeights ? fineTuningMuonRate : muonDefaults.learningRate),
+    },
     optional: true,
     onlyWith: forMuon,
   },
@@ -207,7 +211,7 @@ export const recipeRows = {
   newtonSchulz: {
     usage: '--newton-schulz <NAME>',
     type: muonRanges.newtonSchulz,
-    help: "Muon's iteration: polar-express, quintic, cubic",
+    help: "how Muon makes a momentum orthogonal: polar-express, quintic, cubic",
     default: muonDefaults.newtonSchulz,
     optional: true,
     onlyWith: forMuon,

@@ -39,13 +39,13 @@ export type TrainOptions = {
   finalLearningRateFraction?: number | undefined;
   /** `--decay-frac <X>`: share of the steps in which --schedule wsd decays (default: 0.2). */
   decayFraction?: number | undefined;
-  /** `--optimizer <NAME>`: muon: Muon for the blocks' matrices, AdamW for all others (default: adamw). */
+  /** `--optimizer <NAME>`: adamw, or muon: Muon for the blocks' matrices, AdamW for all other parameters (default: adamw). */
   optimizer?: 'adamw' | 'muon' | undefined;
-  /** `--muon-lr <X>`: Muon's peak learning rate; it rises and falls as that of --lr (default: 0.02). */
+  /** `--muon-lr <X>`: Muon's peak learning rate; it follows the schedule of --lr (default: 0.02; from weights 0.002, lower by as much as --lr). */
   muonLearningRate?: number | undefined;
   /** `--muon-momentum <X>`: share of Muon's average of gradients that a step keeps (default: 0.95). */
   muonMomentum?: number | undefined;
-  /** `--newton-schulz <NAME>`: Muon's iteration: polar-express, quintic, cubic (default: polar-express). */
+  /** `--newton-schulz <NAME>`: how Muon makes a momentum orthogonal: polar-express, quintic, cubic (default: polar-express). */
   newtonSchulz?: 'polar-express' | 'quintic' | 'cubic' | undefined;
   /** `--weight-decay <X>`: weight decay of matrices (default: 0). */
   weightDecay?: number | undefined;

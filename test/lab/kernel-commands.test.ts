@@ -135,7 +135,7 @@ it('an import without an extension, and a folder in the place of a file, are ref
   for (const name of ['./sizes', './sub']) {
     writeFileSync(card, `import { block } from '${name}';\n${cardText}`);
     expect(test().stderr).toMatch(
-      /^the kernel card paths\/card\.ts cannot be loaded: .*; import a file with its extension, as \.\/launches\.mjs\n$/,
+      /^the kernel card paths\/card\.ts cannot be loaded: .*; name files with their extension, as \.\/launches\.mjs, and install packages\n$/,
     );
   }
   writeFileSync(card, cardText);
