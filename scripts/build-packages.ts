@@ -39,7 +39,7 @@ function library(name: string, { os, cpu, kind }: Target): { path: string } | { 
   const target = os === 'darwin' ? ['Darwin', 'arm64'] : ['Linux', 'aarch64'];
   const settings = [`-DCMAKE_SYSTEM_NAME=${target[0]}`, `-DCMAKE_SYSTEM_PROCESSOR=${target[1]}`];
   run('cmake', ['-S', 'cuda', '-B', folder, ...settings], { CXX: compiler });
-  run('cmake', ['--build', folder, '--parallel', '--target', 'gpt2-cpu']);
+  run('scripts/cmake-build', [folder, 'gpt2-cpu']);
   return { path: join(root, folder, file) };
 }
 

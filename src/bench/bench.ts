@@ -56,6 +56,7 @@ export async function measureTraining(options: BenchOptions) {
   const { config, batch, sequence, accumulation, optimizer = new AdamW({ weightDecay: 0.1 }) } = options;
   using device = Device.open({ ...options.device, accumulates: accumulation > 1 });
   const opened = device.memory();
+  const resident = process.memoryUsage.rss();
   const { cards = [] } = options;
   await useCards(device, cards);
   const sizes = { B: batch, T: sequence, rows: batch * accumulation, optimizer, cards };
@@ -70,8 +71,14 @@ export async function measureTraining(options: BenchOptions) {
     /** Bytes planned, by kind. */
     planned,
     plannedTotal: totalOf(device.allocated),
-    /** The driver's count of memory used since the context was opened, after all steps. */
-    used: opened.available - device.memory().available,
+    /**
+     * Memory used since the context was opened, after all steps: of a GPU the driver's count, on a CPU this process's, because
+     * other programs change what is free.
+     */
+    used:
+      device.description.library === 'cpu'
+        ? process.memoryUsage.rss() - resident
+        : opened.available - device.memory().available,
     /** Memory in use right after the context was opened: by it and by other programs. */
     before: opened.total - opened.available,
   };

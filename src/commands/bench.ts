@@ -128,6 +128,13 @@ const percent = (part: number, whole: number): string => `${((100 * part) / whol
 export const difference = (used: number, planned: number): string =>
   `${percent(Math.abs(used - planned), planned)} ${used < planned ? 'less' : 'more'}`;
 
+/** "driver counts 24.1 GiB (3.1% more)" */
+export function counted(library: BenchReport['device']['library'], used: number, planned: number): string {
+  const who = library === 'cpu' ? 'process' : 'driver';
+  if (used <= 0) return `${who} counts no more than before: other memory was freed meanwhile`;
+  return `${who} counts ${formatBytes(used)} (${difference(used, planned)})`;
+}
+
 /** Operations per second in TFLOP/s; a CPU has less than one. */
 const teraflops = (rate: number): string => (rate < 1e12 ? (rate / 1e12).toPrecision(2) : (rate / 1e12).toFixed(1));
 
@@ -155,7 +162,7 @@ function table(all: Measured): string {
     ...(all.firstStepMs === null
       ? []
       : [`first step    ${all.firstStepMs.toFixed(0)} ms after the start of the program`]),
-    `memory        planned ${formatBytes(memory.plannedTotal)}, ${device.library === 'cpu' ? 'system' : 'driver'} counts ${formatBytes(memory.used)} (${difference(memory.used, memory.plannedTotal)}); before: ${formatBytes(memory.before)}`,
+    `memory        planned ${formatBytes(memory.plannedTotal)}, ${counted(device.library, memory.used, memory.plannedTotal)}; before: ${formatBytes(memory.before)}`,
     ...Object.entries(memory.planned).map(([kind, bytes]) => `  ${kind.padEnd(21)} ${formatBytes(bytes)}`),
   ];
   if (ops.length === 0) return lines.join('\n');

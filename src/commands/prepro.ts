@@ -1,4 +1,5 @@
 // The command `prepro`: makes a data set's token shards.
+import { existsSync } from 'node:fs';
 import { Argument, Command } from 'commander';
 import { type PrepareOptions, UsageError } from '../index.ts';
 import {
@@ -7,6 +8,7 @@ import {
   didYouMean,
   prepareDatasetAsTyped,
   prepareHellaswag,
+  shellWord,
   tokenizerKinds,
 } from '../program.ts';
 import { notice, printResult } from './output.ts';
@@ -63,7 +65,12 @@ export function preproCommand(): Command {
         const choice = `name one of ${known.join(', ')}`;
         if (name === undefined) throw new UsageError(`no data set was named: ${choice}`);
         const spellings = new Map([...known.map((each) => [each, each] as const), ...elsewhere]);
-        throw new UsageError(`there is no data set ${JSON.stringify(name)}; ${didYouMean(name, spellings, choice)}`);
+        const ownText = existsSync(name)
+          ? `make one of this text with \`npm run prepro text ${shellWord(name)}\`, or `
+          : '';
+        throw new UsageError(
+          `there is no data set ${JSON.stringify(name)}; ${ownText}${didYouMean(name, spellings, choice)}`,
+        );
       }
       const { json, ...options } = flags;
       tell(await prepareDatasetAsTyped(name, { ...options, notice }), { json });

@@ -127,7 +127,7 @@ const missing: Readonly<Record<string, string>> = {
   bias: 'the biases of GPT-2 are always there',
   compile: 'the kernels are compiled already',
   backend: 'NCCL is used where GPUs need it',
-  lrdecayiters: 'the rate falls over all steps',
+  lrdecayiters: 'with --schedule cosine the rate falls over all steps',
   evalonly: '`npm run eval` evaluates a model',
 };
 

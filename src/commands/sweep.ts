@@ -11,6 +11,7 @@ import {
   checkRuns,
   completeOptions,
   describeRanking,
+  didYouMean,
   ExitError,
   endOfRun,
   flagOf,
@@ -142,8 +143,13 @@ function readAxis(spec: string) {
   const [, given = '', list = ''] = /^([^=]*)=(.*)$/s.exec(spec) ?? [];
   const option = optionNamed(given);
   if (!option || !recordedNames.some((name) => name === option)) {
+    const flags = recordedNames.map((name) => flagOf(optionRows[name]).slice(2));
+    const spellings = new Map(
+      flags.flatMap((flag, index) => [flag, recordedNames[index]!].map((each) => [each, flag])),
+    );
+    const hint = didYouMean(given, spellings, 'train --help lists the options');
     throw new UsageError(
-      `--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; train --help lists the options`,
+      `--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not ${JSON.stringify(spec)}; ${hint}`,
     );
   }
   const row = optionRows[option];

@@ -32,9 +32,7 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
 /** The tokenizer of a data set, a checkpoint, a run, or a model of another program. */
 function tokenizerOfFolder(folder: string): Tokenizer {
   const newestFirst = listCheckpoints(join(folder, 'checkpoints')).reverse();
-  const file = [folder, ...newestFirst]
-    .map((each) => join(each, tokenizerFile))
-    .find((each) => existsSync(each));
+  const file = [folder, ...newestFirst].map((each) => join(each, tokenizerFile)).find((each) => existsSync(each));
   if (file !== undefined) return readTokenizer(file);
   const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
   if (tokenizer) return tokenizer;

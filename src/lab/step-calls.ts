@@ -51,7 +51,9 @@ export function callsBySize(
     else groups.set(kind, [call]);
   }
   if (groups.size > 0) return groups;
-  throw new Gpt2Error(`a training step with AdamW does not use ${opNameOf(op)}, so there are no sizes to measure it at`);
+  throw new Gpt2Error(
+    `a training step with AdamW does not use ${opNameOf(op)}, so there are no sizes to measure it at`,
+  );
 }
 
 /** By the name of the op's contract. */

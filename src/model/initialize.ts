@@ -1,4 +1,6 @@
 // Draws the initial weights, equal to those of llm.c and PyTorch with the same seed: the order of draws is part of that.
+import { checkValue } from '../checks/given.ts';
+import { whole } from '../checks/number.ts';
 import { Generator } from '../native/generator.ts';
 import { castWeights, type Model } from './model.ts';
 import { parameterTable, realCount } from './parameters.ts';
@@ -6,9 +8,11 @@ import { parameterTable, realCount } from './parameters.ts';
 /**
  * Fills all weights: matrices with normal numbers in the table's order, biases with 0, layernorm weights with 1, padding with 0.
  * @param seed a whole number from 0 to 2^32 - 1; weights equal PyTorch's with that seed, to 1e-7
+ * @throws UsageError for another seed
  * @example initializeWeights(model, 42);
  */
 export function initializeWeights(model: Model, seed: number): void {
+  checkValue('seed', whole(0, 2 ** 32 - 1), seed);
   using generator = new Generator(model.device.description.library, seed);
   for (const parameter of parameterTable(model.config)) {
     const { initial } = parameter;

@@ -34,7 +34,7 @@ function checkNeeds(given: TrainOptions): void {
   }
 }
 
-function checkOptions(options: DefaultedOptions, facts: Facts): void {
+function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   const refuse = (message: string): never => {
     throw new UsageError(message);
   };
@@ -52,8 +52,8 @@ function checkOptions(options: DefaultedOptions, facts: Facts): void {
   if (ranks > 1 && /^cuda:/.test(device)) {
     refuse(`--device ${device} is one GPU; with --gpus ${ranks} give --device cuda`);
   }
-  if (sequence > facts.context) {
-    refuse(`--seq ${sequence} is over the model's context of ${facts.context} positions; take a shorter --seq`);
+  if (sequence > context) {
+    refuse(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
   if (steps !== undefined && warmup > steps) {
     refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
@@ -66,13 +66,13 @@ function checkOptions(options: DefaultedOptions, facts: Facts): void {
   }
   for (const name of optionNames) {
     const { onlyWith } = optionRows[name];
-    if (!onlyWith || options[name] === defaultOf(optionRows[name], facts)) continue;
+    if (!onlyWith || options[name] === defaultOf(optionRows[name])) continue;
     const [flag, value] = [flagOf(optionRows[onlyWith.option as OptionName]), options[onlyWith.option as OptionName]];
     if (value === onlyWith.value) continue;
     const given = `${flagOf(optionRows[name])} ${options[name]}`;
     refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.value} too`);
   }
-  if (options.learningRate === 0 && muonLearningRate !== defaultOf(optionRows.muonLearningRate, facts)) {
+  if (options.learningRate === 0 && muonLearningRate !== defaultOf(optionRows.muonLearningRate)) {
     refuse(`--muon-lr ${muonLearningRate} has no effect with --lr 0, whose schedule it follows; give --lr above 0`);
   }
 }

@@ -54,11 +54,16 @@ export const readOption = (name: OptionName, value: unknown): OptionValue => rea
 /** Reads an object of options, such as a config file. @throws UsageError for an unknown name or a wrong value */
 export function readOptions(values: Record<string, unknown>, source: string): TrainOptions {
   const options: Record<string, OptionValue> = {};
+  const spelled = new Map<OptionName, string>();
   for (const [name, value] of Object.entries(values)) {
     if (Object.hasOwn(derivedFields, name) || value === undefined || value === null) continue;
     const option = optionNamed(name);
     if (!option) throw new UsageError(`${source}: ${unknownOption(name, spellings, help)}`);
-    if (option in options) throw new UsageError(`${source} gives "${option}" twice, once as "${name}": remove one`);
+    const first = spelled.get(option);
+    if (first !== undefined) {
+      throw new UsageError(`${source} gives "${option}" twice, as "${first}" and as "${name}": remove one`);
+    }
+    spelled.set(option, name);
     try {
       options[option] = readValue(optionRows[option], value);
     } catch (error) {

@@ -12,7 +12,6 @@ const newModelRate = 3e-4;
  * large as the rate whatever the gradients are; ten times this rate would undo what the weights have learned.
  */
 const fineTuningRate = 3e-5;
-const fineTuningMuonRate = muonDefaults.learningRate * (fineTuningRate / newModelRate);
 
 /** Where each schedule ends, as a share of --lr. */
 const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0 } as const;
@@ -193,10 +192,7 @@ export const recipeRows = {
     usage: '--muon-lr <X>',
     type: real(0),
     help: "Muon's peak learning rate; it follows the schedule of --lr",
-    default: {
-      text: `${muonDefaults.learningRate}; from weights ${fineTuningMuonRate}, lower by as much as --lr`,
-      of: ({ startsFromWeights }) => (startsFromWeights ? fineTuningMuonRate : muonDefaults.learningRate),
-    },
+    default: muonDefaults.learningRate,
     optional: true,
     onlyWith: forMuon,
   },
@@ -211,7 +207,7 @@ export const recipeRows = {
   newtonSchulz: {
     usage: '--newton-schulz <NAME>',
     type: muonRanges.newtonSchulz,
-    help: "how Muon makes a momentum orthogonal: polar-express, quintic, cubic",
+    help: 'how Muon makes a momentum orthogonal: polar-express, quintic, cubic',
     default: muonDefaults.newtonSchulz,
     optional: true,
     onlyWith: forMuon,

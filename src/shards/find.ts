@@ -1,7 +1,7 @@
 // Reads a data-set folder: its shards by role, and dataset.json, which describes them.
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
-import { basename, dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { z } from 'zod';
 import { didYouMean } from '../checks/nearest.ts';
 import { Gpt2Error, shortList } from '../errors.ts';
@@ -51,8 +51,10 @@ export function findShards(folder: string, role: Role): string[] {
   if (both) throw new Gpt2Error(`${join(folder, both)} is named both train and val; rename it`);
   const found = names.filter((name) => roleOfName(name).includes(role));
   if (found.length === 0) {
+    const made = join('data', basename(resolve(folder)));
+    const hasOne = entriesOf(made).some((name) => roleOfName(name).includes(role));
     throw new Gpt2Error(
-      `${folder} has no ${role} shard (a .bin file with "${role}" in its name): run prepro to make one`,
+      `${folder} has no ${role} shard (a .bin file with "${role}" in its name): ${hasOne ? `did you mean ${made}?` : 'run prepro to make one'}`,
     );
   }
   return found.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))).map((name) => join(folder, name));

@@ -1,6 +1,9 @@
 // Encodes text to token ids and decodes them. Built in are GPT-2's byte pairs (gpt2.ts) and plain bytes: both have an id for the
 // end of a document, and reproduce any text. tokenizer-file.ts reads others from a file. safe-cuts.ts divides texts that do not
 // fit in memory.
+import { checkValue } from '../checks/given.ts';
+import { shown } from '../checks/number.ts';
+import { UsageError } from '../errors.ts';
 import { encodeGpt2, gpt2Bytes, tokenCount } from './gpt2.ts';
 import { TokenList } from './tokens.ts';
 
@@ -88,9 +91,11 @@ export const byteLengths = ({ bytesOf }: Tokenizer, vocabularySize: number): Uin
 
 /**
  * The token ids of a text, by default GPT-2's; "<|endoftext|>" in it is ordinary text.
+ * @throws UsageError if it is no text; Gpt2Error if the tokenizer has no ids for it
  * @example const ids = encode('Hello world'); // Uint32Array [15496, 995]
  */
 export function encode(text: string, tokenizer: Tokenizer = gpt2): Uint32Array {
+  checkValue('text', 'text or ""', text);
   const ids = new TokenList();
   const utf8 = Buffer.from(text);
   tokenizer.append(utf8, 0, utf8.length, ids);
@@ -152,10 +157,24 @@ export class StreamDecoder {
 }
 
 /**
- * The text of token ids, by default GPT-2's.
+ * The text of token ids, by default GPT-2's. End of text has none.
+ * @throws UsageError for an id outside the vocabulary
  * @example console.log(decode([15496, 995])); // "Hello world"
  */
 export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
+  const given = [...ids];
+  const { vocabularySize: size } = tokenizer;
+  for (const id of given) {
+    if (Number.isInteger(id) && id >= 0 && id < size) continue;
+    throw new UsageError(
+      `${shown(id)} is no token of the vocabulary of ${size}; give whole numbers from 0 to ${size - 1}`,
+    );
+  }
+  return textOf(given, tokenizer);
+}
+
+/** The text of a model's tokens, some of which may be outside the tokenizer's vocabulary: those have none. */
+export function textOf(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
   if (tokenizer.decode) return tokenizer.decode([...ids]);
   const decoder = new StreamDecoder(tokenizer);
   let text = '';

@@ -1,10 +1,10 @@
 // The bench: every op of a step is there with its time, operations and bytes are what a hand count gives, steps are counted.
 import { readFileSync } from 'node:fs';
 import { afterEach, expect, it, vi } from 'vitest';
-import { bench } from '../../src/bench/bench.ts';
+import { bench, measureTraining } from '../../src/bench/bench.ts';
 import { measurePeaks } from '../../src/bench/peaks.ts';
 import { median, quantile } from '../../src/bench/timing.ts';
-import { difference } from '../../src/commands/bench.ts';
+import { counted, difference } from '../../src/commands/bench.ts';
 import { presetConfig } from '../../src/model/config.ts';
 import { flopsPerToken } from '../../src/model/flops.ts';
 import { Device } from '../../src/native/device.ts';
@@ -94,6 +94,29 @@ it('measures every op of a tiny step', async () => {
 it('says whether more or less memory is used than planned', () => {
   expect(difference(294, 1000)).toBe('70.6% less');
   expect(difference(1031, 1000)).toBe('3.1% more');
+});
+
+it('counts the memory of this process on a CPU, whatever other programs free meanwhile', async () => {
+  let available = 2 ** 36;
+  vi.spyOn(Device.prototype, 'memory').mockImplementation(() => {
+    available += 2 ** 30;
+    return { available, total: 2 ** 37 };
+  });
+  const config = { layers: 1, channels: 256, heads: 2, context: 16, vocabularySize: 50257 };
+  const { memory } = await measureTraining({
+    device: { kind: 'cpu' },
+    ...{ config, batch: 1, sequence: 16, accumulation: 1, steps: 1, warmup: 0, ops: false },
+    nextBatch: () => ({ inputs: new Int32Array(16), targets: new Int32Array(16) }),
+  });
+  // The planned arrays, most of which the process touches, and what JavaScript needs.
+  expect(memory.used / memory.plannedTotal).toBeGreaterThan(0.75);
+  expect(memory.used / memory.plannedTotal).toBeLessThan(1.5);
+});
+
+it('a count that fell is not printed as memory used', () => {
+  expect(counted('cpu', 515, 500)).toBe('process counts 515 B (3.0% more)');
+  expect(counted('cuda', 294, 1000)).toBe('driver counts 294 B (70.6% less)');
+  expect(counted('cuda', -294, 1000)).toBe('driver counts no more than before: other memory was freed meanwhile');
 });
 
 it('advises no flag that it lacks where memory is short', async () => {

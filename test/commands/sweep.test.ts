@@ -23,6 +23,8 @@ it.each([
   [['lr'], '--sweep takes NAME=VALUE,VALUE with an option of train that config.json records, not "lr"'],
   [['learning_rate=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
   [['rate=1'], 'not "rate=1"; train --help lists the options'],
+  [['lrr=1e-4'], 'not "lrr=1e-4"; did you mean lr?'],
+  [['finalLearningRateFractoin=1'], 'did you mean final-lr-frac?'],
   [['out=a,b'], 'not "out=a,b"'],
   [['lr=1e-4,x'], '--lr takes a number of at least 0, not "x"'],
   [['learningRate=1e-4,'], '--lr takes a number of at least 0, not ""'],

@@ -19,10 +19,12 @@ beforeAll(() => {
   const { code, stderr } = place.run(['train', '--data', 'data', '--out', 'run', ...tinyModel, ...options]);
   expect(code, stderr).toBe(0);
   mkdirSync(place.path('empty'));
+  mkdirSync(place.path('sets', 'inside'), { recursive: true });
   mkdirSync(place.path('sets', 'tinyshakespeare'), { recursive: true });
   const files: Record<string, string | Uint8Array> = {
     'sets/tinyshakespeare/input.txt': 'another text',
     'notes.txt': 'a few words',
+    'a text.txt': 'a few words',
     'notes.bin': 'notes',
     'blank.txt': ' \n\t',
     'latin1.txt': Buffer.from('abc é', 'latin1'),
@@ -36,6 +38,7 @@ beforeAll(() => {
     'elsewhere.json': '{"max_steps": 2}',
     'wrong.json': '{"batch": "x"}',
     'long.json': '{"preset": "gpt2-124m-fineweb", "batch": 5, "sequence": 60}',
+    'lr-first.json': '{"lr": 1, "learningRate": 2}',
     'twice.json': '{"learningRate": 1, "lr": 2}',
     'array.json': '[]',
     'torn.json': '{',
@@ -77,7 +80,7 @@ const rows: Record<string, Row[]> = {
       train('--compile=False', '--eval_interval=20', '--seed=1', '--lr_decay_iters', '9', '--stpes=2', '--zzz'),
       'unknown options: --compile=False: the kernels are compiled already; --eval_interval=20: here it is --val-every; ',
       [
-        '--lr_decay_iters: the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
+        '--lr_decay_iters: with --schedule cosine the rate falls over all steps; --stpes=2: did you mean --steps?; --zzz: there is none like it',
       ],
     ],
     [2, train('surplus'), /too many arguments for 'train': "surplus"/, ['every value needs its flag', 'train --help']],
@@ -117,7 +120,8 @@ const rows: Record<string, Row[]> = {
       'there is no option "max_steps"',
       ['elsewhere.json', 'did you mean "steps"?'],
     ],
-    [2, train('--config', 'twice.json'), 'gives "learningRate" twice', ['twice.json', '"lr"']],
+    [2, train('--config', 'twice.json'), 'gives "learningRate" twice', ['twice.json', 'as "learningRate" and as "lr"']],
+    [2, train('--config', 'lr-first.json'), 'twice, as "lr" and as "learningRate"', ['lr-first.json', 'remove one']],
     [2, train('--config', 'wrong.json'), 'not "x"', ['wrong.json: --batch takes']],
     ...[[], ['--dry-run'], ['--sweep', 'seed=1,2']].map((more): Row => {
       const args = ['--preset', 'shakespeare-laptop', '--data', 'data', '--steps', '20', ...more];
@@ -149,6 +153,7 @@ const rows: Record<string, Row[]> = {
     [1, ['train'], 'there is no data in data/tinyshakespeare', ['prepro tinyshakespeare', '--data']],
     [1, train('--data', 'data/own-source/'), 'there is no data in data/own-source/', ['prepro own-source']],
     [1, train('--data', 'empty'), 'empty has no train shard', ['prepro']],
+    [1, train('--data', 'sets/inside/'), 'sets/inside/ has no train shard', ['did you mean data/inside?']],
     [1, train('--data', 'notes.bin'), 'cannot be read as a folder', ['notes.bin', '--data']],
     [
       1,
@@ -191,6 +196,8 @@ const rows: Record<string, Row[]> = {
     [2, ['prepro'], 'no data set was named', ['tinyshakespeare, own-source, hellaswag, text']],
     [2, ['prepro', 'tinyshakespear'], 'no data set "tinyshakespear"', ['did you mean tinyshakespeare?']],
     [2, ['prepro', 'shakespeare_char'], 'no data set', ['did you mean tinyshakespeare --tokenizer char?']],
+    [2, ['prepro', 'empty'], 'there is no data set "empty"', ['prepro text empty`, or name one of tinyshakespeare']],
+    [2, ['prepro', 'a text.txt'], 'there is no data set "a text.txt"', ["prepro text 'a text.txt'`"]],
     [2, ['prepro', 'wikitext'], 'there is no data set "wikitext"', ['name one of tinyshakespeare, own-source']],
     [
       2,

@@ -2,7 +2,13 @@
 import { expect, it } from 'vitest';
 import { GPT2_STEP } from '../../src/native/bindings.generated.ts';
 import { floats, Random } from '../../src/op-cases/numbers.ts';
-import { muonMomentum, muonUpdate, normalizeMatrices, normalizeMatricesScratch } from '../../src/ops/ops.generated.ts';
+import {
+  contracts,
+  muonMomentum,
+  muonUpdate,
+  normalizeMatrices,
+  normalizeMatricesScratch,
+} from '../../src/ops/ops.generated.ts';
 import { describeBackends } from '../support/backends.ts';
 import { TensorBench } from '../support/tensors.ts';
 
@@ -37,3 +43,11 @@ describeBackends('muon', (device) => {
     bench.checkGuards();
   });
 });
+
+// In fp32 the weights are the masters. Cases give a tensor that is kept its partner's memory, as CUDA's kernels demand.
+it.each(Object.values(contracts).flatMap(({ name, tensors }) => (tensors.master ? [[name, tensors] as const] : [])))(
+  '%s writes weights without reading them',
+  (_, { weight }) => {
+    expect(weight).toMatchObject({ access: 'kept', mayBe: ['master'] });
+  },
+);

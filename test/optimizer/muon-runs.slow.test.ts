@@ -70,6 +70,15 @@ it('goes on with one rank after two, and with three after one', () => {
   expectSameLosses('moved');
 });
 
+it('names its rate, which is no lower from weights', () => {
+  const sizes = ['--layers', '--channels', '--heads', '--context'];
+  const others = tinyRanks.filter((arg, index) => !sizes.includes(arg) && !sizes.includes(tinyRanks[index - 1] ?? ''));
+  const given = ['--batch', '2', '--steps', '1', '--optimizer', 'muon', '--model', 'straight', '--out', 'tuned'];
+  expect(run([...others, ...given])).toContain(
+    "Muon's learning rate is 0.02, that of a new model; --muon-lr sets another",
+  );
+});
+
 it('is swept over --muon-lr', () => {
   const stdout = run([...steps, '--out', 'sweep', '--sweep', 'muon-lr=0.01,0.05']);
   expect(stdout).toMatch(/muon-lr|muonLearningRate/);

@@ -177,6 +177,22 @@ const calls: [name: string, message: string, call: () => unknown][] = [
     'there is no option "squence"; did you mean "sequence"?',
     () => api.readHellaswag('none', { squence: 1 } as never),
   ],
+  ...[-1, 1.5, 50257, '5', null].map((id): (typeof calls)[number] => [
+    'decode',
+    `${JSON.stringify(id)} is no token of the vocabulary of 50257; give whole numbers from 0 to 50256`,
+    () => api.decode([15496, id as number]),
+  ]),
+  [
+    'decode',
+    '257 is no token of the vocabulary of 257; give whole numbers from 0 to 256',
+    () => api.decode([257], api.tokenizerNamed('bytes')),
+  ],
+  ['encode', 'text takes a text, not 5', () => api.encode(5 as never)],
+  [
+    'initializeWeights',
+    'seed takes a whole number from 0 to 4294967295, not -1',
+    () => api.initializeWeights(object, -1),
+  ],
   ['generateText', 'prompt takes a text, not undefined', () => api.generateText(object, undefined as never)],
   [
     'generateText',

@@ -72,8 +72,13 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     return { url, kill: () => child.kill('SIGKILL') };
   }
 
-  async function open(url = server.url, colorScheme: 'light' | 'dark' = 'light'): Promise<void> {
+  async function open(
+    url = server.url,
+    colorScheme: 'light' | 'dark' = 'light',
+    { hasClock = false } = {},
+  ): Promise<void> {
     page = await browser.newPage({ viewport: { width: 1280, height: 1400 }, colorScheme });
+    if (hasClock) await page.clock.install();
     page.on('request', (request) => requests.push(request.url()));
     page.on('pageerror', (error) => troubles.push(error.message));
     page.on('console', (message) => {
@@ -180,6 +185,30 @@ describe.skipIf(reason !== '')(`the live page in Chromium${reason}`, () => {
     expect((await text('#log-tail')).match(/step 19 /g)).toHaveLength(1);
     expect(await text('#tiles')).not.toContain('Process memory');
     second.kill();
+  });
+
+  it('keeps a run whose server has ended, and shows it once when another one starts', async () => {
+    log.write(...steps(0, 20), { event: 'sample', step: 20, text: 'ROMEO:' });
+    await open(server.url, 'light', { hasClock: true });
+    await untilState('training after 20 of 400 steps');
+    const port = Number(new URL(server.url).port);
+    await server.close();
+    const stopped = 'stopped after 20 of 400 steps; continues here when the run does';
+    await untilState(stopped);
+    const before = await text('#log-tail');
+    // Twice the silence after which the page connects anew.
+    await page.clock.runFor(50_000);
+    expect(await text('#state')).toBe(stopped);
+    expect(await text('#log-tail')).toBe(before);
+    expect(await text('#sample')).toBe('ROMEO:');
+    expect(await text('#tiles')).toMatch(/Training loss\s+\d/);
+    log.write(...steps(20, 30));
+    server = await serve(port);
+    await until(async () => {
+      await page.clock.runFor(1000);
+      expect(await text('#state')).toBe('training after 30 of 400 steps');
+    });
+    expect((await text('#log-tail')).match(/step 19 /g)).toHaveLength(1);
   });
 
   it('dark and light, by the system and by key', async () => {

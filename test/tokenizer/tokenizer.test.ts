@@ -1,7 +1,7 @@
 // GPT-2's encoding: known ids, round trips, characters split over tokens, long texts.
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { decode, encode, endOfText, StreamDecoder } from '../../src/tokenizer/tokenizer.ts';
+import { decode, encode, endOfText, StreamDecoder, textOf } from '../../src/tokenizer/tokenizer.ts';
 
 it('gives the published ids', () => {
   expect([...encode('Hello world')]).toEqual([15496, 995]);
@@ -42,6 +42,10 @@ it('end of text is no text, and written out it is ordinary text', () => {
   expect(decode([15496, endOfText, 995])).toBe('Hello world');
   expect([...encode('<|endoftext|>')]).not.toContain(endOfText);
   expect(decode(encode('<|endoftext|>'))).toBe('<|endoftext|>');
+});
+
+it('a token of a model with more ids than the vocabulary has no text', () => {
+  expect(textOf([15496, 50303, 995])).toBe('Hello world');
 });
 
 it('a long text is cut where no token spans, so that the cut does not show', () => {

@@ -9,7 +9,7 @@ const againMilliseconds = 3000;
 
 /**
  * @param take what to do with the data of each event, by its name
- * @param begin called before a stream that starts from the beginning; one that the browser reconnects continues
+ * @param begin called before the first event of a stream from the beginning; one that the browser reconnects continues
  * @param news called after every event and failure
  */
 export function listen(
@@ -20,8 +20,8 @@ export function listen(
   let heard = performance.now();
   let source: EventSource | undefined;
   const connect = () => {
-    begin();
     heard = performance.now();
+    let hasBegun = false;
     source?.close();
     const own = new EventSource('/events');
     source = own;
@@ -29,6 +29,9 @@ export function listen(
     for (const [name, use] of Object.entries(all)) {
       own.addEventListener(name, ({ data }: MessageEvent<string>) => {
         heard = performance.now();
+        // Not before: without a server the page keeps what it shows.
+        if (!hasBegun) begin();
+        hasBegun = true;
         connection = name === 'closed' ? 'closed' : 'open';
         use(data);
         news(connection);

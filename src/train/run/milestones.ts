@@ -6,7 +6,7 @@ import { summedLoss } from '../../evaluate/mean-loss.ts';
 import type { KeyValueCache } from '../../model/key-value-cache.ts';
 import type { RunEvent } from '../../runs/schema.ts';
 import { generate } from '../../sample/generate.ts';
-import { decode, promptIds } from '../../tokenizer/tokenizer.ts';
+import { promptIds, textOf } from '../../tokenizer/tokenizer.ts';
 import type { Validation } from './data.ts';
 import type { Run } from './run.ts';
 
@@ -89,5 +89,5 @@ async function sampleText(
     if (signal?.aborted) throw new InterruptedError(`stopped after ${tokens.length} tokens`);
     if ('token' in next) tokens.push(next.token);
   }
-  return decode(tokens, tokenizer!);
+  return textOf(tokens, tokenizer!);
 }

@@ -195,12 +195,15 @@ async function batchOf(
 function announceStart(
   { path, damaged }: Weights,
   merged: TrainOptions,
-  { learningRate }: DefaultedOptions,
+  { learningRate, optimizer, muonLearningRate }: DefaultedOptions,
   notice: (text: string) => void,
 ): void {
   for (const { reason } of damaged) notice(`skipped a damaged checkpoint: ${reason}`);
   const rate = `at the learning rate of a fine-tune, ${learningRate}; --lr sets another`;
   notice(`starting from ${path}${merged.learningRate === undefined ? `, ${rate}` : ''}`);
+  if (optimizer === 'muon' && merged.muonLearningRate === undefined) {
+    notice(`Muon's learning rate is ${muonLearningRate}, that of a new model; --muon-lr sets another`);
+  }
 }
 
 /** Without --total-batch, the tokens of a step depend on the free memory. */
