@@ -74,7 +74,9 @@ const provenance = (
     `${device} (${codePath}), driver ${clocks?.split(', ')[1]}, ${date.slice(0, 10)}, [${name}](${depth}benchmarks/h100/${name}).`,
     ...again.flatMap(({ rungs, date: later }) => {
       const own = rungs.filter((rung) => rung.startsWith(chapter)).map((rung) => rung.split('/')[1]);
-      return own.length === 0 ? [] : [`Measured again after a change, in another session: ${own.join(', ')} (${later.slice(0, 10)}).`];
+      return own.length === 0
+        ? []
+        : [`Measured again after a change, in another session: ${own.join(', ')} (${later.slice(0, 10)}).`];
     }),
   ].join('\n');
 
