@@ -41,7 +41,7 @@ export type TrainOptions = {
   decayFraction?: number | undefined;
   /** `--optimizer <NAME>`: adamw, or muon: Muon for the blocks' matrices, AdamW for all other parameters (default: adamw). */
   optimizer?: 'adamw' | 'muon' | undefined;
-  /** `--muon-lr <X>`: Muon's peak learning rate; it follows the schedule of --lr (default: 0.02; from weights 0.002, lower by as much as --lr). */
+  /** `--muon-lr <X>`: Muon's peak learning rate; it follows the schedule of --lr (default: 0.02). */
   muonLearningRate?: number | undefined;
   /** `--muon-momentum <X>`: share of Muon's average of gradients that a step keeps (default: 0.95). */
   muonMomentum?: number | undefined;

@@ -27,7 +27,7 @@ describe('the header', () => {
   };
   it.each([
     ['a line without brackets', 'mean = [N], rstd', 'mean = N, rstd', 'gpt2_layernorm_forward: cannot read "mean = N"'],
-    ['an unknown access', 'mean = [N], rstd', 'mean (kept) [N], rstd', '"(kept)" in "mean (kept) [N]" is no access'],
+    ['an unknown access', 'mean = [N], rstd', 'mean (held) [N], rstd', '"(held)" in "mean (held) [N]" is no access'],
     ['an unknown dimension', 'mean = [N], rstd', 'mean = [M], rstd', '"mean [M]" names M, which is no parameter'],
     ['a dimension that is no expression', 'mean = [N], rstd', 'mean = [N-1], rstd', 'the dimension "N-1"'],
     ['a missing tensor', 'mean = [N], rstd = [N]', 'mean = [N]', 'the lines name out, mean, in'],
