@@ -1,7 +1,6 @@
 // Finds the tokenizer that --tokenizer names for a new data set. That of "char" is made of the text's characters.
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { listCheckpoints } from '../checkpoint/directory.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { datasetFile, readDatasetTokenizer } from '../shards/find.ts';
 import { characterTokenizerName, createCharacterTokenizer } from '../tokenizer/character-tokenizer.ts';
@@ -31,12 +30,23 @@ export function chooseTokenizer(name: string): Tokenizer | undefined {
 
 /** The tokenizer of a data set, a checkpoint, a run, or a model of another program. */
 function tokenizerOfFolder(folder: string): Tokenizer {
-  const newestFirst = listCheckpoints(join(folder, 'checkpoints')).reverse();
-  const file = [folder, ...newestFirst].map((each) => join(each, tokenizerFile)).find((each) => existsSync(each));
+  const file = [folder, ...checkpointsIn(folder)]
+    .map((each) => join(each, tokenizerFile))
+    .find((each) => existsSync(each));
   if (file !== undefined) return readTokenizer(file);
   const tokenizer = existsSync(join(folder, datasetFile)) ? readDatasetTokenizer(folder) : undefined;
   if (tokenizer) return tokenizer;
   throw new Gpt2Error(`${folder} has no ${tokenizerFile}; --tokenizer takes ${tokenizerKinds}, such as a run`);
+}
+
+/** Of a run, the newest first. */
+function checkpointsIn(folder: string): string[] {
+  const inRun = join(folder, 'checkpoints');
+  const names = existsSync(inRun) ? readdirSync(inRun).filter((name) => /^step-\d+$/.test(name)) : [];
+  return names
+    .sort()
+    .reverse()
+    .map((name) => join(inRun, name));
 }
 
 /** @param characters code points @throws Gpt2Error if there are too many */
