@@ -88,7 +88,10 @@ const halfOf = (elements: number): number => Math.ceil(elements / 32) * 32;
  * @example
  * const adamw = new AdamW({ weightDecay: 0.1 });
  * const muon = new Muon({ rate: 0.02 / 3e-4, weightDecay: 0.1 });
- * const optimizer = (parameter: Parameter) => (isBlockMatrix(parameter) ? muon : adamw);
+ * new Trainer(model, {
+ *   ...{ batch: 4, sequence: 64, accumulation: 1, gradientClip: 1 },
+ *   optimizer: (parameter) => (isBlockMatrix(parameter) ? muon : adamw),
+ * });
  */
 export class Muon implements Optimizer {
   readonly name = 'muon';

@@ -302,7 +302,7 @@ export function formatsIn(folder: string): Format[] {
       ],
       path: join(tokenizer, tokenizerFile),
       use() {
-        decode([0, 1, 2, 3], readTokenizer(join(tokenizer, tokenizerFile)));
+        decode([0, 1, 2], readTokenizer(join(tokenizer, tokenizerFile)));
       },
     },
     {
