@@ -9,7 +9,7 @@ interface FitOptions {
   readonly T: number;
   /** Most GiB to use; undefined: all free memory. */
   readonly maxMemory?: number;
-  /** Kernels in the place of ops. Default none. */
+  /** Kernels that replace ops. Default none. */
   readonly cards?: readonly LoadedCard[];
 }
 

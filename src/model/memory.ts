@@ -66,7 +66,7 @@ export const totalOf = (plan: MemoryPlan): number => [...plan.values()].reduce((
 export const neededFor = (device: Device, plan: MemoryPlan): number =>
   totalOf(plan) + (device.description.library === 'cuda' ? reserve : 0);
 
-/** Memory that `createModel` allocates for inference, and with `cards` in the place of ops their scratch. */
+/** Memory that `createModel` allocates for inference, and the scratch of the `cards` that replace ops. */
 export const inferencePlan = (
   device: Device,
   config: ModelConfig,

@@ -173,7 +173,7 @@ export function decode(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): stri
   return textOf(given, tokenizer);
 }
 
-/** The text of a model's tokens, some of which may be outside the tokenizer's vocabulary: those have none. */
+/** The text of a model's tokens. Those outside the tokenizer's vocabulary have none. */
 export function textOf(ids: Iterable<number>, tokenizer: Tokenizer = gpt2): string {
   if (tokenizer.decode) return tokenizer.decode([...ids]);
   const decoder = new StreamDecoder(tokenizer);

@@ -108,7 +108,7 @@ it('counts the memory of this process on a CPU, whatever other programs free mea
     ...{ config, batch: 1, sequence: 16, accumulation: 1, steps: 1, warmup: 0, ops: false },
     nextBatch: () => ({ inputs: new Int32Array(16), targets: new Int32Array(16) }),
   });
-  // The planned arrays, most of which the process touches, and what JavaScript needs.
+  // The process touches most of the planned arrays; JavaScript needs memory too.
   expect(memory.used / memory.plannedTotal).toBeGreaterThan(0.75);
   expect(memory.used / memory.plannedTotal).toBeLessThan(1.5);
 });

@@ -1,5 +1,5 @@
 // What compute-sanitizer watches: small steps of a whole model in every dtype, with AdamW and Muon, accumulation, validation and a
-// sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the suites beside it.
+// sample, op by op and as graphs, at sizes with ragged edges. Not a test of results; those are in the other suites.
 import { meanLoss } from '../../src/evaluate/mean-loss.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';

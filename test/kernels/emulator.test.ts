@@ -489,7 +489,7 @@ __global__ void k(float *out, const float *in, int n) { out[threadIdx.x] = inner
     Array.from({ length: 64 }, (_, index) => index + 64),
   ],
   [
-    'memcpy, which CUDA declares by itself',
+    'memcpy, which CUDA declares without a header',
     kernel('  float value;\n  memcpy(&value, in + i, 4);\n  out[i] = value;'),
     one,
     [0, 1],

@@ -126,7 +126,7 @@ it('a compiler that is named and cannot be used is not the same as none', () => 
   expect(code).toBe(1);
 });
 
-it('an import without an extension, and a folder in the place of a file, are refused in a line', () => {
+it('an import without an extension, and a folder instead of a file, are rejected in one line', () => {
   const [card, source] = newKernel(place.path('paths'), ['gelu_forward']) as [string, string];
   const [cardText, sourceText] = [readFileSync(card, 'utf8'), readFileSync(source, 'utf8')];
   mkdirSync(place.path('paths/sub'));

@@ -63,7 +63,7 @@ it.each(['0', '1'])('gives on two ranks with --zero %s what one gives with accum
   expectSameLosses(out);
 });
 
-it('goes on with one rank after two, and with three after one', () => {
+it('continues with one rank after two, and with three after one', () => {
   run([...steps, '--out', 'moved', '--gpus', '2', '--stop-after', '4']);
   run(['--out', 'moved', '--resume', '--gpus', '1', '--stop-after', '8']);
   run(['--out', 'moved', '--resume', '--gpus', '3']);

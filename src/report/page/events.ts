@@ -1,4 +1,4 @@
-// Listens to the server's events (../../live/event-stream.ts), and connects again by itself.
+// Listens to the server's events (../../live/event-stream.ts), and reconnects.
 
 /** `closed`: the server has ended; `lost`: nothing is heard from it. */
 export type Connection = 'open' | 'closed' | 'lost';

@@ -1,4 +1,4 @@
-// Runs the page of `kernel watch`: what happens after a save, what is wrong and where, the times beside ours and the bound, and the
+// Runs the page of `kernel watch`: what happens after a save, what is wrong and where, the times compared with ours and the bound, and the
 // versions before.
 import { describeRound, type KernelRound, type RoundKernel, type TimedRow, type WrongMap } from '../kernel-round.ts';
 import { byId, make, showState, showTiles, tableOf } from './elements.ts';

@@ -33,7 +33,7 @@ export interface TrainingSizes {
   readonly samples?: boolean;
   /** Ranks between which optimizer state and master weights are divided. Default 1. */
   readonly shares?: number;
-  /** Kernels in the place of ops. Default none. */
+  /** Kernels that replace ops. Default none. */
   readonly cards?: readonly LoadedCard[];
   /** Rows of received gradients (Communicator.parts). Default `shares`, the most. */
   readonly parts?: number;

@@ -1,4 +1,4 @@
-// Memory of kernels in the place of ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
+// Memory of kernels that replace ops (--kernel): the plan is what a step allocates, and --batch auto counts it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { loadFolders } from '../../../src/kernels/card-hash.ts';
 import { reserveScratch, useCards } from '../../../src/kernels/use-cards.ts';
