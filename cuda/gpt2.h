@@ -33,7 +33,7 @@
 #define GPT2_HOST
 
 /* Raised whenever the signature or the meaning of a function below changes; the loader refuses a library of another version. */
-#define GPT2_ABI_VERSION 16
+#define GPT2_ABI_VERSION 17
 
 enum GPT2_STATUS {
   GPT2_OK = 0,
@@ -300,7 +300,7 @@ GPT2_API int gpt2_collectives_group_end(gpt2_context *context, gpt2_communicator
 /* ---------------------------------------------------------------- embedding */
 
 /* out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] */
+ *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL */
 GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *tokens, const void *wte,
                                     const void *wpe, int32_t B, int32_t T, int32_t C, int32_t V);
 
@@ -308,8 +308,8 @@ GPT2_API int gpt2_embedding_forward(gpt2_context *context, void *out, const int3
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
  * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
  * [0, V) counts only in dwpe.
- *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
- *   workspace gpt2_embedding_scratch(B,T,C,V) */
+ *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
+ *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V) */
 GPT2_API int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const void *dout,
                                      const int32_t *tokens, int32_t B, int32_t T, int32_t C, int32_t V,
                                      int32_t accumulate);
@@ -333,6 +333,21 @@ GPT2_API int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dw
                                      const float *rstd, int32_t N, int32_t C, int32_t accumulate);
 GPT2_API int gpt2_layernorm_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C);
 
+/* ---------------------------------------------------------------- rmsnorm (Zhang and Sennrich 2019) */
+
+/* out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0 */
+GPT2_API int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight,
+                                  int32_t N, int32_t C, float eps);
+
+/* With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
+ * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
+ *   rstd [N]; workspace gpt2_layernorm_scratch(N,C) */
+GPT2_API int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout,
+                                   const void *dresidual, const void *in, const void *weight, const float *rstd,
+                                   int32_t N, int32_t C, int32_t accumulate);
+
 /* ---------------------------------------------------------------- matmul */
 
 /* out = in * weight^T + bias.
@@ -344,6 +359,11 @@ GPT2_API int gpt2_matmul_forward(gpt2_context *context, void *out, const void *i
  *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
 GPT2_API int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const void *in, const void *weight,
                                       const void *bias, int32_t N, int32_t C, int32_t O);
+
+/* The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
+ *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0) */
+GPT2_API int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
+                                              const void *bias, int32_t N, int32_t C, int32_t O);
 
 /* The matmul added to the residual stream: out = residual + in * weight^T + bias.
  *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0) */
@@ -360,6 +380,13 @@ GPT2_API int gpt2_matmul_backward_input(gpt2_context *context, void *din, const 
 GPT2_API int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
                                              const void *pre, int32_t N, int32_t C, int32_t O);
 
+/* gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
+ * din = (dout * weight) * 2 sqrt(activated).
+ *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0) */
+GPT2_API int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout,
+                                                     const void *weight, const void *activated, int32_t N, int32_t C,
+                                                     int32_t O);
+
 /* dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
  *   workspace gpt2_matmul_scratch(N,C,O,1) */
@@ -370,6 +397,28 @@ GPT2_API int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, f
  * for the largest N is then enough for every smaller N. */
 GPT2_API int gpt2_matmul_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t O,
                                  int32_t gradients);
+
+/* ---------------------------------------------------------------- QK-norm (Henry et al. 2020) and rotary positions (Su et al.
+ * 2021) */
+
+/* Normalizes and rotates each head's q and k before attention, in place; v stays. x = x * rstd, with rstd = 1/sqrt(mean of x^2 +
+ * eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with cos = rotations[p,i] and
+ * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
+ * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
+ * token's NH values of q, then those of k.
+ *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
+ *   eps >= 0 */
+GPT2_API int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
+                                         const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C,
+                                         int32_t NH, float eps, float query_factor);
+
+/* From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
+ * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
+ * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
+ *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0 */
+GPT2_API int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
+                                          const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH,
+                                          float query_factor);
 
 /* ---------------------------------------------------------------- attention (Vaswani et al. 2017), causal */
 
@@ -415,15 +464,20 @@ GPT2_API int gpt2_residual_forward(gpt2_context *context, void *out, const void 
 GPT2_API int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, const void *logits,
                                 const int32_t *targets, int32_t N, int32_t V, int32_t Vp, float dloss);
 
-/* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
- * over the first V outputs, din and dweight the gradients of dloss * sum of losses. The sm_90 kernels differ in two points:
- * `logits` holds exponentials afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so
- * no loss exceeds 77 + log(V).
- *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
- *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight) */
-GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits,
-                             const void *in, const void *weight, const int32_t *targets, int32_t N, int32_t C,
-                             int32_t V, int32_t Vp, float dloss, int32_t accumulate);
+/* Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
+ *   out = [count] may be in, in [count]; cap > 0 */
+GPT2_API int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64_t count, float cap);
+
+/* The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
+ * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
+ * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
+ * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
+ *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
+ *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias) */
+GPT2_API int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+                             const void *in, const void *weight, const void *bias, const int32_t *targets, int32_t N,
+                             int32_t C, int32_t V, int32_t Vp, float dloss, float softcap, int32_t accumulate);
 
 /* With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
 GPT2_API int gpt2_classifier_scratch(gpt2_context *context, GPT2_HOST int64_t *bytes, int32_t N, int32_t C, int32_t Vp,
@@ -451,15 +505,15 @@ GPT2_API int gpt2_global_norm_scratch(gpt2_context *context, GPT2_HOST int64_t *
 /* ---------------------------------------------------------------- adamw (Loshchilov and Hutter 2019) */
 
 /* With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
- * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
- * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr = rate *
+ * step[LEARNING_RATE]; c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted from 1) are first_scalar and first_scalar + 1 of the
+ * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_STOP */
 GPT2_API int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
-                        const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float beta1,
-                        float beta2, float eps, float weight_decay);
+                        const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float rate,
+                        float beta1, float beta2, float eps, float weight_decay);
 
 /* ---------------------------------------------------------------- muon (Jordan 2024), for matrices
  *
@@ -505,7 +559,7 @@ GPT2_API int gpt2_muon_update(gpt2_context *context, void *weight, float *master
  * the last one. */
 
 /* out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] */
+ *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL */
 GPT2_API int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *tokens,
                                        const int32_t *positions, const void *wte, const void *wpe, int32_t B, int32_t T,
                                        int32_t S, int32_t C, int32_t V);

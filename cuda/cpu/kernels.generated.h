@@ -17,17 +17,28 @@ struct OpKernels {
       const float *bias, int N, int C);
   void (*layernorm_backward)(Task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
       const float *in, const float *weight, const float *mean, const float *rstd, int N, int C, bool accumulate);
+  void (*rmsnorm_forward)(Task, float *out, float *rstd, const float *in, const float *weight, int N, int C, float eps);
+  void (*rmsnorm_backward)(Task, float *din, float *dweight, const float *dout, const float *dresidual, const float *in,
+      const float *weight, const float *rstd, int N, int C, bool accumulate);
   void (*matmul_forward)(Task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
       int O);
   void (*matmul_gelu_forward)(Task, float *out, float *pre, const float *in, const float *weight, const float *bias,
       int N, int C, int O);
+  void (*matmul_relu_squared_forward)(Task, float *out, const float *in, const float *weight, const float *bias, int N,
+      int C, int O);
   void (*matmul_residual_forward)(Task, float *out, const float *in, const float *weight, const float *bias,
       const float *residual, int N, int C, int O);
   void (*matmul_backward_input)(Task, float *din, const float *dout, const float *weight, int N, int C, int O);
   void (*matmul_gelu_backward_input)(Task, float *din, const float *dout, const float *weight, const float *pre, int N,
       int C, int O);
+  void (*matmul_relu_squared_backward_input)(Task, float *din, const float *dout, const float *weight,
+      const float *activated, int N, int C, int O);
   void (*matmul_backward_weight)(Task, float *dweight, float *dbias, const float *dout, const float *in, int N, int C,
       int O, bool accumulate);
+  void (*qk_norm_rotary_forward)(Task, float *qkv, float *rstd, const float *rotations, const int32_t *positions, int B,
+      int T, int S, int C, int NH, float eps, float query_factor);
+  void (*qk_norm_rotary_backward)(Task, float *dqkv, const float *qkv, const float *rstd, const float *rotations, int B,
+      int T, int C, int NH, float query_factor);
   void (*attention_forward)(Task, float *out, float *lse, const float *qkv, int B, int T, int C, int NH);
   void (*attention_backward)(Task, float *dqkv, const float *dout, const float *out, const float *qkv, const float *lse,
       int B, int T, int C, int NH);
@@ -36,13 +47,15 @@ struct OpKernels {
   void (*residual_forward)(Task, float *out, const float *a, const float *b, int64_t count);
   void (*cross_entropy)(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
       int Vp, float dloss);
-  void (*classifier)(Task, float *losses, float *din, float *dweight, float *logits, const float *in,
-      const float *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate);
+  void (*softcap_forward)(Task, float *out, const float *in, int64_t count, float cap);
+  void (*classifier)(Task, float *losses, float *din, float *dweight, float *dbias, float *logits, const float *in,
+      const float *weight, const float *bias, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
+      float softcap, bool accumulate);
   void (*loss_sum)(Task, float *step, const float *losses, int N, float scale, bool accumulate);
   void (*global_norm)(Task, float *step, const float *matrices, const float *vectors, int64_t matrix_count,
       int64_t vector_count, float max_norm);
   void (*adamw)(Task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
-      int64_t count, int first_scalar, float beta1, float beta2, float eps, float weight_decay);
+      int64_t count, int first_scalar, float rate, float beta1, float beta2, float eps, float weight_decay);
   void (*muon_momentum)(Task, float *direction, float *momentum, const float *gradient, const float *step, int rows,
       int columns, float mu);
   void (*normalize_matrices)(Task, float *matrices, int M, int64_t count, float margin, float eps);
@@ -77,18 +90,25 @@ struct OpKernels {
   X(embedding_backward) \
   X(layernorm_forward) \
   X(layernorm_backward) \
+  X(rmsnorm_forward) \
+  X(rmsnorm_backward) \
   X(matmul_forward) \
   X(matmul_gelu_forward) \
+  X(matmul_relu_squared_forward) \
   X(matmul_residual_forward) \
   X(matmul_backward_input) \
   X(matmul_gelu_backward_input) \
+  X(matmul_relu_squared_backward_input) \
   X(matmul_backward_weight) \
+  X(qk_norm_rotary_forward) \
+  X(qk_norm_rotary_backward) \
   X(attention_forward) \
   X(attention_backward) \
   X(gelu_forward) \
   X(gelu_backward) \
   X(residual_forward) \
   X(cross_entropy) \
+  X(softcap_forward) \
   X(classifier) \
   X(loss_sum) \
   X(global_norm) \

@@ -50,6 +50,19 @@ int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *
   return GPT2_OK;
 }
 
+int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N, int C,
+    float eps) {
+  kernels_of(context).rmsnorm_forward(task_of(context), floats(out), rstd, floats(in), floats(weight), N, C, eps);
+  return GPT2_OK;
+}
+
+int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
+    const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
+  kernels_of(context).rmsnorm_backward(task_of(context), floats(din), dweight, floats(dout), floats(dresidual),
+  floats(in), floats(weight), rstd, N, C, accumulate);
+  return GPT2_OK;
+}
+
 int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
     int O) {
   kernels_of(context).matmul_forward(task_of(context), floats(out), floats(in), floats(weight), floats(bias), N, C, O);
@@ -59,6 +72,13 @@ int matmul_forward(gpt2_context &context, void *out, const void *in, const void 
 int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
     const void *bias, int N, int C, int O) {
   kernels_of(context).matmul_gelu_forward(task_of(context), floats(out), floats(pre), floats(in), floats(weight),
+  floats(bias), N, C, O);
+  return GPT2_OK;
+}
+
+int matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
+    int N, int C, int O) {
+  kernels_of(context).matmul_relu_squared_forward(task_of(context), floats(out), floats(in), floats(weight),
   floats(bias), N, C, O);
   return GPT2_OK;
 }
@@ -82,10 +102,31 @@ int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dou
   return GPT2_OK;
 }
 
+int matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
+    const void *activated, int N, int C, int O) {
+  kernels_of(context).matmul_relu_squared_backward_input(task_of(context), floats(din), floats(dout), floats(weight),
+  floats(activated), N, C, O);
+  return GPT2_OK;
+}
+
 int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in, int N,
     int C, int O, bool accumulate) {
   kernels_of(context).matmul_backward_weight(task_of(context), floats(dweight), dbias, floats(dout), floats(in), N, C,
   O, accumulate);
+  return GPT2_OK;
+}
+
+int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
+    const int32_t *positions, int B, int T, int S, int C, int NH, float eps, float query_factor) {
+  kernels_of(context).qk_norm_rotary_forward(task_of(context), floats(qkv), rstd, rotations, positions, B, T, S, C, NH,
+  eps, query_factor);
+  return GPT2_OK;
+}
+
+int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
+    const float *rotations, int B, int T, int C, int NH, float query_factor) {
+  kernels_of(context).qk_norm_rotary_backward(task_of(context), floats(dqkv), floats(qkv), rstd, rotations, B, T, C, NH,
+  query_factor);
   return GPT2_OK;
 }
 
@@ -125,12 +166,18 @@ int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const voi
   return GPT2_OK;
 }
 
-int classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
-    const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate) {
+int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap) {
+  kernels_of(context).softcap_forward(task_of(context), floats(out), floats(in), count, cap);
+  return GPT2_OK;
+}
+
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+    const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C, int V, int Vp,
+    float dloss, float softcap, bool accumulate) {
   Check check(&context, "gpt2_classifier");
   if (check.below("targets", targets, static_cast<int64_t>(N), V).failed()) return check.status();
-  kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), floats(logits), floats(in),
-  floats(weight), targets, N, C, V, Vp, dloss, accumulate);
+  kernels_of(context).classifier(task_of(context), losses, floats(din), floats(dweight), dbias, floats(logits),
+  floats(in), floats(weight), floats(bias), targets, N, C, V, Vp, dloss, softcap, accumulate);
   return GPT2_OK;
 }
 
@@ -147,13 +194,13 @@ int global_norm(gpt2_context &context, float *step, const void *matrices, const 
 }
 
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-    const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2, float eps,
-    float weight_decay) {
+    const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
+    float eps, float weight_decay) {
   Check check(&context, "gpt2_adamw");
   if (check.that(gradient_dtype == GPT2_FP32, "gradient_dtype fp32 (0), got " +
   std::to_string(gradient_dtype)).failed()) return check.status();
   kernels_of(context).adamw(task_of(context), floats(weight), master, m, v, floats(gradient), step, count, first_scalar,
-  beta1, beta2, eps, weight_decay);
+  rate, beta1, beta2, eps, weight_decay);
   return GPT2_OK;
 }
 

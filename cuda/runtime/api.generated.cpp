@@ -12,7 +12,7 @@ int gpt2_embedding_forward(gpt2_context *context, void *out, const int32_t *toke
     int32_t B, int32_t T, int32_t C, int32_t V) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}, {"wpe", wpe}});
+      .tensors({{"out", out}, {"tokens", tokens}, {"wte", wte}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
   }
@@ -24,7 +24,7 @@ int gpt2_embedding_backward(gpt2_context *context, void *dwte, void *dwpe, const
     int32_t B, int32_t T, int32_t C, int32_t V, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"C", C}, {"V", V}})
-      .tensors({{"dwte", dwte}, {"dwpe", dwpe}, {"dout", dout}, {"tokens", tokens}});
+      .tensors({{"dwte", dwte}, {"dout", dout}, {"tokens", tokens}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
   }
@@ -55,6 +55,28 @@ int gpt2_layernorm_backward(gpt2_context *context, void *din, float *dweight, fl
       accumulate != 0);
 }
 
+int gpt2_rmsnorm_forward(gpt2_context *context, void *out, float *rstd, const void *in, const void *weight, int32_t N,
+    int32_t C, float eps) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"out", out}, {"rstd", rstd}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) {
+    check.that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+  }
+  if (check.failed()) return check.status();
+  return ops::rmsnorm_forward(*context, out, rstd, in, weight, N, C, eps);
+}
+
+int gpt2_rmsnorm_backward(gpt2_context *context, void *din, float *dweight, const void *dout, const void *dresidual,
+    const void *in, const void *weight, const float *rstd, int32_t N, int32_t C, int32_t accumulate) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}})
+      .tensors({{"din", din}, {"dweight", dweight}, {"dout", dout}, {"in", in}, {"weight", weight}, {"rstd", rstd}});
+  if (!check.failed()) check.scratch(ops::layernorm_scratch(*context, N, C));
+  if (check.failed()) return check.status();
+  return ops::rmsnorm_backward(*context, din, dweight, dout, dresidual, in, weight, rstd, N, C, accumulate != 0);
+}
+
 int gpt2_matmul_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
     int32_t N, int32_t C, int32_t O) {
   Check check(context, __func__);
@@ -73,6 +95,16 @@ int gpt2_matmul_gelu_forward(gpt2_context *context, void *out, void *pre, const 
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
   if (check.failed()) return check.status();
   return ops::matmul_gelu_forward(*context, out, pre, in, weight, bias, N, C, O);
+}
+
+int gpt2_matmul_relu_squared_forward(gpt2_context *context, void *out, const void *in, const void *weight,
+    const void *bias, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"out", out}, {"in", in}, {"weight", weight}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_relu_squared_forward(*context, out, in, weight, bias, N, C, O);
 }
 
 int gpt2_matmul_residual_forward(gpt2_context *context, void *out, const void *in, const void *weight, const void *bias,
@@ -105,6 +137,16 @@ int gpt2_matmul_gelu_backward_input(gpt2_context *context, void *din, const void
   return ops::matmul_gelu_backward_input(*context, din, dout, weight, pre, N, C, O);
 }
 
+int gpt2_matmul_relu_squared_backward_input(gpt2_context *context, void *din, const void *dout, const void *weight,
+    const void *activated, int32_t N, int32_t C, int32_t O) {
+  Check check(context, __func__);
+  check.sizes({{"N", N}, {"C", C}, {"O", O}})
+      .tensors({{"din", din}, {"dout", dout}, {"weight", weight}, {"activated", activated}});
+  if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, false));
+  if (check.failed()) return check.status();
+  return ops::matmul_relu_squared_backward_input(*context, din, dout, weight, activated, N, C, O);
+}
+
 int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbias, const void *dout, const void *in,
     int32_t N, int32_t C, int32_t O, int32_t accumulate) {
   Check check(context, __func__);
@@ -113,6 +155,34 @@ int gpt2_matmul_backward_weight(gpt2_context *context, void *dweight, float *dbi
   if (!check.failed()) check.scratch(ops::matmul_scratch(*context, N, C, O, true));
   if (check.failed()) return check.status();
   return ops::matmul_backward_weight(*context, dweight, dbias, dout, in, N, C, O, accumulate != 0);
+}
+
+int gpt2_qk_norm_rotary_forward(gpt2_context *context, void *qkv, float *rstd, const float *rotations,
+    const int32_t *positions, int32_t B, int32_t T, int32_t S, int32_t C, int32_t NH, float eps, float query_factor) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"NH", NH}})
+      .tensors({{"qkv", qkv}, {"rotations", rotations}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(C % (2 * NH) == 0, "C % (2 * NH) == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH))
+        .that(T <= S, "T <= S, got T = " + std::to_string(T) + ", S = " + std::to_string(S))
+        .that(eps >= 0, "eps >= 0, got eps = " + std::to_string(eps));
+  }
+  if (check.failed()) return check.status();
+  return ops::qk_norm_rotary_forward(*context, qkv, rstd, rotations, positions, B, T, S, C, NH, eps, query_factor);
+}
+
+int gpt2_qk_norm_rotary_backward(gpt2_context *context, void *dqkv, const void *qkv, const float *rstd,
+    const float *rotations, int32_t B, int32_t T, int32_t C, int32_t NH, float query_factor) {
+  Check check(context, __func__);
+  check.sizes({{"B", B}, {"T", T}, {"C", C}, {"NH", NH}})
+      .tensors({{"dqkv", dqkv}, {"qkv", qkv}, {"rotations", rotations}});
+  if (!check.failed()) {
+    check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31")
+        .that(C % (2 * NH) == 0, "C % (2 * NH) == 0, got C = " + std::to_string(C) + ", NH = " + std::to_string(NH));
+  }
+  if (check.failed()) return check.status();
+  return ops::qk_norm_rotary_backward(*context, dqkv, qkv, rstd, rotations, B, T, C, NH, query_factor);
 }
 
 int gpt2_attention_forward(gpt2_context *context, void *out, float *lse, const void *qkv, int32_t B, int32_t T,
@@ -179,19 +249,31 @@ int gpt2_cross_entropy(gpt2_context *context, float *losses, void *dlogits, cons
   return ops::cross_entropy(*context, losses, dlogits, logits, targets, N, V, Vp, dloss);
 }
 
-int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, void *logits, const void *in,
-    const void *weight, const int32_t *targets, int32_t N, int32_t C, int32_t V, int32_t Vp, float dloss,
-    int32_t accumulate) {
+int gpt2_softcap_forward(gpt2_context *context, void *out, const void *in, int64_t count, float cap) {
+  Check check(context, __func__);
+  check.sizes({{"count", count}})
+      .tensors({{"out", out}, {"in", in}});
+  if (!check.failed()) {
+    check.that(cap > 0, "cap > 0, got cap = " + std::to_string(cap));
+  }
+  if (check.failed()) return check.status();
+  return ops::softcap_forward(*context, out, in, count, cap);
+}
+
+int gpt2_classifier(gpt2_context *context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+    const void *in, const void *weight, const void *bias, const int32_t *targets, int32_t N, int32_t C, int32_t V,
+    int32_t Vp, float dloss, float softcap, int32_t accumulate) {
   Check check(context, __func__);
   check.sizes({{"N", N}, {"C", C}, {"V", V}, {"Vp", Vp}})
       .tensors({{"losses", losses}, {"logits", logits}, {"in", in}, {"weight", weight}, {"targets", targets}});
   if (!check.failed()) {
-    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp));
+    check.that(V <= Vp, "V <= Vp, got V = " + std::to_string(V) + ", Vp = " + std::to_string(Vp))
+        .that(softcap >= 0, "softcap >= 0, got softcap = " + std::to_string(softcap));
   }
-  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight));
+  if (!check.failed()) check.scratch(ops::classifier_scratch(*context, N, C, Vp, din || dweight || dbias));
   if (check.failed()) return check.status();
-  return ops::classifier(*context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
-      accumulate != 0);
+  return ops::classifier(*context, losses, din, dweight, dbias, logits, in, weight, bias, targets, N, C, V, Vp, dloss,
+      softcap, accumulate != 0);
 }
 
 int gpt2_loss_sum(gpt2_context *context, float *step, const float *losses, int32_t N, float scale, int32_t accumulate) {
@@ -213,8 +295,8 @@ int gpt2_global_norm(gpt2_context *context, float *step, const void *matrices, c
 }
 
 int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, float *v, const void *gradient,
-    const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float beta1, float beta2, float eps,
-    float weight_decay) {
+    const float *step, int64_t count, int32_t gradient_dtype, int32_t first_scalar, float rate, float beta1,
+    float beta2, float eps, float weight_decay) {
   Check check(context, __func__);
   check.sizes({{"count", count}, {"first_scalar", first_scalar}})
       .tensors({{"weight", weight}, {"master", master}, {"m", m}, {"v", v}, {"gradient", gradient}, {"step", step}});
@@ -225,8 +307,8 @@ int gpt2_adamw(gpt2_context *context, void *weight, float *master, float *m, flo
             std::to_string(gradient_dtype));
   }
   if (check.failed()) return check.status();
-  return ops::adamw(*context, weight, master, m, v, gradient, step, count, gradient_dtype, first_scalar, beta1, beta2,
-      eps, weight_decay);
+  return ops::adamw(*context, weight, master, m, v, gradient, step, count, gradient_dtype, first_scalar, rate, beta1,
+      beta2, eps, weight_decay);
 }
 
 int gpt2_muon_momentum(gpt2_context *context, void *direction, float *momentum, const void *gradient, const float *step,
@@ -277,7 +359,7 @@ int gpt2_embedding_at_forward(gpt2_context *context, void *out, const int32_t *t
     const void *wte, const void *wpe, int32_t B, int32_t T, int32_t S, int32_t C, int32_t V) {
   Check check(context, __func__);
   check.sizes({{"B", B}, {"T", T}, {"S", S}, {"C", C}, {"V", V}})
-      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}, {"wpe", wpe}});
+      .tensors({{"out", out}, {"tokens", tokens}, {"positions", positions}, {"wte", wte}});
   if (!check.failed()) {
     check.that(static_cast<int64_t>(B) * T <= INT32_MAX, "B * T below 2^31");
   }

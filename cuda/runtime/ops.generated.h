@@ -16,17 +16,29 @@ int layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd
 int layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
     const void *dresidual, const void *in, const void *weight, const float *mean, const float *rstd, int N, int C,
     bool accumulate);
+int rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N, int C,
+    float eps);
+int rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
+    const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate);
 int matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N, int C,
     int O);
 int matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
     const void *bias, int N, int C, int O);
+int matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
+    int N, int C, int O);
 int matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
     const void *residual, int N, int C, int O);
 int matmul_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, int N, int C, int O);
 int matmul_gelu_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight, const void *pre,
     int N, int C, int O);
+int matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
+    const void *activated, int N, int C, int O);
 int matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in, int N,
     int C, int O, bool accumulate);
+int qk_norm_rotary_forward(gpt2_context &context, void *qkv, float *rstd, const float *rotations,
+    const int32_t *positions, int B, int T, int S, int C, int NH, float eps, float query_factor);
+int qk_norm_rotary_backward(gpt2_context &context, void *dqkv, const void *qkv, const float *rstd,
+    const float *rotations, int B, int T, int C, int NH, float query_factor);
 int attention_forward(gpt2_context &context, void *out, float *lse, const void *qkv, int B, int T, int C, int NH);
 int attention_backward(gpt2_context &context, void *dqkv, const void *dout, const void *out, const void *qkv,
     const float *lse, int B, int T, int C, int NH);
@@ -35,14 +47,16 @@ int gelu_backward(gpt2_context &context, void *din, const void *dout, const void
 int residual_forward(gpt2_context &context, void *out, const void *a, const void *b, int64_t count);
 int cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
     int N, int V, int Vp, float dloss);
-int classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
-    const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate);
+int softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap);
+int classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+    const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C, int V, int Vp,
+    float dloss, float softcap, bool accumulate);
 int loss_sum(gpt2_context &context, float *step, const float *losses, int N, float scale, bool accumulate);
 int global_norm(gpt2_context &context, float *step, const void *matrices, const float *vectors, int64_t matrix_count,
     int64_t vector_count, float max_norm);
 int adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-    const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2, float eps,
-    float weight_decay);
+    const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1, float beta2,
+    float eps, float weight_decay);
 int muon_momentum(gpt2_context &context, void *direction, float *momentum, const void *gradient, const float *step,
     int rows, int columns, int gradient_dtype, float mu);
 int normalize_matrices(gpt2_context &context, void *matrices, int M, int64_t count, float margin, float eps);

@@ -9,7 +9,7 @@ export type Uint32 = number;
 export type Int64 = number;
 export type Float = number;
 
-export const abiVersion = 16;
+export const abiVersion = 17;
 
 export const GPT2_STATUS = {
   GPT2_OK: 0,
@@ -228,7 +228,7 @@ export interface Bindings {
   collectivesGroupEnd(args: { context: Pointer | null; communicator: Pointer | null }): number;
   /**
    * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
-   *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C]
+   *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
    */
   embeddingForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
   /**
@@ -236,8 +236,8 @@ export interface Bindings {
    * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
    * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
    * [0, V) counts only in dwpe.
-   *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
-   *   workspace gpt2_embedding_scratch(B,T,C,V)
+   *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
+   *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V)
    */
   embeddingBackward(args: { context: Pointer | null; dwte: Pointer | null; dwpe: Pointer | null; dout: Pointer | null; tokens: Pointer | null; B: Int32; T: Int32; C: Int32; V: Int32; accumulate: Int32 }): number;
   embeddingScratch(args: { context: Pointer | null; bytes: HostMemory; B: Int32; T: Int32; C: Int32; V: Int32 }): number;
@@ -256,6 +256,18 @@ export interface Bindings {
   layernormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; mean: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
   layernormScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32 }): number;
   /**
+   * out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
+   *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0
+   */
+  rmsnormForward(args: { context: Pointer | null; out: Pointer | null; rstd: Pointer | null; in: Pointer | null; weight: Pointer | null; N: Int32; C: Int32; eps: Float }): number;
+  /**
+   * With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
+   * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
+   *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
+   *   rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+   */
+  rmsnormBackward(args: { context: Pointer | null; din: Pointer | null; dweight: Pointer | null; dout: Pointer | null; dresidual: Pointer | null; in: Pointer | null; weight: Pointer | null; rstd: Pointer | null; N: Int32; C: Int32; accumulate: Int32 }): number;
+  /**
    * out = in * weight^T + bias.
    *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
    */
@@ -265,6 +277,11 @@ export interface Bindings {
    *   out = [N,O], pre = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
    */
   matmulGeluForward(args: { context: Pointer | null; out: Pointer | null; pre: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
+   * The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
+   *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+   */
+  matmulReluSquaredForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
    * The matmul added to the residual stream: out = residual + in * weight^T + bias.
    *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL, residual [N,O]; workspace gpt2_matmul_scratch(N,C,O,0)
@@ -281,6 +298,12 @@ export interface Bindings {
    */
   matmulGeluBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; pre: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
   /**
+   * gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
+   * din = (dout * weight) * 2 sqrt(activated).
+   *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
+   */
+  matmulReluSquaredBackwardInput(args: { context: Pointer | null; din: Pointer | null; dout: Pointer | null; weight: Pointer | null; activated: Pointer | null; N: Int32; C: Int32; O: Int32 }): number;
+  /**
    * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
    *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
    *   workspace gpt2_matmul_scratch(N,C,O,1)
@@ -291,6 +314,23 @@ export interface Bindings {
    * for the largest N is then enough for every smaller N.
    */
   matmulScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; O: Int32; gradients: Int32 }): number;
+  /**
+   * Normalizes and rotates each head's q and k before attention, in place; v stays. x = x * rstd, with rstd = 1/sqrt(mean of x^2 +
+   * eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with cos = rotations[p,i] and
+   * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
+   * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
+   * token's NH values of q, then those of k.
+   *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
+   *   eps >= 0
+   */
+  qkNormRotaryForward(args: { context: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; positions: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; NH: Int32; eps: Float; queryFactor: Float }): number;
+  /**
+   * From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
+   * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
+   * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
+   *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0
+   */
+  qkNormRotaryBackward(args: { context: Pointer | null; dqkv: Pointer | null; qkv: Pointer | null; rstd: Pointer | null; rotations: Pointer | null; B: Int32; T: Int32; C: Int32; NH: Int32; queryFactor: Float }): number;
   /**
    * Softmax of q*k^T/sqrt(HS) over all positions up to and including the query's, times v, per head. qkv holds q, k, v,
    * each [NH,HS]. No T x T matrix is kept; lse is the log of the softmax's denominator (natural log, of the scaled scores),
@@ -330,14 +370,20 @@ export interface Bindings {
    */
   crossEntropy(args: { context: Pointer | null; losses: Pointer | null; dlogits: Pointer | null; logits: Pointer | null; targets: Pointer | null; N: Int32; V: Int32; Vp: Int32; dloss: Float }): number;
   /**
-   * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
-   * over the first V outputs, din and dweight the gradients of dloss * sum of losses. The sm_90 kernels differ in two points:
-   * `logits` holds exponentials afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so
-   * no loss exceeds 77 + log(V).
-   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
-   *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
+   * Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
+   *   out = [count] may be in, in [count]; cap > 0
    */
-  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; accumulate: Int32 }): number;
+  softcapForward(args: { context: Pointer | null; out: Pointer | null; in: Pointer | null; count: Int64; cap: Float }): number;
+  /**
+   * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
+   * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
+   * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
+   * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+   *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
+   *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
+   *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias)
+   */
+  classifier(args: { context: Pointer | null; losses: Pointer | null; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null; logits: Pointer | null; in: Pointer | null; weight: Pointer | null; bias: Pointer | null; targets: Pointer | null; N: Int32; C: Int32; V: Int32; Vp: Int32; dloss: Float; softcap: Float; accumulate: Int32 }): number;
   /** With `gradients` 0, enough for losses only, and the size for the largest N is then enough for every smaller N. */
   classifierScratch(args: { context: Pointer | null; bytes: HostMemory; N: Int32; C: Int32; Vp: Int32; gradients: Int32 }): number;
   /**
@@ -358,14 +404,14 @@ export interface Bindings {
   globalNormScratch(args: { context: Pointer | null; bytes: HostMemory; matrixCount: Int64; vectorCount: Int64 }): number;
   /**
    * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
-   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
-   * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
-   * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
+   * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr = rate *
+   * step[LEARNING_RATE]; c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted from 1) are first_scalar and first_scalar + 1 of the
+   * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
    *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
    *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
    *   first_scalar + 2 <= GPT2_STEP_STOP
    */
-  adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
+  adamw(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; m: Pointer | null; v: Pointer | null; gradient: Pointer | null; step: Pointer | null; count: Int64; gradientDtype: Int32; firstScalar: Int32; rate: Float; beta1: Float; beta2: Float; eps: Float; weightDecay: Float }): number;
   /**
    * With g = gradient * step[CLIP]: momentum = mu momentum + (1-mu) g; direction = mu momentum + (1-mu) g, with the new momentum
    * (Nesterov's). If rows > columns the direction is stored transposed, as [columns,rows]. Does nothing if step[UPDATED] = 0.
@@ -397,7 +443,7 @@ export interface Bindings {
   muonUpdate(args: { context: Pointer | null; weight: Pointer | null; master: Pointer | null; direction: Pointer | null; step: Pointer | null; rows: Int32; columns: Int32; rate: Float; weightDecay: Float }): number;
   /**
    * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
-   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
+   *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
    */
   embeddingAtForward(args: { context: Pointer | null; out: Pointer | null; tokens: Pointer | null; positions: Pointer | null; wte: Pointer | null; wpe: Pointer | null; B: Int32; T: Int32; S: Int32; C: Int32; V: Int32 }): number;
   /**
@@ -517,13 +563,19 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   layernormForward: { symbol: 'gpt2_layernorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'out', 'mean', 'rstd', 'in', 'weight', 'bias', 'N', 'C'] },
   layernormBackward: { symbol: 'gpt2_layernorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dbias', 'dout', 'dresidual', 'in', 'weight', 'mean', 'rstd', 'N', 'C', 'accumulate'] },
   layernormScratch: { symbol: 'gpt2_layernorm_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C'] },
+  rmsnormForward: { symbol: 'gpt2_rmsnorm_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'float'], names: ['context', 'out', 'rstd', 'in', 'weight', 'N', 'C', 'eps'] },
+  rmsnormBackward: { symbol: 'gpt2_rmsnorm_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dweight', 'dout', 'dresidual', 'in', 'weight', 'rstd', 'N', 'C', 'accumulate'] },
   matmulForward: { symbol: 'gpt2_matmul_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
   matmulGeluForward: { symbol: 'gpt2_matmul_gelu_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'pre', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
+  matmulReluSquaredForward: { symbol: 'gpt2_matmul_relu_squared_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'N', 'C', 'O'] },
   matmulResidualForward: { symbol: 'gpt2_matmul_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'in', 'weight', 'bias', 'residual', 'N', 'C', 'O'] },
   matmulBackwardInput: { symbol: 'gpt2_matmul_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'N', 'C', 'O'] },
   matmulGeluBackwardInput: { symbol: 'gpt2_matmul_gelu_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'pre', 'N', 'C', 'O'] },
+  matmulReluSquaredBackwardInput: { symbol: 'gpt2_matmul_relu_squared_backward_input', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'din', 'dout', 'weight', 'activated', 'N', 'C', 'O'] },
   matmulBackwardWeight: { symbol: 'gpt2_matmul_backward_weight', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dweight', 'dbias', 'dout', 'in', 'N', 'C', 'O', 'accumulate'] },
   matmulScratch: { symbol: 'gpt2_matmul_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'O', 'gradients'] },
+  qkNormRotaryForward: { symbol: 'gpt2_qk_norm_rotary_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float'], names: ['context', 'qkv', 'rstd', 'rotations', 'positions', 'B', 'T', 'S', 'C', 'NH', 'eps', 'queryFactor'] },
+  qkNormRotaryBackward: { symbol: 'gpt2_qk_norm_rotary_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'dqkv', 'qkv', 'rstd', 'rotations', 'B', 'T', 'C', 'NH', 'queryFactor'] },
   attentionForward: { symbol: 'gpt2_attention_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'out', 'lse', 'qkv', 'B', 'T', 'C', 'NH'] },
   attentionBackward: { symbol: 'gpt2_attention_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'dqkv', 'dout', 'out', 'qkv', 'lse', 'B', 'T', 'C', 'NH'] },
   attentionScratch: { symbol: 'gpt2_attention_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'B', 'T', 'C', 'NH'] },
@@ -531,12 +583,13 @@ export const signatures: Record<keyof Bindings, { symbol: string; result: string
   geluBackward: { symbol: 'gpt2_gelu_backward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'din', 'dout', 'in', 'count'] },
   residualForward: { symbol: 'gpt2_residual_forward', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t'], names: ['context', 'out', 'a', 'b', 'count'] },
   crossEntropy: { symbol: 'gpt2_cross_entropy', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'losses', 'dlogits', 'logits', 'targets', 'N', 'V', 'Vp', 'dloss'] },
-  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'logits', 'in', 'weight', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'accumulate'] },
+  softcapForward: { symbol: 'gpt2_softcap_forward', result: 'int', types: ['void *', 'void *', 'void *', 'int64_t', 'float'], names: ['context', 'out', 'in', 'count', 'cap'] },
+  classifier: { symbol: 'gpt2_classifier', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t', 'float', 'float', 'int32_t'], names: ['context', 'losses', 'din', 'dweight', 'dbias', 'logits', 'in', 'weight', 'bias', 'targets', 'N', 'C', 'V', 'Vp', 'dloss', 'softcap', 'accumulate'] },
   classifierScratch: { symbol: 'gpt2_classifier_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'int32_t'], names: ['context', 'bytes', 'N', 'C', 'Vp', 'gradients'] },
   lossSum: { symbol: 'gpt2_loss_sum', result: 'int', types: ['void *', 'void *', 'void *', 'int32_t', 'float', 'int32_t'], names: ['context', 'step', 'losses', 'N', 'scale', 'accumulate'] },
   globalNorm: { symbol: 'gpt2_global_norm', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'int64_t', 'int64_t', 'float'], names: ['context', 'step', 'matrices', 'vectors', 'matrixCount', 'vectorCount', 'maxNorm'] },
   globalNormScratch: { symbol: 'gpt2_global_norm_scratch', result: 'int', types: ['void *', 'void *', 'int64_t', 'int64_t'], names: ['context', 'bytes', 'matrixCount', 'vectorCount'] },
-  adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'beta1', 'beta2', 'eps', 'weightDecay'] },
+  adamw: { symbol: 'gpt2_adamw', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'void *', 'int64_t', 'int32_t', 'int32_t', 'float', 'float', 'float', 'float', 'float'], names: ['context', 'weight', 'master', 'm', 'v', 'gradient', 'step', 'count', 'gradientDtype', 'firstScalar', 'rate', 'beta1', 'beta2', 'eps', 'weightDecay'] },
   muonMomentum: { symbol: 'gpt2_muon_momentum', result: 'int', types: ['void *', 'void *', 'void *', 'void *', 'void *', 'int32_t', 'int32_t', 'int32_t', 'float'], names: ['context', 'direction', 'momentum', 'gradient', 'step', 'rows', 'columns', 'gradientDtype', 'mu'] },
   normalizeMatrices: { symbol: 'gpt2_normalize_matrices', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t', 'float', 'float'], names: ['context', 'matrices', 'M', 'count', 'margin', 'eps'] },
   normalizeMatricesScratch: { symbol: 'gpt2_normalize_matrices_scratch', result: 'int', types: ['void *', 'void *', 'int32_t', 'int64_t'], names: ['context', 'bytes', 'M', 'count'] },

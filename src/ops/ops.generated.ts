@@ -15,7 +15,7 @@ export const contracts = {
       out: { access: '=', type: 'element', shape: ['B', 'T', 'C'] },
       tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
       wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=T', 'C'] },
+      wpe: { access: 'read', type: 'element', shape: ['>=T', 'C'], isOptional: true },
     },
     sizes: ['B', 'T', 'C', 'V'],
     scalars: [],
@@ -28,7 +28,7 @@ export const contracts = {
     formula: "dwte[v,:] += sum of dout[b,t,:] over tokens[b,t] = v, in an order that depends only on the tokens; dwpe[t,:] (=|+=) sum over b of dout[b,t,:]",
     tensors: {
       dwte: { access: '+=', type: 'gradient', shape: ['>=V', 'C'], by: 'tokens' },
-      dwpe: { access: 'accumulate', type: 'gradient', shape: ['>=T', 'C'] },
+      dwpe: { access: 'accumulate', type: 'gradient', shape: ['>=T', 'C'], isOptional: true },
       dout: { access: 'read', type: 'element', shape: ['B', 'T', 'C'] },
       tokens: { access: 'read', type: 'int32', shape: ['B', 'T'], below: 'V' },
     },
@@ -76,6 +76,40 @@ export const contracts = {
     relations: [],
     workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
   },
+  rmsnormForward: {
+    name: 'rmsnormForward',
+    symbol: 'gpt2_rmsnorm_forward',
+    formula: "out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps)",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'C'] },
+      rstd: { access: '=', type: 'fp32', shape: ['N'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: ['eps'],
+    flags: [],
+    relations: [{ text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+  },
+  rmsnormBackward: {
+    name: 'rmsnormBackward',
+    symbol: 'gpt2_rmsnorm_backward',
+    formula: "With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual; dweight (=|+=) column sums of dout * normalized",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'], mayBe: ['dout', 'dresidual'] },
+      dweight: { access: 'accumulate', type: 'fp32', shape: ['C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      dresidual: { access: 'read', type: 'element', shape: ['N', 'C'], isOptional: true },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['C'] },
+      rstd: { access: 'read', type: 'fp32', shape: ['N'] },
+    },
+    sizes: ['N', 'C'],
+    scalars: [],
+    flags: ['accumulate'],
+    relations: [],
+    workspace: ({ N, C }: { N: number; C: number }) => ({ name: 'layernormScratch', sizes: { N, C } }),
+  },
   matmulForward: {
     name: 'matmulForward',
     symbol: 'gpt2_matmul_forward',
@@ -99,6 +133,22 @@ export const contracts = {
     tensors: {
       out: { access: '=', type: 'element', shape: ['N', 'O'] },
       pre: { access: '=', type: 'element', shape: ['N', 'O'] },
+      in: { access: 'read', type: 'element', shape: ['N', 'C'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
+  matmulReluSquaredForward: {
+    name: 'matmulReluSquaredForward',
+    symbol: 'gpt2_matmul_relu_squared_forward',
+    formula: "The matmul followed by the square of ReLU (So et al",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['N', 'O'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
       bias: { access: 'read', type: 'element', shape: ['O'], isOptional: true },
@@ -157,6 +207,22 @@ export const contracts = {
     relations: [],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
   },
+  matmulReluSquaredBackwardInput: {
+    name: 'matmulReluSquaredBackwardInput',
+    symbol: 'gpt2_matmul_relu_squared_backward_input',
+    formula: "matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`: din = (dout * weight) * 2 sqrt(activated)",
+    tensors: {
+      din: { access: '=', type: 'element', shape: ['N', 'C'] },
+      dout: { access: 'read', type: 'element', shape: ['N', 'O'] },
+      weight: { access: 'read', type: 'element', shape: ['O', 'C'] },
+      activated: { access: 'read', type: 'element', shape: ['N', 'C'] },
+    },
+    sizes: ['N', 'C', 'O'],
+    scalars: [],
+    flags: [],
+    relations: [],
+    workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 0 } }),
+  },
   matmulBackwardWeight: {
     name: 'matmulBackwardWeight',
     symbol: 'gpt2_matmul_backward_weight',
@@ -172,6 +238,36 @@ export const contracts = {
     flags: ['accumulate'],
     relations: [],
     workspace: ({ N, C, O }: { N: number; C: number; O: number }) => ({ name: 'matmulScratch', sizes: { N, C, O, gradients: 1 } }),
+  },
+  qkNormRotaryForward: {
+    name: 'qkNormRotaryForward',
+    symbol: 'gpt2_qk_norm_rotary_forward',
+    formula: "Normalizes and rotates each head's q and k before attention, in place; v stays",
+    tensors: {
+      qkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'] },
+      rstd: { access: '=', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
+      rotations: { access: 'read', type: 'fp32', shape: ['S', 'C/NH'] },
+      positions: { access: 'read', type: 'int32', shape: ['B'], isOptional: true },
+    },
+    sizes: ['B', 'T', 'S', 'C', 'NH'],
+    scalars: ['eps', 'queryFactor'],
+    flags: [],
+    relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }, { text: 'T <= S', holds: ({ T, S }: { T: number; S: number }) => T <= S }, { text: 'eps >= 0', holds: ({ eps }: { eps: number }) => eps >= 0 }],
+  },
+  qkNormRotaryBackward: {
+    name: 'qkNormRotaryBackward',
+    symbol: 'gpt2_qk_norm_rotary_backward',
+    formula: "From the gradient of qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v stays",
+    tensors: {
+      dqkv: { access: 'updated', type: 'element', shape: ['B', 'T', '3C'] },
+      qkv: { access: 'read', type: 'element', shape: ['B', 'T', '3C'] },
+      rstd: { access: 'read', type: 'fp32', shape: ['B', 'T', '2NH'], isOptional: true },
+      rotations: { access: 'read', type: 'fp32', shape: ['>=T', 'C/NH'] },
+    },
+    sizes: ['B', 'T', 'C', 'NH'],
+    scalars: ['queryFactor'],
+    flags: [],
+    relations: [{ text: 'C % (2 * NH) == 0', holds: ({ C, NH }: { C: number; NH: number }) => C % (2 * NH) === 0 }],
   },
   attentionForward: {
     name: 'attentionForward',
@@ -261,24 +357,39 @@ export const contracts = {
     flags: [],
     relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }],
   },
+  softcapForward: {
+    name: 'softcapForward',
+    symbol: 'gpt2_softcap_forward',
+    formula: "Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2)",
+    tensors: {
+      out: { access: '=', type: 'element', shape: ['count'], mayBe: ['in'] },
+      in: { access: 'read', type: 'element', shape: ['count'] },
+    },
+    sizes: ['count'],
+    scalars: ['cap'],
+    flags: [],
+    relations: [{ text: 'cap > 0', holds: ({ cap }: { cap: number }) => cap > 0 }],
+  },
   classifier: {
     name: 'classifier',
     symbol: 'gpt2_classifier',
-    formula: "The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]] over the first V outputs, din and dweight the gradients of dloss * sum of losses",
+    formula: "The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V outputs, with logits = in * weight^T + bias, limited as by softcap_forward if softcap > 0; din, dweight and dbias are the gradients of dloss * sum of losses",
     tensors: {
       losses: { access: '=', type: 'fp32', shape: ['N'] },
       din: { access: '=', type: 'element', shape: ['N', 'C'], isOptional: true },
       dweight: { access: 'accumulate', type: 'gradient', shape: ['Vp', 'C'], isOptional: true },
+      dbias: { access: 'accumulate', type: 'fp32', shape: ['Vp'], isOptional: true },
       logits: { access: 'scratch', type: 'element', shape: ['N', 'Vp'] },
       in: { access: 'read', type: 'element', shape: ['N', 'C'] },
       weight: { access: 'read', type: 'element', shape: ['Vp', 'C'] },
+      bias: { access: 'read', type: 'element', shape: ['Vp'], isOptional: true },
       targets: { access: 'read', type: 'int32', shape: ['N'], below: 'V' },
     },
     sizes: ['N', 'C', 'V', 'Vp'],
-    scalars: ['dloss'],
+    scalars: ['dloss', 'softcap'],
     flags: ['accumulate'],
-    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }],
-    workspace: ({ N, C, Vp, din, dweight }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight ? 1 : 0 } }),
+    relations: [{ text: 'V <= Vp', holds: ({ V, Vp }: { V: number; Vp: number }) => V <= Vp }, { text: 'softcap >= 0', holds: ({ softcap }: { softcap: number }) => softcap >= 0 }],
+    workspace: ({ N, C, Vp, din, dweight, dbias }: { N: number; C: number; Vp: number; din: Pointer | null; dweight: Pointer | null; dbias: Pointer | null }) => ({ name: 'classifierScratch', sizes: { N, C, Vp, gradients: din || dweight || dbias ? 1 : 0 } }),
   },
   lossSum: {
     name: 'lossSum',
@@ -321,7 +432,7 @@ export const contracts = {
       step: { access: 'read', type: 'fp32', shape: ['64'] },
     },
     sizes: ['count', 'firstScalar'],
-    scalars: ['beta1', 'beta2', 'eps', 'weightDecay'],
+    scalars: ['rate', 'beta1', 'beta2', 'eps', 'weightDecay'],
     flags: [],
     relations: [{ text: 'firstScalar >= 4', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar >= 4 }, { text: 'firstScalar + 2 <= 15', holds: ({ firstScalar }: { firstScalar: number }) => firstScalar + 2 <= 15 }],
   },
@@ -391,7 +502,7 @@ export const contracts = {
       tokens: { access: 'read', type: 'int32', shape: ['B', 'S+1'] },
       positions: { access: 'read', type: 'int32', shape: ['B'] },
       wte: { access: 'read', type: 'element', shape: ['>=V', 'C'], by: 'tokens' },
-      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'] },
+      wpe: { access: 'read', type: 'element', shape: ['>=S', 'C'], isOptional: true },
     },
     sizes: ['B', 'T', 'S', 'C', 'V'],
     scalars: [],
@@ -525,9 +636,9 @@ export const contracts = {
 
 /**
  * out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:]. A token outside [0, V) gives a row of NaN on CUDA.
- *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C]
+ *   out = [B,T,C], tokens [B,T] < V, wte [>=V,C] by tokens, wpe [>=T,C] or NULL
  */
-export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor; V: number }): void {
+export function embeddingForward(device: Device, args: { out: Tensor; tokens: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
   enqueue(device, contracts.embeddingForward, args);
 }
 
@@ -536,10 +647,10 @@ export function embeddingForward(device: Device, args: { out: Tensor; tokens: Te
  * dwpe[t,:] (=|+=) sum over b of dout[b,t,:]. dwte is added to because it is also the weight of gpt2_classifier, whose
  * backward comes first. On CUDA V is at most 65536, the limit of a token file, and a token outside
  * [0, V) counts only in dwpe.
- *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient, dout [B,T,C], tokens [B,T] < V;
- *   workspace gpt2_embedding_scratch(B,T,C,V)
+ *   dwte += [>=V,C]: gradient by tokens, dwpe (accumulate) [>=T,C]: gradient or NULL, dout [B,T,C],
+ *   tokens [B,T] < V; workspace gpt2_embedding_scratch(B,T,C,V)
  */
-export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Tensor; dout: Tensor; tokens: Tensor; V: number; accumulate: boolean }): void {
+export function embeddingBackward(device: Device, args: { dwte: Tensor; dwpe: Tensor | null; dout: Tensor; tokens: Tensor; V: number; accumulate: boolean }): void {
   enqueue(device, contracts.embeddingBackward, args);
 }
 
@@ -563,6 +674,24 @@ export function layernormBackward(device: Device, args: { din: Tensor; dweight: 
 }
 
 /**
+ * out = in * rstd * weight over the last dimension, rstd = 1/sqrt(mean of in^2 + eps).
+ *   out = [N,C], rstd = [N], in [N,C], weight [C]; eps >= 0
+ */
+export function rmsnormForward(device: Device, args: { out: Tensor; rstd: Tensor; in: Tensor; weight: Tensor; eps: number }): void {
+  enqueue(device, contracts.rmsnormForward, args);
+}
+
+/**
+ * With g = dout * weight and normalized = in * rstd: din = rstd * (g - normalized * mean(g * normalized)) + dresidual;
+ * dweight (=|+=) column sums of dout * normalized. dresidual is the gradient of the residual stream, which bypasses the norm.
+ *   din = [N,C] may be dout or dresidual, dweight (accumulate) [C], dout [N,C], dresidual [N,C] or NULL, in [N,C], weight [C],
+ *   rstd [N]; workspace gpt2_layernorm_scratch(N,C)
+ */
+export function rmsnormBackward(device: Device, args: { din: Tensor; dweight: Tensor; dout: Tensor; dresidual: Tensor | null; in: Tensor; weight: Tensor; rstd: Tensor; accumulate: boolean }): void {
+  enqueue(device, contracts.rmsnormBackward, args);
+}
+
+/**
  * out = in * weight^T + bias.
  *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
  */
@@ -576,6 +705,14 @@ export function matmulForward(device: Device, args: { out: Tensor; in: Tensor; w
  */
 export function matmulGeluForward(device: Device, args: { out: Tensor; pre: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
   enqueue(device, contracts.matmulGeluForward, args);
+}
+
+/**
+ * The matmul followed by the square of ReLU (So et al. 2021): out = relu(in * weight^T + bias)^2. Backward needs only `out`.
+ *   out = [N,O], in [N,C], weight [O,C], bias [O] or NULL; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulReluSquaredForward(device: Device, args: { out: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null }): void {
+  enqueue(device, contracts.matmulReluSquaredForward, args);
 }
 
 /**
@@ -603,12 +740,44 @@ export function matmulGeluBackwardInput(device: Device, args: { din: Tensor; dou
 }
 
 /**
+ * gpt2_matmul_backward_input through the squared ReLU before the matmul, whose output is `activated`:
+ * din = (dout * weight) * 2 sqrt(activated).
+ *   din = [N,C], dout [N,O], weight [O,C], activated [N,C]; workspace gpt2_matmul_scratch(N,C,O,0)
+ */
+export function matmulReluSquaredBackwardInput(device: Device, args: { din: Tensor; dout: Tensor; weight: Tensor; activated: Tensor }): void {
+  enqueue(device, contracts.matmulReluSquaredBackwardInput, args);
+}
+
+/**
  * dweight (=|+=) dout^T * in; dbias (=|+=) column sums of dout.
  *   dweight (accumulate) [O,C]: gradient, dbias (accumulate) [O] or NULL, dout [N,O], in [N,C];
  *   workspace gpt2_matmul_scratch(N,C,O,1)
  */
 export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; dbias: Tensor | null; dout: Tensor; in: Tensor; accumulate: boolean }): void {
   enqueue(device, contracts.matmulBackwardWeight, args);
+}
+
+/**
+ * Normalizes and rotates each head's q and k before attention, in place; v stays. x = x * rstd, with rstd = 1/sqrt(mean of x^2 +
+ * eps) over the head, or 1 if rstd is NULL. Then, for i < HS/2 and position p, with cos = rotations[p,i] and
+ * sin = rotations[p,i+HS/2]: x[i] = x[i] cos + x[i+HS/2] sin and x[i+HS/2] = x[i+HS/2] cos - x[i] sin. q is multiplied by
+ * query_factor last. The position of token t is t, or positions[b] + t; outside [0, S - T + t] q and k become NaN. rstd holds a
+ * token's NH values of q, then those of k.
+ *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
+ *   eps >= 0
+ */
+export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; rotations: Tensor; positions: Tensor | null; eps: number; queryFactor: number }): void {
+  enqueue(device, contracts.qkNormRotaryForward, args);
+}
+
+/**
+ * From the gradient of gpt2_qk_norm_rotary_forward's result (`qkv`, without positions) to that of its input, in place; the part of v
+ * stays. With y a result and dy its gradient, each divided and multiplied by query_factor for q, and the rotation undone on both:
+ * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
+ *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0
+ */
+export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; queryFactor: number }): void {
+  enqueue(device, contracts.qkNormRotaryBackward, args);
 }
 
 /**
@@ -667,14 +836,23 @@ export function crossEntropy(device: Device, args: { losses: Tensor; dlogits: Te
 }
 
 /**
- * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(in[i] * weight^T)[targets[i]]
- * over the first V outputs, din and dweight the gradients of dloss * sum of losses. The sm_90 kernels differ in two points:
- * `logits` holds exponentials afterwards, and a logit that exceeds the target's by more than 77 counts as 77 above it, so
- * no loss exceeds 77 + log(V).
- *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, logits (scratch) [N,Vp], in [N,C],
- *   weight [Vp,C], targets [N] < V; V <= Vp; workspace gpt2_classifier_scratch(N,C,Vp,din || dweight)
+ * Limits logits (Gemma Team 2024), here by an algebraic sigmoid: out = cap * in / sqrt(in^2 + cap^2).
+ *   out = [count] may be in, in [count]; cap > 0
  */
-export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; logits: Tensor; in: Tensor; weight: Tensor; targets: Tensor; V: number; dloss: number; accumulate: boolean }): void {
+export function softcapForward(device: Device, args: { out: Tensor; in: Tensor; cap: number }): void {
+  enqueue(device, contracts.softcapForward, args);
+}
+
+/**
+ * The last linear layer with its loss, and backward through both: losses[i] = -log softmax(logits[i])[targets[i]] over the first V
+ * outputs, with logits = in * weight^T + bias, limited as by gpt2_softcap_forward if softcap > 0; din, dweight and dbias are the
+ * gradients of dloss * sum of losses. The sm_90 kernels differ in two points: `logits` holds other values afterwards, and a logit
+ * that exceeds the target's by more than 77 counts as 77 above it, so no loss exceeds 77 + log(V).
+ *   losses = [N], din = [N,C] or NULL, dweight (accumulate) [Vp,C]: gradient or NULL, dbias (accumulate) [Vp] or NULL,
+ *   logits (scratch) [N,Vp], in [N,C], weight [Vp,C], bias [Vp] or NULL, targets [N] < V; V <= Vp; softcap >= 0;
+ *   workspace gpt2_classifier_scratch(N,C,Vp,din || dweight || dbias)
+ */
+export function classifier(device: Device, args: { losses: Tensor; din: Tensor | null; dweight: Tensor | null; dbias: Tensor | null; logits: Tensor; in: Tensor; weight: Tensor; bias: Tensor | null; targets: Tensor; V: number; dloss: number; softcap: number; accumulate: boolean }): void {
   enqueue(device, contracts.classifier, args);
 }
 
@@ -701,14 +879,14 @@ export function globalNorm(device: Device, args: { step: Tensor; matrices: Tenso
 
 /**
  * With g = gradient * step[CLIP]: m = beta1 m + (1-beta1) g; v = beta2 v + (1-beta2) g^2;
- * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr, c1 = 1 - beta1^t and
- * c2 = 1 - beta2^t (t counted from 1) are LEARNING_RATE, first_scalar and first_scalar + 1 of the step block. Does nothing if
- * step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
+ * master -= lr * (m / c1 / (sqrt(v / c2) + eps) + weight_decay * master); weight = rounded master. lr = rate *
+ * step[LEARNING_RATE]; c1 = 1 - beta1^t and c2 = 1 - beta2^t (t counted from 1) are first_scalar and first_scalar + 1 of the
+ * step block. Does nothing if step[UPDATED] = 0. In fp32 and tf32 weight and master are the same memory.
  *   weight (kept) [count] may be master, master (updated) [count], m (updated) [count], v (updated) [count],
  *   gradient [count]: gradient_dtype, step [GPT2_STEP_SIZE]; first_scalar >= GPT2_STEP_SCALARS;
  *   first_scalar + 2 <= GPT2_STEP_STOP
  */
-export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; firstScalar: number; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
+export function adamw(device: Device, args: { weight: Tensor; master: Tensor; m: Tensor; v: Tensor; gradient: Tensor; step: Tensor; firstScalar: number; rate: number; beta1: number; beta2: number; eps: number; weightDecay: number }): void {
   enqueue(device, contracts.adamw, args);
 }
 
@@ -753,9 +931,9 @@ export function muonUpdate(device: Device, args: { weight: Tensor; master: Tenso
 
 /**
  * out[b,t,:] = wte[tokens[b,p+t],:] + wpe[p+t,:] with p = positions[b].
- *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C]
+ *   out = [B,T,C], tokens [B,S+1], positions [B], wte [>=V,C] by tokens, wpe [>=S,C] or NULL
  */
-export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor; V: number }): void {
+export function embeddingAtForward(device: Device, args: { out: Tensor; tokens: Tensor; positions: Tensor; wte: Tensor; wpe: Tensor | null; V: number }): void {
   enqueue(device, contracts.embeddingAtForward, args);
 }
 
