@@ -8,6 +8,7 @@ import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import { loadFolders } from '../../kernels/card-hash.ts';
+import { architectureNames, architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
 import {
   checkConfig,
   customModel,
@@ -23,6 +24,7 @@ import { type DeviceChoice, selectDevice, selectKind } from '../../native/select
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/check.ts';
 import { withSources } from '../../options/read.ts';
+import { flagOf } from '../../options/row.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
@@ -78,6 +80,7 @@ function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weig
   refuseRanks(options, kind);
   const { data } = options;
   const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  if (start) refuseOtherParts(start, merged);
   const config = modelConfig(options, start, dataset?.vocabularySize);
   if (start) refuseOtherTokenizer(start, data, dataset);
   const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
@@ -173,7 +176,17 @@ function modelConfig(
       `--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
     );
   }
-  return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize });
+  const architecture = otherThanGpt2(start?.model ?? options);
+  return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize, ...architecture });
+}
+
+/** Refuses parts that are given and are not those of the weights. */
+function refuseOtherParts({ path, model }: Weights, given: TrainOptions): void {
+  const own = architectureOf(model);
+  const other = architectureNames.find((name) => given[name] !== undefined && given[name] !== own[name]);
+  if (other === undefined) return;
+  const flag = flagOf(optionTable[other]);
+  throw new UsageError(`${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`);
 }
 
 /** The batch as given, or the choice of --batch auto. */
