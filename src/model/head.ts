@@ -30,8 +30,8 @@ function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
 /** From `lnf` and `targets` to `losses` [B,T]. */
 export function headForward({ device, config, weights }: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
-  const forwardOnly = { din: null, dweight: null, dloss: 0, accumulate: false };
-  const head = { weight: weights.get('wte'), V: config.vocabularySize };
+  const forwardOnly = { din: null, dweight: null, dbias: null, dloss: 0, accumulate: false };
+  const head = { weight: weights.get('wte'), bias: null, V: config.vocabularySize, softcap: 0 };
   for (const { lnf, logits, rows } of chunks(batch)) {
     classifier(device, { losses: rows(losses), ...forwardOnly, logits, in: lnf, ...head, targets: rows(targets) });
   }
@@ -50,7 +50,10 @@ export function headForwardBackward(
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { losses, targets } = batch.model;
   const { dbranch } = batch.backward;
-  const head = { dweight: gradients.get('wte'), weight: weights.get('wte'), V: config.vocabularySize, dloss };
+  const head = {
+    ...{ dweight: gradients.get('wte'), dbias: null, weight: weights.get('wte'), bias: null },
+    ...{ V: config.vocabularySize, dloss, softcap: 0 },
+  };
   for (const { first, lnf, logits, rows } of chunks(batch)) {
     const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };
     classifier(device, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
