@@ -51,8 +51,7 @@ export class AdamW implements Optimizer {
   enqueue({ device, step, firstScalar }: UpdateContext, parts: readonly UpdatePart[]): void {
     for (const { kind, state, ...tensors } of parts) {
       const weightDecay = kind === 'matrix' ? this.#weightDecay : 0;
-      const scalars = { rate: 1, ...this.#constants, weightDecay };
-      adamw(device, { ...tensors, m: state.m!, v: state.v!, step, firstScalar, ...scalars });
+      adamw(device, { ...tensors, m: state.m!, v: state.v!, step, firstScalar, ...this.#constants, weightDecay });
     }
   }
 }

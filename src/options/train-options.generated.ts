@@ -123,8 +123,12 @@ export type TrainOptions = {
   resume?: boolean | 'auto' | undefined;
   /** `--overwrite`: replace the run in --out; keep its log. */
   overwrite?: boolean | undefined;
-  /** `--preset <NAME>`: options of a recipe (see gpt2 presets); --config and flags override it. */
+  /** `--preset <NAME>`: options of a ready-made run (see gpt2 presets); --config and flags override it. */
   preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | undefined;
+  /** `--recipe <NAME>`: modern: model, optimizer and schedule of a modern GPT; all else overrides it. */
+  recipe?: 'modern' | undefined;
+  /** `--tokens <N>`: tokens to train on, as 1700000000 or 1.7B, in place of --steps. */
+  tokens?: number | undefined;
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */
   config?: string | undefined;
   /** `--stop-after <N>`: save and exit after N steps, counted from the run's first start. */
