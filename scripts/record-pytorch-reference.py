@@ -1,6 +1,7 @@
 """Records the PyTorch fixtures of the tests into test/fixtures: four ops alone, a tiny whole model with ten training
-steps of AdamW and of Muon, and the initial weights that torch.manual_seed(42) gives. One long file, because the ops and the model share the
-formulas at its beginning. Run by hand, its output is committed:
+steps of AdamW and of Muon, the initial weights that torch.manual_seed(42) gives, and two models of the recipe "modern"
+in training. One long file, because the ops and the models share the formulas at its beginning. Run by hand, its output
+is committed:
 
     python -m venv ../venv && ../venv/bin/pip install torch==2.13.0 numpy
     ../venv/bin/python scripts/record-pytorch-reference.py [folder]
@@ -305,9 +306,9 @@ def gpt2(weights, tokens, targets):
     return losses.reshape(B, T), seen
 
 
-def loss_and_gradients(weights, tokens, targets):
+def loss_and_gradients(weights, tokens, targets, model=gpt2):
     weights = {name: tensor.detach().requires_grad_() for name, tensor in weights.items()}
-    losses, activations = gpt2(weights, tokens, targets)
+    losses, activations = model(weights, tokens, targets)
     losses.mean().backward()
     return losses.detach(), activations, {name: tensor.grad for name, tensor in weights.items()}
 
@@ -374,8 +375,15 @@ def is_block_matrix(name):
     return name.startswith("h.") and name.split(".")[-1] in MATRICES
 
 
+def muon_by_part(name, master, momentum, gradient, *constants):
+    """Returns (master, momentum); query, key and value are three matrices."""
+    parts = 3 if name.endswith("qkvw") else 1
+    matrices = zip(master.chunk(parts), momentum.chunk(parts), gradient.chunk(parts))
+    return tuple(torch.cat(tensors) for tensors in zip(*(muon(*matrix, *constants) for matrix in matrices)))
+
+
 def train_with_muon(weights, tokens, targets, iteration):
-    """Like train, with Muon for the matrices of the blocks; query, key and value are three."""
+    """Like train, with Muon for the matrices of the blocks."""
     state = {name: (weight, torch.zeros_like(weight), torch.zeros_like(weight)) for name, weight in weights.items()}
     losses = []
     for step in range(TRAINING["steps"]):
@@ -386,12 +394,9 @@ def train_with_muon(weights, tokens, targets, iteration):
             if not is_block_matrix(name):
                 state[name] = adamw(*state[name], gradient, step, TRAINING["learningRate"], clip, decay)
                 continue
-            parts = 3 if name.endswith("qkvw") else 1
-            updated = [
-                muon(*matrix, lr=MUON["learningRate"], clip=clip, decay=decay, iteration=iteration, mu=MUON["momentum"])
-                for matrix in zip(state[name][0].chunk(parts), state[name][1].chunk(parts), gradient.chunk(parts))
-            ]
-            state[name] = (*(torch.cat(tensors) for tensors in zip(*updated)), state[name][2])
+            rate, mu = MUON["learningRate"], MUON["momentum"]
+            updated = muon_by_part(name, *state[name][:2], gradient, rate, clip, decay, iteration, mu)
+            state[name] = (*updated, state[name][2])
         losses.append(loss.mean().item())
     return losses, {name: s[0] for name, s in state.items()}
 
@@ -497,6 +502,186 @@ def record_init(folder):
     )
 
 
+# ---------------------------------------------------------------- d) the recipe "modern"
+
+MODERN_TINY = {"layers": 2, "channels": 40, "heads": 2, "context": 32, "vocabulary": 300, "paddedVocabulary": 384}
+MODERN_SMALL = {"layers": 4, "channels": 128, "heads": 2, "context": 64, "vocabulary": 499, "paddedVocabulary": 512}
+MODERN = {"attentionScale": 0.12, "softcap": 15, "rotaryBase": 1024}
+MODERN_TRAINING = {
+    "muon": {"learningRate": 0.025, "weightDecay": 0.025, "momentum": 0.95},
+    "adamw": {"beta1": 0.8, "beta2": 0.95, "epsOfSums": 1e-10, "wte": 0.3, "headw": 1 / 320, "vectors": 0.01},
+    "constantFraction": 0.3,
+}  # fmt: skip
+RMSNORM_EPS = torch.finfo(torch.float32).eps  # F.rms_norm's default, for bf16 inputs too
+
+
+def rmsnorm(x, weight=1):
+    return x / torch.sqrt((x**2).mean(-1, keepdim=True) + RMSNORM_EPS) * weight
+
+
+def rotary(x):
+    """Of x [B,T,NH,HS], turns the pairs (i, i + HS/2); the slower half of the pairs stands still."""
+    T, half = x.shape[1], x.shape[3] // 2
+    moving = MODERN["rotaryBase"] ** -torch.linspace(0, 1, half // 2, dtype=x.dtype)
+    angles = torch.outer(torch.arange(T, dtype=x.dtype), torch.cat([moving, torch.zeros_like(moving)]))[:, None]
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([first * cos + second * sin, second * cos - first * sin], dim=-1)
+
+
+def attention_scaled(q, k, v, heads):
+    head_size = q.shape[-1] // heads
+    factor = MODERN["attentionScale"] * math.sqrt(head_size)  # attention divides by the root
+    return attention(torch.cat([q * factor, k, v], dim=-1), heads)[0]
+
+
+def modern_gpt(model):
+    """Returns a function like gpt2; its only activation is the limited logits."""
+
+    def forward(weights, tokens, targets):
+        x = rmsnorm(weights["wte"][tokens], weights["lnew"])
+        for layer in range(model["layers"]):
+            h = f"h.{layer}."
+            w = {name.removeprefix(h): tensor for name, tensor in weights.items() if name.startswith(h)}
+            q, k, v = matmul(rmsnorm(x, w["ln1w"]), w["qkvw"], w["qkvb"]).chunk(3, dim=-1)
+            q, k = (rotary(rmsnorm(part.unflatten(-1, (model["heads"], -1)))).flatten(2) for part in (q, k))
+            atty = attention_scaled(q, k, v, model["heads"])
+            x = x + matmul(atty, w["attprojw"], w["attprojb"])
+            fch = matmul(rmsnorm(x, w["ln2w"]), w["fcw"], w["fcb"])
+            x = x + matmul(fch.relu() ** 2, w["fcprojw"], w["fcprojb"])
+        logits = matmul(rmsnorm(x, weights["lnfw"]), weights["headw"], weights["headb"])
+        logits = MODERN["softcap"] * logits / torch.sqrt(logits**2 + MODERN["softcap"] ** 2)
+        # Logits of padding take part.
+        losses = cross_entropy(logits.flatten(0, 1), targets.flatten(), model["paddedVocabulary"])
+        return losses.reshape(tokens.shape), {"logits": logits}
+
+    return forward
+
+
+def modern_shapes(model):
+    """Shapes by name, in the order of our table."""
+    C, Vp = model["channels"], model["paddedVocabulary"]
+    shapes = {"wte": (Vp, C), "lnew": (C,)}
+    for layer in range(model["layers"]):
+        of_layer = {
+            "ln1w": (C,), "qkvw": (3 * C, C), "qkvb": (3 * C,), "attprojw": (C, C), "attprojb": (C,),
+            "ln2w": (C,), "fcw": (4 * C, C), "fcb": (4 * C,), "fcprojw": (C, 4 * C), "fcprojb": (C,),
+        }  # fmt: skip
+        shapes.update({f"h.{layer}.{name}": shape for name, shape in of_layer.items()})
+    return shapes | {"lnfw": (C,), "headw": (Vp, C), "headb": (Vp,)}
+
+
+def draw_modern(model, seed, distribution):
+    """One normal_ for each parameter with a deviation; the others are their mean. Padding rows of wte are 0."""
+    torch.manual_seed(seed)
+    weights = {}
+    for name, shape in modern_shapes(model).items():
+        weights[name] = torch.zeros(shape)
+        mean, deviation = distribution(name, shape)
+        rows = model["vocabulary"] if name == "wte" else shape[0]
+        weights[name][:rows] = torch.empty(rows, *shape[1:]).normal_(mean, deviation) if deviation else mean
+    return weights
+
+
+def drawn_everywhere(name, shape):
+    """Values that show an error: logits that the softcap bends, and embeddings so small that RMSNorm's eps weighs."""
+    if len(shape) == 1:
+        return (0.0 if name.endswith("b") else 1.0), 0.3
+    return 0.0, {"wte": 0.01, "headw": 1.0}.get(name, 1 / math.sqrt(shape[1]))
+
+
+def initial_of_modern(name, shape):
+    if len(shape) == 1:
+        return (0.0 if name.endswith("b") else 1.0), 0
+    if name == "headw" or name.endswith("projw"):
+        return 0.0, 0
+    return 0.0, 1.0 if name == "wte" else math.sqrt(0.33 / shape[1])
+
+
+def train_modern(model, weights, batches):
+    """Returns (losses, the schedule's factors, weights after the last update), in the weights' dtype."""
+    of_muon, of_adamw = MODERN_TRAINING["muon"], MODERN_TRAINING["adamw"]
+    decay, mu, beta1, beta2 = of_muon["weightDecay"], of_muon["momentum"], of_adamw["beta1"], of_adamw["beta2"]
+    eps = of_adamw["epsOfSums"] / batches[0][0].numel()  # our gradients are means over a step's tokens
+    steps, constant = len(batches), MODERN_TRAINING["constantFraction"]
+    factors = [min(1, (1 - step / steps) / (1 - constant)) for step in range(steps)]
+    state = {name: (weight, torch.zeros_like(weight), torch.zeros_like(weight)) for name, weight in weights.items()}
+    losses = []
+    for step, (tokens, targets) in enumerate(batches):
+        current = {name: s[0] for name, s in state.items()}
+        loss, _, gradients = loss_and_gradients(current, tokens, targets, modern_gpt(model))
+        for name, gradient in gradients.items():
+            if is_block_matrix(name):
+                lr = of_muon["learningRate"] * factors[step]
+                updated = muon_by_part(name, *state[name][:2], gradient, lr, 1.0, decay, "cubic", mu)
+                state[name] = (*updated, state[name][2])
+            else:
+                lr = of_adamw.get(name, of_adamw["vectors"]) * factors[step]
+                state[name] = adamw(*state[name], gradient, step, lr, 1.0, 0.0, beta1, beta2, eps)
+        losses.append(loss.mean().item())
+    return losses, factors, {name: s[0] for name, s in state.items()}
+
+
+def check_modern():
+    """The formulas in fp32 are those of PyTorch's functions."""
+    generator = torch.Generator().manual_seed(11)
+    small = torch.randn(5, 40, generator=generator) * 1e-3  # eps weighs
+    torch.testing.assert_close(rmsnorm(small), torch.nn.functional.rms_norm(small, (40,)))
+    q, k, v = (torch.randn(2, 9, 40, generator=generator) for _ in range(3))
+    by_head = [part.unflatten(-1, (2, -1)).transpose(1, 2) for part in (q, k, v)]
+    theirs = torch.nn.functional.scaled_dot_product_attention(*by_head, is_causal=True, scale=MODERN["attentionScale"])
+    torch.testing.assert_close(attention_scaled(q, k, v, heads=2), theirs.transpose(1, 2).flatten(2))
+
+
+def sequences(stream, batch, length):
+    """Cuts a stream into batches, each as (tokens, targets) [batch,length]."""
+    per_batch = batch * length
+    starts = range(0, len(stream) - per_batch, per_batch)
+    return [tuple(stream[start + shift :][:per_batch].reshape(batch, length) for shift in (0, 1)) for start in starts]
+
+
+def record_modern_tiny(folder):
+    recorded = {"model": MODERN_TINY, "B": 3, "T": 17, "seed": 2025}
+    weights = draw_modern(MODERN_TINY, recorded["seed"], drawn_everywhere)
+    exact = {name: weight.double() for name, weight in weights.items()}
+    stream = torch.randint(MODERN_TINY["vocabulary"], (recorded["B"] * recorded["T"] + 1,))
+    [(tokens, targets)] = sequences(stream, recorded["B"], recorded["T"])
+    token_losses, activations, gradients = loss_and_gradients(exact, tokens, targets, modern_gpt(MODERN_TINY))
+    losses, factors, final = train_modern(MODERN_TINY, exact, [(tokens, targets)] * 10)
+    tensors = {"tokens": tokens, "targets": targets, "losses": token_losses, "logits": activations["logits"][-1, -1]}
+    tensors.update({f"gradient/{name}": tensor for name, tensor in gradients.items()})
+    tensors.update({f"final/{name}": tensor for name, tensor in final.items()})
+    write_safetensors(folder / "modern.safetensors", tensors)
+    draws = {name: drawn_everywhere(name, shape) for name, shape in modern_shapes(MODERN_TINY).items()}
+    return recorded | {"draws": draws, "factors": factors, "losses": losses}
+
+
+def record_modern_small():
+    recorded = {"model": MODERN_SMALL, "B": 4, "T": 64, "seed": 42}
+    weights = draw_modern(MODERN_SMALL, recorded["seed"], initial_of_modern)
+    exact = {name: weight.double() for name, weight in weights.items()}
+    stream = torch.arange(20 * recorded["B"] * recorded["T"] + 1) ** 2 % MODERN_SMALL["vocabulary"]
+    losses, factors, _ = train_modern(MODERN_SMALL, exact, sequences(stream, recorded["B"], recorded["T"]))
+    drawn = {name: weight.flatten() for name, weight in weights.items() if initial_of_modern(name, weight.shape)[1]}
+    ends = {name: {"first": shortest(values[:4]), "norm": values.norm().item()} for name, values in drawn.items()}
+    return recorded | {"drawn": ends, "factors": factors, "losses": losses}
+
+
+def record_modern(folder):
+    check_modern()
+    note = "float64 from the fp32 weights, which torch.manual_seed(seed) and a Tensor.normal_ for each parameter draw"
+    write_json(
+        folder / "modern.json",
+        {
+            "recordedWith": versions(note),
+            "parts": MODERN,
+            "training": MODERN_TRAINING,
+            "tiny": record_modern_tiny(folder),
+            "small": record_modern_small(),
+        },
+    )
+
+
 def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -506,6 +691,7 @@ def main():
     record_tiny_model(folder)
     record_muon(folder)
     record_init(folder)
+    record_modern(folder)
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:9d} {path}")
 

@@ -1,0 +1,103 @@
+// The models of the recipe "modern" that PyTorch recorded. Their weights are drawn: ours are within 2e-6 of PyTorch's.
+import type { ModelConfig } from '../../src/model/config.ts';
+import { initializeWeights } from '../../src/model/initialize.ts';
+import { castWeights, createModel, type Model } from '../../src/model/model.ts';
+import { parameterTable, realCount } from '../../src/model/parameters.ts';
+import type { Device } from '../../src/native/device.ts';
+import { Generator } from '../../src/native/generator.ts';
+import { AdamW } from '../../src/optimizer/adamw.ts';
+import type { OptimizerChoice } from '../../src/optimizer/assign.ts';
+import { isBlockMatrix, Muon } from '../../src/optimizer/muon.ts';
+import { readFixture, readFixtureJson } from './fixtures.ts';
+
+interface Sizes {
+  readonly layers: number;
+  readonly channels: number;
+  readonly heads: number;
+  readonly context: number;
+  readonly vocabulary: number;
+}
+
+interface Recorded {
+  readonly model: Sizes;
+  readonly B: number;
+  readonly T: number;
+  readonly seed: number;
+  /** Of the learning rates, in each step. */
+  readonly factors: readonly number[];
+  readonly losses: readonly number[];
+}
+
+export const modernFixture = readFixtureJson<{
+  readonly parts: { readonly attentionScale: number; readonly softcap: number };
+  readonly training: {
+    readonly muon: { readonly learningRate: number; readonly weightDecay: number; readonly momentum: number };
+    readonly adamw: {
+      readonly beta1: number;
+      readonly beta2: number;
+      readonly epsOfSums: number;
+      readonly wte: number;
+      readonly headw: number;
+      readonly vectors: number;
+    };
+  };
+  readonly tiny: Recorded & { readonly draws: Readonly<Record<string, readonly [mean: number, deviation: number]>> };
+  readonly small: Recorded & {
+    readonly drawn: Readonly<Record<string, { readonly first: readonly number[]; readonly norm: number }>>;
+  };
+}>('modern.json');
+export const modernTensors = readFixture('modern.safetensors');
+
+function modernConfig({ vocabulary: vocabularySize, layers, channels, heads, context }: Sizes): ModelConfig {
+  const { attentionScale, softcap } = modernFixture.parts;
+  return {
+    ...{ layers, channels, heads, context, vocabularySize, attentionScale, softcap },
+    norm: 'rmsnorm',
+    embeddingNorm: 'rmsnorm',
+    positions: 'rotary',
+    queryKeyNorm: 'rmsnorm',
+    activation: 'relu2',
+    head: 'untied',
+    initialization: 'fan-in',
+  };
+}
+
+export const tinyModernConfig = modernConfig(modernFixture.tiny.model);
+export const smallModernConfig = modernConfig(modernFixture.small.model);
+
+/** The tiny model, random everywhere: no weight is 0 and no gain is 1. */
+export function tinyModernModel(device: Device): Model {
+  const { B, T, seed, draws } = modernFixture.tiny;
+  const model = createModel(device, tinyModernConfig, { B, T, purpose: 'training' });
+  using generator = new Generator(device.description.library, seed);
+  for (const parameter of parameterTable(tinyModernConfig)) {
+    const [mean, deviation] = draws[parameter.name]!;
+    model.masters.write(parameter, generator.normal(new Float32Array(realCount(parameter)), mean, deviation));
+  }
+  castWeights(model);
+  return model;
+}
+
+/** The small model with its initial weights. */
+export function smallModernModel(device: Device): Model {
+  const { B, T, seed } = modernFixture.small;
+  const model = createModel(device, smallModernConfig, { B, T, purpose: 'training' });
+  initializeWeights(model, seed);
+  return model;
+}
+
+/** The recipe's optimizers, for steps of a learning rate that is the schedule's factor. */
+export function modernOptimizer(tokensPerStep: number): OptimizerChoice {
+  const { muon, adamw } = modernFixture.training;
+  const { beta1, beta2, epsOfSums } = adamw;
+  // The recipe sums the gradients of tokens; ours are means.
+  const ofRate = (rate: number) => new AdamW({ rate, weightDecay: 0, beta1, beta2, eps: epsOfSums / tokensPerStep });
+  const [embedding, head, vectors] = [ofRate(adamw.wte), ofRate(adamw.headw), ofRate(adamw.vectors)];
+  const { learningRate: rate, ...ofMuon } = muon;
+  const matrices = new Muon({ rate, ...ofMuon, newtonSchulz: 'cubic' });
+  return (parameter) => {
+    if (isBlockMatrix(parameter)) return matrices;
+    if (parameter.kind === 'vector') return vectors;
+    return parameter.name === 'wte' ? embedding : head;
+  };
+}
