@@ -47,7 +47,9 @@ export const classifierCases = [
       const logits = linear(x, weight, bias, { N, C, O: Vp });
       const limited = cap > 0 ? logits.map((value) => softcap(value, cap)) : logits;
       const { losses, dlogits } = crossEntropy(limited, targets, { V, Vp, dloss });
-      if (cap > 0) logits.forEach((value, index) => (dlogits[index]! *= softcapDerivative(value, cap)));
+      if (cap > 0) {
+        for (const [index, value] of logits.entries()) dlogits[index]! *= softcapDerivative(value, cap);
+      }
       return {
         losses,
         dbias: columnSums(dlogits, Vp),

@@ -17,7 +17,7 @@ const sizes = [
 ];
 
 /** Cosines, then sines, of what a position adds to the angles. */
-function rotationsOf(positions: number, HS: number): Float32Array {
+export function rotationsOf(positions: number, HS: number): Float32Array {
   const half = HS / 2;
   return Float32Array.from({ length: positions * HS }, (_, index) => {
     const i = index % HS;
