@@ -93,7 +93,14 @@ function normMatmulForward(
 /** The same with the activation of the MLP: one op with layernorm and GELU. */
 function normMatmulActivationForward(
   device: Device,
-  { pre, normBias, normed, mean, rstd, ...args }: NormMatmul & { readonly bias: Tensor; readonly pre: Tensor | undefined },
+  {
+    pre,
+    normBias,
+    normed,
+    mean,
+    rstd,
+    ...args
+  }: NormMatmul & { readonly bias: Tensor; readonly pre: Tensor | undefined },
 ): void {
   if (normBias && pre) {
     layernormMatmulGeluForward(device, { ...args, normBias, pre });

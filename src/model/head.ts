@@ -3,8 +3,8 @@
 import type { Tensor } from '../native/buffer.ts';
 import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
-import type { ParameterArena } from './arena.ts';
 import { architectureOf } from './architecture.ts';
+import type { ParameterArena } from './arena.ts';
 import { paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
 import { headMatrix } from './parameters.ts';
@@ -49,7 +49,14 @@ export function headForward(model: Model, batch: ActivationSet): void {
   const forwardOnly = { din: null, dweight: null, dbias: null, dloss: 0, accumulate: false };
   const head = headArguments(model);
   for (const { lnf, logits, rows } of chunks(batch)) {
-    classifier(model.device, { losses: rows(losses), ...forwardOnly, logits, in: lnf, ...head, targets: rows(targets) });
+    classifier(model.device, {
+      losses: rows(losses),
+      ...forwardOnly,
+      logits,
+      in: lnf,
+      ...head,
+      targets: rows(targets),
+    });
   }
 }
 

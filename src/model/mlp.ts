@@ -32,10 +32,7 @@ interface ActivationBackward {
 }
 
 /** From the gradient of the second matmul's output to that of the activation's input. */
-export function matmulActivationBackwardInput(
-  device: Device,
-  { pre, activated, ...common }: ActivationBackward,
-): void {
+export function matmulActivationBackwardInput(device: Device, { pre, activated, ...common }: ActivationBackward): void {
   if (pre) matmulGeluBackwardInput(device, { ...common, pre });
   else matmulReluSquaredBackwardInput(device, { ...common, activated });
 }

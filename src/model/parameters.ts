@@ -96,7 +96,11 @@ const initialValues: Readonly<Record<Architecture['initialization'], (config: Mo
   },
   'fan-in': ({ channels, head }) => {
     const matrix = (fanIn: number) => ({ standardDeviation: Math.sqrt(0.33 / fanIn) });
-    return { embedding: head === 'untied' ? { standardDeviation: 1 } : matrix(channels), matrix, projection: { value: 0 } };
+    return {
+      embedding: head === 'untied' ? { standardDeviation: 1 } : matrix(channels),
+      matrix,
+      projection: { value: 0 },
+    };
   },
 };
 

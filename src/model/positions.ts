@@ -51,7 +51,8 @@ function rotations(config: ModelConfig): Float32Array {
 export class QueryKeyTransform {
   readonly #device: Device;
   readonly #rotations: Tensor;
-  readonly #queryFactor: number;
+  /** Sizes and constants of the op. */
+  readonly #shared: { readonly NH: number; readonly queryFactor: number };
 
   private constructor(device: Device, config: ModelConfig) {
     const { attentionScale } = architectureOf(config);
@@ -60,7 +61,8 @@ export class QueryKeyTransform {
     this.#rotations = new Tensor(memory, 'rotations', 'fp32', [config.context, headSize(config)]);
     this.#rotations.write(rotations(config));
     // Attention itself multiplies by 1 / sqrt(head size).
-    this.#queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
+    const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
+    this.#shared = { NH: config.heads, queryFactor };
   }
 
   /** Undefined for a model that leaves them as they are. It allocates the table of rotations. */
@@ -71,13 +73,12 @@ export class QueryKeyTransform {
   /** @param positions of the first token of each sequence; undefined: all begin at 0 */
   forward(qkv: Tensor, rstd: Tensor | undefined, positions?: Tensor): void {
     const tensors = { qkv, rstd: rstd ?? null, rotations: this.#rotations, positions: positions ?? null };
-    const scalars = { eps: rmsnormEps(this.#device), queryFactor: this.#queryFactor };
-    qkNormRotaryForward(this.#device, { ...tensors, ...scalars });
+    qkNormRotaryForward(this.#device, { ...tensors, ...this.#shared, eps: rmsnormEps(this.#device) });
   }
 
   /** @param qkv as `forward` left it */
   backward(dqkv: Tensor, qkv: Tensor, rstd: Tensor | undefined): void {
-    const [rotations, queryFactor] = [this.#rotations, this.#queryFactor];
-    qkNormRotaryBackward(this.#device, { dqkv, qkv, rstd: rstd ?? null, rotations, queryFactor });
+    const tensors = { dqkv, qkv, rstd: rstd ?? null, rotations: this.#rotations };
+    qkNormRotaryBackward(this.#device, { ...tensors, ...this.#shared });
   }
 }

@@ -111,7 +111,7 @@ function folded(op: OpContract, { name, contract, tensor }: Given): number[] {
   return [first, ...tensor.shape.slice(extra + 1)];
 }
 
-/** The value of each size: from a tensor with that dimension; else from one with 3C, S+1 or, last, C/NH; else from an argument. */
+/** The value of each size: from a tensor with that dimension; else from one with 3C or S+1; else from an argument. */
 function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Record<string, number> {
   const all = given.flatMap((entry) => {
     const actual = folded(op, entry);
@@ -129,12 +129,6 @@ function sizesOf(op: OpContract, given: readonly Given[], args: OpArguments): Re
     if (dimension.name === undefined || sizes[dimension.name] !== undefined) continue;
     sizes[dimension.name] = (actual - dimension.plus) / dimension.factor;
     origin[dimension.name] = name;
-  }
-  for (const { name, actual, dimension } of all) {
-    const { name: dividend, divisor } = dimension;
-    if (divisor === undefined || dividend === undefined || sizes[divisor] !== undefined) continue;
-    sizes[divisor] = (sizes[dividend]! * dimension.factor) / actual;
-    origin[divisor] = name;
   }
   for (const name of op.sizes) sizes[name] ??= args[name] as number;
   for (const { name, shape, text, actual, dimension } of all) {

@@ -134,7 +134,10 @@ export function withRecipe(given: TrainOptions): {
   const { recipe: name, ...others }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
   const options: TrainOptions = others;
   if (name === undefined) return { options, recipe: undefined };
-  return { options, recipe: { name, choices: recipeChoices(options).filter((each) => options[each.name] === undefined) } };
+  return {
+    options,
+    recipe: { name, choices: recipeChoices(options).filter((each) => options[each.name] === undefined) },
+  };
 }
 
 /** A UsageError with the values that it names and that --config or --preset gave; any other error as it is. */

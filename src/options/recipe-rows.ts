@@ -131,7 +131,7 @@ export const recipeRows = {
   initialization: {
     usage: '--init <NAME>',
     type: parts.initialization,
-    help: "initial weights: gpt2, or fan-in, with zeros in projections and an untied head",
+    help: 'initial weights: gpt2, or fan-in, with zeros in projections and an untied head',
     default: gpt2Architecture.initialization,
     ...ofModel,
   },

@@ -91,7 +91,8 @@ describeBackends('modern model', (_, kind) => {
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
     }
     for (const { name } of parameterTable(tinyModernConfig)) {
-      expectClose(name, floats(model.masters.get(name)), modernTensors.get(`final/${name}`).values, limit);
+      // AdamW's update of an element with a small gradient has its gradient's relative error, and rates are up to 0.3.
+      expectClose(name, floats(model.masters.get(name)), modernTensors.get(`final/${name}`).values, 1e-4);
     }
   });
 });

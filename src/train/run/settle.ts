@@ -186,7 +186,9 @@ function refuseOtherParts({ path, model }: Weights, given: TrainOptions): void {
   const other = architectureNames.find((name) => given[name] !== undefined && given[name] !== own[name]);
   if (other === undefined) return;
   const flag = flagOf(optionTable[other]);
-  throw new UsageError(`${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`);
+  throw new UsageError(
+    `${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`,
+  );
 }
 
 /** The batch as given, or the choice of --batch auto. */
