@@ -61,7 +61,7 @@ export function presetName(config: ModelConfig): string | undefined {
   return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));
 }
 
-type Layers = Partial<Record<'layers' | 'channels' | 'heads' | keyof Architecture, unknown>>;
+type Layers = Partial<Record<Exclude<keyof ModelConfig, 'context' | 'vocabularySize'>, unknown>>;
 /** Whether models differ in context and vocabulary only. */
 export const hasSameLayers = (a: Layers, b: Layers): boolean =>
   a.layers === b.layers && a.channels === b.channels && a.heads === b.heads && hasSameParts(a, b);

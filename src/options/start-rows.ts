@@ -39,6 +39,7 @@ export const startRows = {
     usage: '--recipe <NAME>',
     type: recipes,
     help: 'modern: model, optimizer and schedule of a modern GPT; all else overrides it',
+    bench: true,
   },
   tokens: {
     usage: '--tokens <N>',

@@ -8,21 +8,13 @@ import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import { loadFolders } from '../../kernels/card-hash.ts';
-import { architectureNames, architectureOf, otherThanGpt2 } from '../../model/architecture.ts';
-import {
-  checkConfig,
-  customModel,
-  defaultContext,
-  gpt2VocabularySize,
-  type ModelConfig,
-  presetConfig,
-  presetNames,
-  pretrainedName,
-} from '../../model/config.ts';
+import { architectureNames, architectureOf } from '../../model/architecture.ts';
+import { customModel, type ModelConfig, presetConfig, presetNames, pretrainedName } from '../../model/config.ts';
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/check.ts';
+import { modelOf } from '../../options/model.ts';
 import { withSources } from '../../options/read.ts';
 import { flagOf } from '../../options/row.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
@@ -166,18 +158,15 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
 function modelConfig(
   options: DefaultedOptions,
   start: Weights | undefined,
-  vocabularySize: number = gpt2VocabularySize,
+  vocabularySize: number | undefined,
 ): ModelConfig {
-  // A custom model has --layers, --channels and --heads.
-  const base = start?.model ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
-  const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
-  if (start && context > start.model.context) {
+  const { context } = options;
+  if (start && context !== undefined && context > start.model.context) {
     throw new Gpt2Error(
       `--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
     );
   }
-  const architecture = otherThanGpt2(start?.model ?? options);
-  return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize, ...architecture });
+  return modelOf(options, start?.model, vocabularySize);
 }
 
 /** Refuses parts that are given and are not those of the weights. */
