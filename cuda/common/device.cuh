@@ -122,6 +122,9 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
 }
 
+// Limits x to the range -cap to cap (gpt2_softcap_forward).
+__device__ __forceinline__ float softcap(float x, float cap) { return cap * x * rsqrtf(fmaf(x, x, cap * cap)); }
+
 // Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A
 // kernel of launch_overlapping calls it before it accesses memory; docs/programmatic-launch.md has the rules.
 __device__ __forceinline__ void wait_for_previous_kernel() {
