@@ -8,7 +8,7 @@ namespace {
 
 struct Softcap {
   float cap;
-  __device__ float operator()(float x, float) const { return softcap(x, cap); }
+  __device__ float operator()(float x, float) const { return softcapped(x, cap).value; }
 };
 
 }  // namespace
