@@ -40,8 +40,8 @@ void rmsnorm_forward(Task task, float *out, float *rstd, const float *in, const 
 
 namespace {
 
-// With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)). An RMSNorm's `mean` is
-// 0, and no mean(g) is subtracted.
+// With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)). In RMSNorm `mean` is
+// 0, and mean(g) is not subtracted.
 template <bool centered>
 void row_backward(float *dx, const float *d, const float *residual, const float *x, const float *weight, float mean,
                   float rstd, int C) {

@@ -4,8 +4,8 @@
 //   master = master - lr (m / c1 / (sqrt(v / c2) + eps) + weight_decay master)
 //
 // c1 = 1 - beta1^n and c2 = 1 - beta2^n correct the averages in step n, which begin at 0; the step block has both. g is the gradient
-// times the factor that clips it; lr is the rate of the step times that of these weights. `weight` is a copy of `master` in the dtype of the device. A step that changes nothing has
-// step[GPT2_STEP_UPDATED] == 0.
+// times the factor that clips it; lr is the step's learning rate times the `rate` of these weights. `weight` is a copy of `master` in the
+// dtype of the device. A step that changes nothing has step[GPT2_STEP_UPDATED] == 0.
 // Chapter: kernels/course/optimizer.
 #include "gpt2.h"
 
