@@ -26,7 +26,7 @@ const batchOf = {
   inputs: modernTensors.get('tokens').values as Int32Array,
   targets: modernTensors.get('targets').values as Int32Array,
 };
-// PyTorch's own fp32 is up to 1e-6 from its float64 in gradients, and 2e-6 in weights after ten updates.
+// PyTorch's own fp32 is up to 2e-6 from its float64 in gradients, and in all weights but wte after ten updates.
 const limit = 1e-5;
 
 it('has the parameters that were recorded', () => {
@@ -91,7 +91,9 @@ describeBackends('modern model', (_, kind) => {
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
     }
     for (const { name } of parameterTable(tinyModernConfig)) {
-      expectClose(name, floats(model.masters.get(name)), modernTensors.get(`final/${name}`).values, limit);
+      // AdamW's first updates are gradients divided by themselves: in an embedding, rounding decides the sign of some.
+      const final = modernTensors.get(`final/${name}`).values;
+      expectClose(name, floats(model.masters.get(name)), final, name === 'wte' ? 1e-3 : limit);
     }
   });
 });
