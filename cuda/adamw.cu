@@ -10,7 +10,7 @@ namespace {
 
 struct Scalars {
   int first;  // index of 1 - beta1^t in the step block; 1 - beta2^t follows it
-  float beta1, beta2, eps, weight_decay;
+  float rate, beta1, beta2, eps, weight_decay;
 };
 
 // W is the type of the weights; if it is float, the masters are the weights.
@@ -41,7 +41,7 @@ template <class W, class G>
 __global__ void __launch_bounds__(256) adamw_kernel(W *weight, float *master, float *m, float *v, const G *gradient,
                                                     const float *step, int64_t count, Scalars scalars) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
-  const float learning_rate = step[GPT2_STEP_LEARNING_RATE];
+  const float learning_rate = scalars.rate * step[GPT2_STEP_LEARNING_RATE];
   const float correction1 = 1.0f / step[scalars.first];
   const float correction2 = 1.0f / step[scalars.first + 1];
   const float clip = step[GPT2_STEP_CLIP];
@@ -71,8 +71,8 @@ unsigned blocks_for(int64_t count) { return static_cast<unsigned>(ceil_divide(co
 }  // namespace
 
 int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, float *v, const void *gradient,
-               const float *step, int64_t count, int gradient_dtype, int first_scalar, float beta1, float beta2,
-               float eps, float weight_decay) {
+               const float *step, int64_t count, int gradient_dtype, int first_scalar, float rate, float beta1,
+               float beta2, float eps, float weight_decay) {
   CudaContext &own = cuda(context);
   const bool is_bf16 = own.dtype == GPT2_BF16;
   Check check(&context, "gpt2_adamw");
@@ -80,7 +80,7 @@ int ops::adamw(gpt2_context &context, void *weight, float *master, float *m, flo
              "gradient_dtype fp32 or the context's, got " + std::to_string(gradient_dtype));
   if (!is_bf16) check.that(weight == master, "weight and master to be the same memory, as they are in fp32 and tf32");
   if (check.failed()) return check.status();
-  const Scalars scalars{first_scalar, beta1, beta2, eps, weight_decay};
+  const Scalars scalars{first_scalar, rate, beta1, beta2, eps, weight_decay};
   const unsigned blocks = blocks_for(count);
   if (!is_bf16) {
     adamw_kernel<<<blocks, 256, 0, own.stream>>>(master, master, m, v, static_cast<const float *>(gradient), step,

@@ -1,9 +1,10 @@
-// The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16), else as a
-// sequence of other ops.
+// The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16; bias and
+// softcap both or neither), else as a sequence of other ops.
 #include <algorithm>
 
 #include "common/device.cuh"
 #include "common/tensor-cores.h"
+#include "cross-entropy.cuh"
 #include "runtime/ops.generated.h"
 
 namespace gpt2 {
@@ -14,33 +15,38 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
-// The same as a sequence of other ops: for other GPUs, dtypes and sizes.
-int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
-                        const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-                        bool accumulate) {
-  void *dlogits = din || dweight ? logits : nullptr;
-  int status = ops::matmul_forward(context, logits, in, weight, nullptr, N, C, Vp);
-  if (!status) status = ops::cross_entropy(context, losses, dlogits, logits, targets, N, V, Vp, dloss);
-  if (!status && din) status = ops::matmul_backward_input(context, din, dlogits, weight, N, C, Vp);
+// The same as a sequence of other ops: for other GPUs, dtypes, sizes and combinations of arguments.
+int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+                        const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C,
+                        int V, int Vp, float dloss, float softcap, bool accumulate) {
+  CudaContext &own = cuda(context);
+  void *dlogits = din || dweight || dbias ? logits : nullptr;
+  int status = ops::matmul_forward(context, logits, in, weight, bias, N, C, Vp);
+  if (status) return status;
+  capped_cross_entropy(own, losses, dlogits, logits, targets, N, V, Vp, dloss, softcap);
+  if (din) status = ops::matmul_backward_input(context, din, dlogits, weight, N, C, Vp);
   if (!status && dweight) {
-    status = ops::matmul_backward_weight(context, dweight, nullptr, dlogits, in, N, C, Vp, accumulate);
+    status = ops::matmul_backward_weight(context, dweight, dbias, dlogits, in, N, C, Vp, accumulate);
   }
-  return status;
+  if (!status && dbias && !dweight) column_sums(own, dbias, dlogits, N, Vp, accumulate);
+  return status ? status : GPT2_LAUNCHED(context, "gpt2_classifier");
 }
 
 }  // namespace
 
-int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweight, void *logits, const void *in,
-                    const void *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-                    bool accumulate) {
+int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
+                    const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C, int V,
+                    int Vp, float dloss, float softcap, bool accumulate) {
   CudaContext &own = cuda(context);
-  if (!has_kernel(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight)) {
-    return classifier_in_parts(context, losses, din, dweight, logits, in, weight, targets, N, C, V, Vp, dloss,
-                               accumulate);
+  const bool is_fused = bias && softcap > 0 ? dweight || !dbias : !bias && !(softcap > 0) && !dbias;
+  if (!is_fused || !has_kernel(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight, bias)) {
+    return classifier_in_parts(context, losses, din, dweight, dbias, logits, in, weight, bias, targets, N, C, V, Vp,
+                               dloss, softcap, accumulate);
   }
-  own.kernels->classifier(own, losses, static_cast<bf16 *>(din), dweight, static_cast<bf16 *>(logits),
-                          static_cast<const bf16 *>(in), static_cast<const bf16 *>(weight), targets, N, C, V, Vp, dloss,
-                          accumulate, own.workspace);
+  own.kernels->classifier(own, losses, static_cast<bf16 *>(din), dweight, dbias, static_cast<bf16 *>(logits),
+                          static_cast<const bf16 *>(in), static_cast<const bf16 *>(weight),
+                          static_cast<const bf16 *>(bias), targets, N, C, V, Vp, dloss, softcap, accumulate,
+                          own.workspace);
   return GPT2_LAUNCHED(context, "gpt2_classifier");
 }
 

@@ -3,6 +3,8 @@
 // vocabulary, two rows on an H100's SM), it stays there between the sweeps, so device memory is read and written once
 // per logit. Without this the second sweep was a third pass over memory, not over L2: the rows of the running blocks
 // are as large as L2.
+#include "cross-entropy.cuh"
+
 #include "common/device.cuh"
 #include "runtime/ops.generated.h"
 
@@ -51,10 +53,16 @@ __device__ __forceinline__ void take(Running &own, const float (&values)[V]) {
   own = {maximum, sum};
 }
 
-template <class T, int V, bool KEEPS>
+template <bool CAPPED>
+__device__ __forceinline__ Softcapped limited(float logit, float cap) {
+  if constexpr (CAPPED) return softcapped(logit, cap);
+  return {logit, 1.0f};
+}
+
+template <class T, int V, bool KEEPS, bool CAPPED>
 __global__ void __launch_bounds__(threads)
     cross_entropy_kernel(float *losses, T *dlogits, const T *logits, const int32_t *targets, int vocabulary, int padded,
-                         float dloss) {
+                         float dloss, float cap) {
   const int64_t row = blockIdx.x;
   const T *x = logits + row * padded;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -68,24 +76,29 @@ __global__ void __launch_bounds__(threads)
     if constexpr (KEEPS) kept[i] = pack;
     float values[V];
 #pragma unroll
-    for (int j = 0; j < V; j++) values[j] = to_float(pack.values[j]);
+    for (int j = 0; j < V; j++) values[j] = limited<CAPPED>(to_float(pack.values[j]), cap).value;
     take(own, values);
   }
   for (int column = packs * V + threadIdx.x; column < vocabulary; column += threads) {
-    const float value[1] = {to_float(x[column])};
+    const float value[1] = {limited<CAPPED>(to_float(x[column]), cap).value};
     take(own, value);
   }
   const Running all = merge_block(own);
   const int target = targets[row];
   const bool exists = target >= 0 && target < vocabulary;
   // The target's logit is read before any thread can overwrite it.
-  const float wanted = exists ? to_float(x[target]) : NAN;
-  if (threadIdx.x == 0) losses[row] = logf(all.sum) + all.maximum - wanted;
+  const Softcapped wanted = limited<CAPPED>(exists ? to_float(x[target]) : NAN, cap);
+  if (threadIdx.x == 0) losses[row] = logf(all.sum) + all.maximum - wanted.value;
   if (!dlogits) return;
   __syncthreads();
   T *gradient = dlogits + row * padded;
   const float scale = exists ? dloss / all.sum : NAN;
   const float base = all.maximum * log2e;
+  const auto share_of = [&](Softcapped logit) { return exp2_approximate(fmaf(logit.value, log2e, -base)) * scale; };
+  const auto gradient_of = [&](float value) {
+    const Softcapped logit = limited<CAPPED>(value, cap);
+    return share_of(logit) * logit.derivative;
+  };
 #pragma unroll 4
   for (int i = threadIdx.x; i < packs; i += threads) {
     // Each thread reads only what it has written itself.
@@ -97,17 +110,15 @@ __global__ void __launch_bounds__(threads)
       load(values, x + i * V);
     }
 #pragma unroll
-    for (int j = 0; j < V; j++) values[j] = exp2_approximate(fmaf(values[j], log2e, -base)) * scale;
+    for (int j = 0; j < V; j++) values[j] = gradient_of(values[j]);
     store(gradient + i * V, values);
   }
   for (int column = packs * V + threadIdx.x; column < padded; column += threads) {
-    const float share = exp2_approximate(fmaf(to_float(x[column]), log2e, -base)) * scale;
-    gradient[column] = from_float<T>(column < vocabulary ? share : 0.0f);
+    const float value = gradient_of(to_float(x[column]));
+    gradient[column] = from_float<T>(column < vocabulary ? value : 0.0f);
   }
   __syncthreads();
-  if (threadIdx.x == 0 && exists) {
-    gradient[target] = from_float<T>(exp2_approximate(fmaf(wanted, log2e, -base)) * scale - dloss);
-  }
+  if (threadIdx.x == 0 && exists) gradient[target] = from_float<T>((share_of(wanted) - dloss) * wanted.derivative);
 }
 
 constexpr int sum_threads = 1024;
@@ -124,26 +135,33 @@ __global__ void __launch_bounds__(sum_threads)
 
 }  // namespace
 
-int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
-                       int N, int V, int Vp, float dloss) {
-  CudaContext &own = cuda(context);
-  with_element_type(own, [&](auto element) {
+void capped_cross_entropy(const CudaContext &context, float *losses, void *dlogits, const void *logits,
+                          const int32_t *targets, int N, int V, int Vp, float dloss, float softcap) {
+  const auto of = [&](auto element, auto capped) {
     using T = decltype(element);
     auto *gradient = static_cast<T *>(dlogits);
     auto *values = static_cast<const T *>(logits);
     const auto launch = [&](auto *kernel, int shared) {
       if (shared > 0) cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared);
-      kernel<<<N, threads, shared, own.stream>>>(losses, gradient, values, targets, V, Vp, dloss);
+      kernel<<<N, threads, shared, context.stream>>>(losses, gradient, values, targets, V, Vp, dloss, softcap);
     };
     const int row = V / vector_size<T> * 16;
     if (Vp % vector_size<T> != 0 || !on_16_bytes(dlogits, logits)) {
-      launch(cross_entropy_kernel<T, 1, false>, 0);
-    } else if (dlogits && row + 1024 <= own.shared_limit) {
-      launch(cross_entropy_kernel<T, vector_size<T>, true>, row);
+      launch(cross_entropy_kernel<T, 1, false, capped>, 0);
+    } else if (dlogits && row + 1024 <= context.shared_limit) {
+      launch(cross_entropy_kernel<T, vector_size<T>, true, capped>, row);
     } else {
-      launch(cross_entropy_kernel<T, vector_size<T>, false>, 0);
+      launch(cross_entropy_kernel<T, vector_size<T>, false, capped>, 0);
     }
+  };
+  with_element_type(context, [&](auto element) {
+    softcap > 0 ? of(element, std::true_type{}) : of(element, std::false_type{});
   });
+}
+
+int ops::cross_entropy(gpt2_context &context, float *losses, void *dlogits, const void *logits, const int32_t *targets,
+                       int N, int V, int Vp, float dloss) {
+  capped_cross_entropy(cuda(context), losses, dlogits, logits, targets, N, V, Vp, dloss, 0);
   return GPT2_LAUNCHED(context, "gpt2_cross_entropy");
 }
 

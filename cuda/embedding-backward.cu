@@ -249,9 +249,9 @@ int ops::embedding_backward(gpt2_context &context, void *dwte, void *dwpe, const
             static_cast<G *>(dwpe), dy, B, plane, accumulate);
       };
       constexpr int V = 4;  // few columns per thread, because there are only T x C of them
-      if (plane % V == 0 && on_16_bytes(dwpe, dout)) {
+      if (dwpe && plane % V == 0 && on_16_bytes(dwpe, dout)) {
         positions(std::integral_constant<int, V>{});
-      } else {
+      } else if (dwpe) {
         positions(std::integral_constant<int, 1>{});
       }
       const dim3 grid(static_cast<unsigned>(ceil_divide(windows, warps)), static_cast<unsigned>(ceil_divide(C, 32)));

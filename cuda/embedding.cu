@@ -22,14 +22,14 @@ __global__ void __launch_bounds__(threads) forward_kernel(T *out, const int32_t 
   const bool exists = token >= 0 && token < V_;
   const int64_t word = static_cast<int64_t>(exists ? token : 0) * C, position = row % T_ * C;
   if (vectors) {
-    float a[V], b[V];
+    float a[V], b[V] = {};
     load(a, wte + word + column * V);
-    load(b, wpe + position + column * V);
+    if (wpe) load(b, wpe + position + column * V);
 #pragma unroll
     for (int j = 0; j < V; j++) a[j] = exists ? a[j] + b[j] : NAN;
     store(out + row * C + column * V, a);
   } else {
-    const float sum = to_float(wte[word + column]) + to_float(wpe[position + column]);
+    const float sum = to_float(wte[word + column]) + (wpe ? to_float(wpe[position + column]) : 0.0f);
     out[row * C + column] = from_float<T>(exists ? sum : NAN);
   }
 }
@@ -44,9 +44,11 @@ __global__ void __launch_bounds__(threads) forward_at_kernel(T *out, const int32
   const int token = fits ? tokens[static_cast<int64_t>(b) * (S + 1) + at] : -1;
   const bool exists = token >= 0 && token < V_;
   for (int c = threadIdx.x; c < C; c += threads) {
-    const float sum =
-        exists ? to_float(wte[static_cast<int64_t>(token) * C + c]) + to_float(wpe[static_cast<int64_t>(at) * C + c])
-               : NAN;
+    float sum = NAN;
+    if (exists) {
+      sum = to_float(wte[static_cast<int64_t>(token) * C + c]);
+      if (wpe) sum += to_float(wpe[static_cast<int64_t>(at) * C + c]);
+    }
     out[static_cast<int64_t>(blockIdx.x) * C + c] = from_float<T>(sum);
   }
 }

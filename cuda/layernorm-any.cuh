@@ -1,4 +1,5 @@
-// Layernorm of rows of any length and alignment: kernels that read a row again instead of holding it in registers.
+// Layernorm and RMSNorm of rows of any length and alignment: kernels that read a row again instead of holding it in
+// registers.
 #pragma once
 
 #include "common/device.cuh"
@@ -9,28 +10,35 @@ namespace layernorm_any {
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-template <class T>
-__global__ void __launch_bounds__(threads)
-    forward_any_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C) {
+// The vectors of C parameters: weight and, where rows are centered, bias. CENTERED is layernorm; without it, in
+// RMSNorm, the mean counts as 0, and `mean` and `bias` are not accessed.
+template <bool CENTERED>
+constexpr int parameters = CENTERED ? 2 : 1;
+
+template <bool CENTERED, class T>
+__global__ void __launch_bounds__(threads) forward_any_kernel(T *out, float *mean, float *rstd, const T *in,
+                                                              const T *weight, const T *bias, int N, int C, float eps) {
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
   const T *x = in + row * C;
   float sum = 0, squares = 0;
   for (int c = lane; c < C; c += 32) sum += to_float(x[c]);
-  const float m = warp_sum(sum) / C;
+  const float m = CENTERED ? warp_sum(sum) / C : 0.0f;
   for (int c = lane; c < C; c += 32) squares += (to_float(x[c]) - m) * (to_float(x[c]) - m);
-  const float r = rsqrtf(warp_sum(squares) / C + layernorm_eps);
+  const float r = rsqrtf(warp_sum(squares) / C + eps);
   for (int c = lane; c < C; c += 32) {
-    out[row * C + c] = from_float<T>((to_float(x[c]) - m) * r * to_float(weight[c]) + to_float(bias[c]));
+    float value = (to_float(x[c]) - m) * r * to_float(weight[c]);
+    if constexpr (CENTERED) value += to_float(bias[c]);
+    out[row * C + c] = from_float<T>(value);
   }
   if (lane == 0) {
-    mean[row] = m;
+    if constexpr (CENTERED) mean[row] = m;
     rstd[row] = r;
   }
 }
 
-template <class T>
+template <bool CENTERED, class T>
 __global__ void __launch_bounds__(threads)
     backward_any_kernel(T *din, const T *dout, const T *dresidual, const T *in, const T *weight, const float *mean,
                         const float *rstd, int N, int C) {
@@ -38,14 +46,14 @@ __global__ void __launch_bounds__(threads)
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
   if (row >= N) return;
   const int64_t base = row * C;
-  const float m = mean[row], r = rstd[row];
+  const float m = CENTERED ? mean[row] : 0.0f, r = rstd[row];
   float sum = 0, product = 0;
   for (int c = lane; c < C; c += 32) {
     const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
     sum += dnorm;
     product += dnorm * (to_float(in[base + c]) - m) * r;
   }
-  sum = warp_sum(sum) / C;
+  sum = CENTERED ? warp_sum(sum) / C : 0.0f;
   product = warp_sum(product) / C;
   for (int c = lane; c < C; c += 32) {
     const float dnorm = to_float(dout[base + c]) * to_float(weight[c]);
@@ -56,27 +64,27 @@ __global__ void __launch_bounds__(threads)
 }
 
 // Partial sums of dweight and dbias: a block takes 32 columns and every gridDim.y-th group of rows.
-template <class T>
+template <bool CENTERED, class T>
 __global__ void __launch_bounds__(threads) parameters_any_kernel(float *partial, const T *dout, const T *in,
                                                                  const float *mean, const float *rstd, int N, int C) {
-  __shared__ float sums[2][warps][32];
+  __shared__ float sums[parameters<CENTERED>][warps][32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int column = blockIdx.x * 32 + lane;
   float dweight = 0, dbias = 0;
   if (column < C) {
     for (int64_t row = blockIdx.y * warps + warp; row < N; row += gridDim.y * warps) {
       const float d = to_float(dout[row * C + column]);
-      dweight += d * (to_float(in[row * C + column]) - mean[row]) * rstd[row];
+      dweight += d * (to_float(in[row * C + column]) - (CENTERED ? mean[row] : 0.0f)) * rstd[row];
       dbias += d;
     }
   }
   sums[0][warp][lane] = dweight;
-  sums[1][warp][lane] = dbias;
+  if constexpr (CENTERED) sums[1][warp][lane] = dbias;
   __syncthreads();
-  if (warp >= 2 || column >= C) return;
+  if (warp >= parameters<CENTERED> || column >= C) return;
   float total = 0;
   for (int i = 0; i < warps; i++) total += sums[warp][i][lane];
-  partial[(static_cast<int64_t>(blockIdx.y) * 2 + warp) * C + column] = total;
+  partial[(static_cast<int64_t>(blockIdx.y) * parameters<CENTERED> + warp) * C + column] = total;
 }
 
 }  // namespace layernorm_any

@@ -1,7 +1,7 @@
-// Layernorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass variance);
-// backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each warp loops
-// over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums that a
-// second kernel adds in order.
+// Layernorm and RMSNorm. A warp takes a row and holds it in registers: forward reads and writes it once (two-pass
+// variance); backward has three reads and one write. Backward's grid has as many blocks as the GPU runs at a time, each
+// warp loops over rows, and its lanes keep the sums of dweight and dbias for their columns; blocks store partial sums
+// that a second kernel adds in order.
 #include "common/mma.cuh"
 #include "common/partial-sums.cuh"
 #include "layernorm-any.cuh"
@@ -14,9 +14,9 @@ namespace {
 using namespace layernorm_any;
 
 // A lane holds PACKS packs of V adjacent columns, 32 packs apart. Packs past C are skipped.
-template <class T, int V, int PACKS>
-__global__ void __launch_bounds__(threads)
-    forward_kernel(T *out, float *mean, float *rstd, const T *in, const T *weight, const T *bias, int N, int C) {
+template <bool CENTERED, class T, int V, int PACKS>
+__global__ void __launch_bounds__(threads) forward_kernel(T *out, float *mean, float *rstd, const T *in,
+                                                          const T *weight, const T *bias, int N, int C, float eps) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * warps + threadIdx.x / 32;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
     for (int j = 0; j < V; j++) sum += x[p][j];
   }
-  const float m = warp_sum(sum) / C;
+  const float m = CENTERED ? warp_sum(sum) / C : 0.0f;
   float squares = 0;
 #pragma unroll
   for (int p = 0; p < PACKS; p++) {
@@ -44,21 +44,27 @@ __global__ void __launch_bounds__(threads)
       for (int j = 0; j < V; j++) squares += (x[p][j] - m) * (x[p][j] - m);
     }
   }
-  const float r = rsqrtf(warp_sum(squares) / C + layernorm_eps);
+  const float r = rsqrtf(warp_sum(squares) / C + eps);
 #pragma unroll
   for (int p = 0; p < PACKS; p++) {
     const int column = (p * 32 + lane) * V;
     if (column < C) {
-      float w[V], b[V];
+      float w[V];
       load(w, weight + column);
-      load(b, bias + column);
+      if constexpr (CENTERED) {
+        float b[V];
+        load(b, bias + column);
 #pragma unroll
-      for (int j = 0; j < V; j++) w[j] = (x[p][j] - m) * r * w[j] + b[j];
+        for (int j = 0; j < V; j++) w[j] = (x[p][j] - m) * r * w[j] + b[j];
+      } else {
+#pragma unroll
+        for (int j = 0; j < V; j++) w[j] *= x[p][j] * r;
+      }
       store(out + row * C + column, w);
     }
   }
   if (lane == 0) {
-    mean[row] = m;
+    if constexpr (CENTERED) mean[row] = m;
     rstd[row] = r;
   }
 }
@@ -70,7 +76,7 @@ constexpr int backward_shared_bytes = warps * ROWS * 3 * PACKS * 32 * 16;
 // Two blocks share an SM where the lanes' sums leave enough registers. cp.async loads rows into shared memory, each
 // lane's 16-byte packs to places of its own, so pending loads take no registers and no thread waits for another. ROWS
 // is 2, the current row and the next, or 1 where shared memory does not fit two.
-template <class T, int V, int PACKS, int ROWS>
+template <bool CENTERED, class T, int V, int PACKS, int ROWS>
 __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     backward_kernel(T *din, float *partial, const T *dout, const T *dresidual, const T *in, const T *weight,
                     const float *mean, const float *rstd, int N, int C) {
@@ -99,7 +105,7 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
   if (ROWS == 2) copy(first, 0);
   for (int64_t row = first; row < N; row += step) {
     copy(ROWS == 2 ? row + step : row, ROWS == 2 ? stage ^ 1 : 0);
-    const float m = mean[row], r = rstd[row];
+    const float m = CENTERED ? mean[row] : 0.0f, r = rstd[row];
     wait_copies<ROWS - 1>();
     Packs dy[PACKS], x[PACKS];
     float sum = 0, product = 0;
@@ -115,13 +121,13 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
         for (int j = 0; j < V; j++) {
           const float norm = (to_float(x[p].values[j]) - m) * r, d = to_float(dy[p].values[j]);
           dweight[p][j] += d * norm;
-          dbias[p][j] += d;
+          if constexpr (CENTERED) dbias[p][j] += d;
           sum += d * w[j];
           product += d * w[j] * norm;
         }
       }
     }
-    sum = warp_sum(sum) / C;
+    sum = CENTERED ? warp_sum(sum) / C : 0.0f;
     product = warp_sum(product) / C;
 #pragma unroll
     for (int p = 0; p < PACKS; p++) {
@@ -152,17 +158,20 @@ __global__ void __launch_bounds__(threads, V *PACKS <= 24 ? 2 : 1)
     if (warp == turn) {
 #pragma unroll
       for (int i = 0; i < lines; i++) {
-        float &weight_sum = sums[i * 32 + lane], &bias_sum = sums[(lines + i) * 32 + lane];
+        float &weight_sum = sums[i * 32 + lane];
         weight_sum = dweight[i / V][i % V] + (turn > 0 ? weight_sum : 0.0f);
-        bias_sum = dbias[i / V][i % V] + (turn > 0 ? bias_sum : 0.0f);
+        if constexpr (CENTERED) {
+          float &bias_sum = sums[(lines + i) * 32 + lane];
+          bias_sum = dbias[i / V][i % V] + (turn > 0 ? bias_sum : 0.0f);
+        }
       }
     }
     __syncthreads();
   }
-  for (int i = threadIdx.x; i < 2 * C; i += threads) {
+  for (int i = threadIdx.x; i < parameters<CENTERED> * C; i += threads) {
     const int column = i < C ? i : i - C, pack = column / V;
     const int line = (i < C ? 0 : lines) + pack / 32 * V + column % V;
-    partial[static_cast<int64_t>(blockIdx.x) * 2 * C + i] = sums[line * 32 + pack % 32];
+    partial[static_cast<int64_t>(blockIdx.x) * parameters<CENTERED> * C + i] = sums[line * 32 + pack % 32];
   }
 }
 
@@ -178,40 +187,32 @@ template <class T>
 using Packs = std::conditional_t<sizeof(T) == 2, std::integer_sequence<int, 1, 2, 3, 4, 5, 7, 8>,
                                  std::integer_sequence<int, 1, 2, 3, 6, 8, 10, 13, 16>>;
 
-}  // namespace
-
-int64_t ops::layernorm_scratch(const gpt2_context &context, int N, int C) {
-  Scratch scratch;
-  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N, C)) * 2 * C);
-  return scratch.bytes();
-}
-
-int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in,
-                           const void *weight, const void *bias, int N, int C) {
-  CudaContext &own = cuda(context);
+// layernorm_forward, or rmsnorm_forward without `mean` and `bias`.
+template <bool CENTERED>
+void forward(CudaContext &own, void *out, float *mean, float *rstd, const void *in, const void *weight,
+             const void *bias, int N, int C, float eps) {
   const auto blocks = static_cast<unsigned>(ceil_divide(N, warps));
   with_element_type(own, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
     auto *y = static_cast<T *>(out);
     auto *x = static_cast<const T *>(in), *w = static_cast<const T *>(weight), *b = static_cast<const T *>(bias);
-    const bool done =
-        C % V == 0 && on_16_bytes(y, x, w, b) &&
-        with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
-          launch_overlapping(own, forward_kernel<T, V, packs>, blocks, threads, 0, y, mean, rstd, x, w, b, N, C);
-          return true;
-        });
-    if (!done) forward_any_kernel<<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C);
+    const bool done = C % V == 0 && on_16_bytes(y, x, w, b) &&
+                      with_count(static_cast<int>(ceil_divide(C, 32 * V)), Packs<T>{}, [&](auto packs) {
+                        launch_overlapping(own, forward_kernel<CENTERED, T, V, packs>, blocks, threads, 0, y, mean,
+                                           rstd, x, w, b, N, C, eps);
+                        return true;
+                      });
+    if (!done) forward_any_kernel<CENTERED><<<blocks, threads, 0, own.stream>>>(y, mean, rstd, x, w, b, N, C, eps);
   });
-  return GPT2_LAUNCHED(context, "gpt2_layernorm_forward");
 }
 
-int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
-                            const void *dresidual, const void *in, const void *weight, const float *mean,
-                            const float *rstd, int N, int C, bool accumulate) {
-  CudaContext &own = cuda(context);
+// layernorm_backward, or rmsnorm_backward without `dbias` and `mean`.
+template <bool CENTERED>
+void backward(CudaContext &own, void *din, float *dweight, float *dbias, const void *dout, const void *dresidual,
+              const void *in, const void *weight, const float *mean, const float *rstd, int N, int C, bool accumulate) {
   const int parts = parts_of(own, N, C);
-  float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * 2 * C);
+  float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * parameters<CENTERED> * C);
   with_element_type(own, [&](auto element) {
     using T = decltype(element);
     constexpr int V = vector_size<T>;
@@ -227,19 +228,51 @@ int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, fl
             launch_overlapping(own, kernel, parts, threads, shared, dx, partial, dy, residual, x, w, mean, rstd, N, C);
             return true;
           };
-          return launch(backward_kernel<T, V, packs, 2>, backward_shared_bytes<packs, 2>) ||
-                 launch(backward_kernel<T, V, packs, 1>, backward_shared_bytes<packs, 1>);
+          return launch(backward_kernel<CENTERED, T, V, packs, 2>, backward_shared_bytes<packs, 2>) ||
+                 launch(backward_kernel<CENTERED, T, V, packs, 1>, backward_shared_bytes<packs, 1>);
         });
     if (!done) {
       // The parameters come first, because din may be dout.
       const dim3 grid(static_cast<unsigned>(ceil_divide(C, 32)), static_cast<unsigned>(parts));
-      parameters_any_kernel<<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
-      backward_any_kernel<<<static_cast<unsigned>(ceil_divide(N, warps)), threads, 0, own.stream>>>(
+      parameters_any_kernel<CENTERED><<<grid, threads, 0, own.stream>>>(partial, dy, x, mean, rstd, N, C);
+      backward_any_kernel<CENTERED><<<static_cast<unsigned>(ceil_divide(N, warps)), threads, 0, own.stream>>>(
           dx, dy, residual, x, w, mean, rstd, N, C);
     }
   });
   launch_add_partials(own, dweight, dbias, partial, parts, C, accumulate);
+}
+
+}  // namespace
+
+int64_t ops::layernorm_scratch(const gpt2_context &context, int N, int C) {
+  Scratch scratch;
+  scratch.take<float>(static_cast<int64_t>(parts_of(cuda(context), N, C)) * 2 * C);
+  return scratch.bytes();
+}
+
+int ops::layernorm_forward(gpt2_context &context, void *out, float *mean, float *rstd, const void *in,
+                           const void *weight, const void *bias, int N, int C) {
+  forward<true>(cuda(context), out, mean, rstd, in, weight, bias, N, C, layernorm_eps);
+  return GPT2_LAUNCHED(context, "gpt2_layernorm_forward");
+}
+
+int ops::layernorm_backward(gpt2_context &context, void *din, float *dweight, float *dbias, const void *dout,
+                            const void *dresidual, const void *in, const void *weight, const float *mean,
+                            const float *rstd, int N, int C, bool accumulate) {
+  backward<true>(cuda(context), din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
   return GPT2_LAUNCHED(context, "gpt2_layernorm_backward");
+}
+
+int ops::rmsnorm_forward(gpt2_context &context, void *out, float *rstd, const void *in, const void *weight, int N,
+                         int C, float eps) {
+  forward<false>(cuda(context), out, nullptr, rstd, in, weight, nullptr, N, C, eps);
+  return GPT2_LAUNCHED(context, "gpt2_rmsnorm_forward");
+}
+
+int ops::rmsnorm_backward(gpt2_context &context, void *din, float *dweight, const void *dout, const void *dresidual,
+                          const void *in, const void *weight, const float *rstd, int N, int C, bool accumulate) {
+  backward<false>(cuda(context), din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C, accumulate);
+  return GPT2_LAUNCHED(context, "gpt2_rmsnorm_backward");
 }
 
 }  // namespace gpt2

@@ -158,7 +158,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   if (needed > most_packs<T> || (norm_weight && (product.M > 1 || product.K > most_normalised))) return false;
   const auto of = [&](auto epilogue_constant) {
     constexpr Epilogue E = epilogue_constant;
-    if constexpr (E != Epilogue::residual) {
+    if constexpr (E == Epilogue::bias || E == Epilogue::gelu) {
       if (norm_weight) {
         const auto normed = [&](auto each) {
           launch<E, 1, each, T>(context, product, outputs, norm_weight, norm_bias, needed, split);
@@ -172,6 +172,7 @@ bool few_rows_product(const CudaContext &context, Epilogue epilogue, const Produ
   };
   if (epilogue == Epilogue::bias) of(std::integral_constant<Epilogue, Epilogue::bias>{});
   if (epilogue == Epilogue::gelu) of(std::integral_constant<Epilogue, Epilogue::gelu>{});
+  if (epilogue == Epilogue::relu_squared) of(std::integral_constant<Epilogue, Epilogue::relu_squared>{});
   if (epilogue == Epilogue::residual) of(std::integral_constant<Epilogue, Epilogue::residual>{});
   return true;
 }

@@ -75,7 +75,7 @@ __device__ __forceinline__ void finish_one(const Outputs<T, O> &outputs, const A
                                            float value) {
   if (m >= arguments.M || n >= arguments.N) return;
   float result[1] = {value}, bias[1] = {};
-  if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
+  if constexpr (adds_bias<E>) {
     if (outputs.bias) bias[0] = to_float(outputs.bias[n]);
   }
   const int64_t at = static_cast<int64_t>(m) * arguments.N + n;
@@ -206,6 +206,10 @@ void any_product(const CudaContext &context, Epilogue epilogue, const Product &p
         return launch<true, true, Epilogue::residual>(context, product, outputs);
       case Epilogue::gelu_backward:
         return launch<true, false, Epilogue::gelu_backward>(context, product, outputs);
+      case Epilogue::relu_squared:
+        return launch<true, true, Epilogue::relu_squared>(context, product, outputs);
+      case Epilogue::relu_squared_backward:
+        return launch<true, false, Epilogue::relu_squared_backward>(context, product, outputs);
       case Epilogue::combination:
         return launch<true, false, Epilogue::combination>(context, product, outputs);
       default:

@@ -112,6 +112,17 @@ int backward_input(gpt2_context &context, const char *function, Epilogue epilogu
 
 }  // namespace
 
+void column_sums(const CudaContext &context, float *dbias, const void *dout, int N, int O, bool accumulate) {
+  const int parts = parts_of(N);
+  float *partial = Scratch(context.workspace).take<float>(static_cast<int64_t>(parts) * O);
+  const dim3 grid(static_cast<unsigned>(ceil_divide(O, 32)), static_cast<unsigned>(parts));
+  with_element_type(context, [&](auto element) {
+    auto *values = static_cast<const decltype(element) *>(dout);
+    column_sums_kernel<<<grid, threads, 0, context.stream>>>(partial, values, N, O);
+  });
+  launch_add_partials(context, dbias, nullptr, partial, parts, O, accumulate);
+}
+
 int ops::matmul_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias, int N,
                         int C, int O) {
   return forward(context, "gpt2_matmul_forward", Epilogue::bias, out, nullptr, in, weight, bias, nullptr, N, C, O);
@@ -120,6 +131,12 @@ int ops::matmul_forward(gpt2_context &context, void *out, const void *in, const 
 int ops::matmul_gelu_forward(gpt2_context &context, void *out, void *pre, const void *in, const void *weight,
                              const void *bias, int N, int C, int O) {
   return forward(context, "gpt2_matmul_gelu_forward", Epilogue::gelu, out, pre, in, weight, bias, nullptr, N, C, O);
+}
+
+int ops::matmul_relu_squared_forward(gpt2_context &context, void *out, const void *in, const void *weight,
+                                     const void *bias, int N, int C, int O) {
+  return forward(context, "gpt2_matmul_relu_squared_forward", Epilogue::relu_squared, out, nullptr, in, weight, bias,
+                 nullptr, N, C, O);
 }
 
 int ops::matmul_residual_forward(gpt2_context &context, void *out, const void *in, const void *weight, const void *bias,
@@ -156,6 +173,12 @@ int ops::matmul_gelu_backward_input(gpt2_context &context, void *din, const void
                         const_cast<void *>(pre), N, C, O);
 }
 
+int ops::matmul_relu_squared_backward_input(gpt2_context &context, void *din, const void *dout, const void *weight,
+                                            const void *activated, int N, int C, int O) {
+  return backward_input(context, "gpt2_matmul_relu_squared_backward_input", Epilogue::relu_squared_backward, din, dout,
+                        weight, const_cast<void *>(activated), N, C, O);
+}
+
 int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbias, const void *dout, const void *in,
                                 int N, int C, int O, bool accumulate) {
   CudaContext &own = cuda(context);
@@ -164,15 +187,9 @@ int ops::matmul_backward_weight(gpt2_context &context, void *dweight, float *dbi
     own.kernels->matmul_backward_weight(own, product, dweight, dbias, accumulate, own.workspace);
     return GPT2_LAUNCHED(context, "gpt2_matmul_backward_weight");
   }
+  if (dbias) column_sums(own, dbias, dout, N, O, accumulate);
   with_element_type(own, [&](auto element) {
     using T = decltype(element);
-    if (dbias) {
-      const int parts = parts_of(N);
-      float *partial = Scratch(own.workspace).take<float>(static_cast<int64_t>(parts) * O);
-      const dim3 grid(static_cast<unsigned>(ceil_divide(O, 32)), static_cast<unsigned>(parts));
-      column_sums_kernel<<<grid, threads, 0, own.stream>>>(partial, static_cast<const T *>(dout), N, O);
-      launch_add_partials(own, dbias, nullptr, partial, parts, O, accumulate);
-    }
     if constexpr (sizeof(T) == 2) {
       with_gradient_type(own, [&](auto gradient) {
         using G = decltype(gradient);

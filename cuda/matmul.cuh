@@ -13,28 +13,36 @@
 namespace gpt2 {
 
 enum class Epilogue {
-  bias,           // out = result + bias (if any)
-  gelu,           // pre = result + bias, out = gelu(pre)
-  residual,       // out = result + bias + residual
-  gelu_backward,  // out = result * gelu'(pre)
-  gradient,       // out (=|+=) result
-  combination,    // out = alpha result + beta residual
-  exponentials,   // out = exp(result - reference of the row), for the classifier (sm90/classifier.cu)
-  scaled          // out = result * scale of the row, for the classifier
+  bias,                   // out = result + bias (if any)
+  gelu,                   // pre = result + bias, out = gelu(pre)
+  residual,               // out = result + bias + residual
+  gelu_backward,          // out = result * gelu'(pre)
+  relu_squared,           // out = relu(result + bias)^2
+  relu_squared_backward,  // out = result * 2 sqrt(activated)
+  gradient,               // out (=|+=) result
+  combination,            // out = alpha result + beta residual
+  exponentials,           // out = exp(result - reference of the row), for the classifier (sm90/classifier.cu)
+  capped_exponentials,    // the same of softcap(result + bias), times its derivative
+  scaled                  // out = result * scale of the row, for the classifier
 };
+
+template <Epilogue E>
+constexpr bool adds_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual ||
+                           E == Epilogue::relu_squared || E == Epilogue::capped_exponentials;
 
 // Tensors of the epilogue, all [M,N] except the bias [N]. O is the element type of `out`.
 template <class T, class O>
 struct Outputs {
   O *out;
-  T *pre;  // written by gelu, read by gelu_backward
+  T *pre;  // written by gelu, read by gelu_backward; what relu_squared_backward reads: `activated`
   const T *bias;
   const T *residual;
   bool accumulate;
   float alpha = 1, beta = 1;  // of combination
 };
 
-// The COUNT adjacent elements that an epilogue reads in addition: of the residual, GELU's input or the old gradient.
+// The COUNT adjacent elements that an epilogue reads in addition: of the residual, an activation's input or output, or
+// the old gradient.
 template <Epilogue E, class T, class O, int COUNT>
 struct Extra {
   using Element = std::conditional_t<E == Epilogue::gradient, O, T>;
@@ -43,7 +51,7 @@ struct Extra {
   // Their tensor, or NULL.
   __device__ static __forceinline__ const Element *source(const Outputs<T, O> &outputs) {
     if constexpr (E == Epilogue::residual || E == Epilogue::combination) return outputs.residual;
-    if constexpr (E == Epilogue::gelu_backward) return outputs.pre;
+    if constexpr (E == Epilogue::gelu_backward || E == Epilogue::relu_squared_backward) return outputs.pre;
     if constexpr (E == Epilogue::gradient) return outputs.accumulate ? outputs.out : nullptr;
     return nullptr;
   }
@@ -56,7 +64,7 @@ struct Extra {
 template <Epilogue E, int COUNT, class T, class O>
 __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&result)[COUNT], const float (&bias)[COUNT],
                                        const Extra<E, T, O, COUNT> &extra, int64_t at) {
-  if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
+  if constexpr (adds_bias<E>) {
 #pragma unroll
     for (int i = 0; i < COUNT; i++) result[i] += bias[i];
   }
@@ -66,6 +74,10 @@ __device__ __forceinline__ void finish(const Outputs<T, O> &outputs, float (&res
     if constexpr (E == Epilogue::gelu) result[i] = gelu<T>(result[i]);
     if constexpr (E == Epilogue::residual) result[i] += to_float(extra.pack.values[i]);
     if constexpr (E == Epilogue::gelu_backward) result[i] *= gelu_derivative<T>(to_float(extra.pack.values[i]));
+    if constexpr (E == Epilogue::relu_squared) result[i] = relu_squared(result[i]);
+    if constexpr (E == Epilogue::relu_squared_backward) {
+      result[i] *= relu_squared_derivative<T>(to_float(extra.pack.values[i]));
+    }
     if constexpr (E == Epilogue::combination) {
       result[i] = outputs.alpha * result[i] + outputs.beta * to_float(extra.pack.values[i]);
     }
@@ -98,11 +110,15 @@ __device__ __forceinline__ void place_of(int index, int tiles_m, int tiles_n, in
 template <class T, class O>
 void any_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, O> &);
 
-// Forward (bias, gelu or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight, M is 1 and
-// the row is normalised first. False if it does not support this product; then nothing is launched.
+// Forward (bias, gelu, relu_squared or residual) of at most most_few_rows rows, matmul-few-rows.cu. With a norm_weight,
+// M is 1, the epilogue bias or gelu, and the row is normalised first. False if it does not support this product; then
+// nothing is launched.
 constexpr int most_few_rows = 8;
 template <class T>
 bool few_rows_product(const CudaContext &, Epilogue, const Product &, const Outputs<T, T> &,
                       const T *norm_weight = nullptr, const T *norm_bias = nullptr);
+
+// dbias (=|+=) column sums of dout [N,O], with the workspace of a weight gradient.
+void column_sums(const CudaContext &, float *dbias, const void *dout, int N, int O, bool accumulate);
 
 }  // namespace gpt2

@@ -138,8 +138,8 @@ def main():
 
     results.append(compare(
         "head with loss, 32768 rows",
-        lambda: library("gpt2_classifier", losses, dx, dw, logits, x, w, targets, rows, C, V, Vp,
-                        ctypes.c_float(1 / rows), 0),
+        lambda: library("gpt2_classifier", losses, dx, dw, None, logits, x, w, None, targets, rows, C, V, Vp,
+                        ctypes.c_float(1 / rows), ctypes.c_float(0), 0),
         three_products, options))
 
     qkv, out, dout = random(B, T, 3 * C), random(B, T, C), random(B, T, C)

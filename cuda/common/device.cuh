@@ -1,4 +1,4 @@
-// Helpers of the CUDA kernels: element types, 16-byte vectors, sums over a warp and a block, GELU, launches.
+// Helpers of the CUDA kernels: element types, 16-byte vectors, sums over a warp and a block, activations, launches.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -120,6 +120,33 @@ __device__ __forceinline__ float gelu_derivative(float x) {
   const float t = tanh_for<T>(x * fmaf(gelu_cubic, square, gelu_scale));
   const float slope = x * fmaf(1.5f * gelu_cubic, square, 0.5f * gelu_scale);
   return fmaf(fmaf(-t, t, 1.0f), slope, fmaf(0.5f, t, 0.5f));
+}
+
+// relu(x)^2; NaN stays NaN.
+__device__ __forceinline__ float relu_squared(float x) {
+  float positive;
+  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(positive) : "f"(x));
+  return positive * positive;
+}
+
+// The derivative of relu_squared, from its result.
+template <class T>
+__device__ __forceinline__ float relu_squared_derivative(float activated) {
+  if constexpr (sizeof(T) == 4) return 2 * sqrtf(activated);
+  float root;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(activated));
+  return 2 * root;
+}
+
+// value = cap x / sqrt(x^2 + cap^2), and its derivative by x.
+struct Softcapped {
+  float value, derivative;
+};
+__device__ __forceinline__ Softcapped softcapped(float x, float cap) {
+  float inverse;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(fmaf(x, x, cap * cap)));
+  const float share = cap * inverse;
+  return {x * share, share * share * share};
 }
 
 // Waits until all earlier work in the stream is complete and visible, then lets the next kernel be launched early. A

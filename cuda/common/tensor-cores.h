@@ -24,10 +24,10 @@ struct TensorCoreKernels {
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
 
   // gpt2_classifier without a pass over the logits, or NULL: then it is a sequence of other ops. C and Vp are multiples
-  // of 8.
-  void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
-                     const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-                     bool accumulate, void *scratch);
+  // of 8; bias and softcap only together, dbias only with them and dweight.
+  void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+                     const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
+                     int Vp, float dloss, float softcap, bool accumulate, void *scratch);
   int64_t (*classifier_scratch)(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 
   // scratch: [2,M,R,R]. R and K are multiples of 8, all tensors begin on multiples of 16 bytes.
@@ -59,14 +59,16 @@ void matmul_forward(const CudaContext &, Epilogue, const Product &, const Output
 void matmul_backward_input(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);
 void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, bool accumulate,
                             void *scratch);
+// The same, but dbias sums a times a weight of k, weights[0,k] + weights[1,k]; weights [2,weights_line(K)] or NULL.
+void matmul_backward_weight(const CudaContext &, const Product &, void *dweight, float *dbias, const bf16 *weights,
+                            bool accumulate, void *scratch);
 int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O);
-int64_t matmul_backward_weight_scratch(const CudaContext &, int N, int C, int O, bool has_bias);
 void attention_forward(const CudaContext &, bf16 *out, float *lse, const bf16 *qkv, const AttentionSizes &);
 void attention_backward(const CudaContext &, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                         const bf16 *qkv, const float *lse, const AttentionSizes &);
-void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
-                const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss, bool accumulate,
-                void *scratch);
+void classifier(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+                const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
+                int Vp, float dloss, float softcap, bool accumulate, void *scratch);
 int64_t classifier_scratch(const CudaContext &, int N, int C, int Vp, bool has_gradient);
 void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R, int K, float a, float b, float c,
                    bf16 *scratch);

@@ -8,9 +8,9 @@
 namespace gpt2::GPT2_PATH {
 
 void adamw(Task task, float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
-           int64_t count, int first_scalar, float beta1, float beta2, float eps, float weight_decay) {
+           int64_t count, int first_scalar, float rate, float beta1, float beta2, float eps, float weight_decay) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
-  const float learning_rate = step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
+  const float learning_rate = rate * step[GPT2_STEP_LEARNING_RATE], clip = step[GPT2_STEP_CLIP];
   const float beta1_correction = step[first_scalar], beta2_correction = step[first_scalar + 1];
   task.pool.ranges(count, [&](int64_t first, int64_t last) {
 #pragma omp simd

@@ -31,10 +31,28 @@ double denominator(const float *x, float largest, int V) {
   return sum;
 }
 
+// d/dx of c = cap * x / sqrt(x^2 + cap^2), from c. Rounding may put c above the cap.
+float softcap_slope(float c, float cap) {
+  const float share = std::max(1.0f - c / cap * (c / cap), 0.0f);
+  return share * std::sqrt(share);
+}
+
 }  // namespace
+
+void softcap_forward(Task task, float *out, const float *in, int64_t count, float cap) {
+  task.pool.ranges(count, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) out[i] = cap * in[i] / std::sqrt(in[i] * in[i] + cap * cap);
+  });
+}
 
 void cross_entropy(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N, int V,
                    int Vp, float dloss) {
+  cross_entropy_capped(task, losses, dlogits, logits, targets, N, V, Vp, dloss, 0);
+}
+
+void cross_entropy_capped(Task task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,
+                          int V, int Vp, float dloss, float softcap) {
   task.pool.each(N, [&](int64_t n) {
     const float *x = logits + static_cast<size_t>(n) * Vp;
     const int target = targets[n];
@@ -43,11 +61,16 @@ void cross_entropy(Task task, float *losses, float *dlogits, const float *logits
     losses[n] = static_cast<float>(std::log(sum) - (static_cast<double>(x[target]) - largest));
     if (!dlogits) return;
     float *d = dlogits + static_cast<size_t>(n) * Vp;
+    const float slope_at_target = softcap > 0 ? softcap_slope(x[target], softcap) : 1.0f;
     const float at_target = exponential(x[target] - largest) / static_cast<float>(sum) - 1.0f;
     const float scale = dloss / static_cast<float>(sum);
-    for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale;
+    if (softcap > 0) {
+      for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale * softcap_slope(x[j], softcap);
+    } else {
+      for (int j = 0; j < V; j++) d[j] = exponential(x[j] - largest) * scale;
+    }
     for (int j = V; j < Vp; j++) d[j] = 0;
-    d[target] = at_target * dloss;
+    d[target] = at_target * dloss * slope_at_target;
   });
 }
 

@@ -7,13 +7,19 @@
 
 namespace gpt2::GPT2_PATH {
 
+namespace {
+
+void embed(float *out, const float *token, const float *position, int C) {
+  for (int c = 0; c < C; c++) out[c] = position ? token[c] + position[c] : token[c];
+}
+
+}  // namespace
+
 void embedding_forward(Task task, float *out, const int32_t *tokens, const float *wte, const float *wpe, int B, int T,
                        int C, int) {
   task.pool.each(B * T, [&](int64_t row) {
-    const float *token = wte + static_cast<size_t>(tokens[row]) * C;
-    const float *position = wpe + static_cast<size_t>(row % T) * C;
-    float *o = out + static_cast<size_t>(row) * C;
-    for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
+    embed(out + static_cast<size_t>(row) * C, wte + static_cast<size_t>(tokens[row]) * C,
+          wpe ? wpe + static_cast<size_t>(row % T) * C : nullptr, C);
   });
 }
 
@@ -28,8 +34,7 @@ void embedding_at_forward(Task task, float *out, const int32_t *tokens, const in
       std::fill(o, o + C, NAN);
       return;
     }
-    const float *token = wte + static_cast<size_t>(id) * C, *position = wpe + static_cast<size_t>(at) * C;
-    for (int c = 0; c < C; c++) o[c] = token[c] + position[c];
+    embed(o, wte + static_cast<size_t>(id) * C, wpe ? wpe + static_cast<size_t>(at) * C : nullptr, C);
   });
 }
 
@@ -40,7 +45,7 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
   task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
     const int first = static_cast<int>(index) * slab;
     const int last = first + slab < C ? first + slab : C;
-    if (!accumulate) {
+    if (dwpe && !accumulate) {
       for (int t = 0; t < T; t++) {
         for (int c = first; c < last; c++) dwpe[static_cast<size_t>(t) * C + c] = 0;
       }
@@ -48,11 +53,10 @@ void embedding_backward(Task task, float *dwte, float *dwpe, const float *dout, 
     for (int row = 0; row < B * T; row++) {
       const float *d = dout + static_cast<size_t>(row) * C;
       float *token = dwte + static_cast<size_t>(tokens[row]) * C;
+      for (int c = first; c < last; c++) token[c] += d[c];
+      if (!dwpe) continue;
       float *position = dwpe + static_cast<size_t>(row % T) * C;
-      for (int c = first; c < last; c++) {
-        token[c] += d[c];
-        position[c] += d[c];
-      }
+      for (int c = first; c < last; c++) position[c] += d[c];
     }
   });
 }

@@ -33,6 +33,13 @@ struct Function<F *> {
 GPT2_OP_KERNELS(GPT2_DECLARE)
 GPT2_DECLARE(square_sum)
 #undef GPT2_DECLARE
+
+// sums (=|+=) the columns of values [N,O].
+void column_sums(Task, float *sums, const float *values, int N, int O, bool accumulate);
+// cross_entropy of logits that gpt2_softcap_forward has limited to `softcap`, if that is not 0; dlogits is the gradient
+// of the logits before the limit.
+void cross_entropy_capped(Task, float *losses, float *dlogits, const float *logits, const int32_t *targets, int N,
+                          int V, int Vp, float dloss, float softcap);
 }  // namespace GPT2_PATH
 #endif
 

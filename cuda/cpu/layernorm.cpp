@@ -1,8 +1,10 @@
-// Layernorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows: these are
-// summed per column, in double and in the order of the rows, so that the number of threads does not change them.
+// Layernorm and RMSNorm. Rows are independent, except in the gradients of weight and bias, which sum over all rows:
+// these are summed per column, in double and in the order of the rows, so that the number of threads does not change
+// them.
 #include <cmath>
 
 #include "kernels.h"
+#include "math.h"
 
 namespace gpt2::GPT2_PATH {
 
@@ -25,9 +27,24 @@ void layernorm_forward(Task task, float *out, float *mean, float *rstd, const fl
   });
 }
 
-// With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)).
-static void row_backward(float *dx, const float *d, const float *residual, const float *x, const float *weight,
-                         float mean, float rstd, int C) {
+void rmsnorm_forward(Task task, float *out, float *rstd, const float *in, const float *weight, int N, int C,
+                     float eps) {
+  task.pool.each(N, [&](int64_t n) {
+    const float *x = in + static_cast<size_t>(n) * C;
+    float *o = out + static_cast<size_t>(n) * C;
+    const float r = 1.0f / std::sqrt(dot(x, x, C) / C + eps);
+    for (int c = 0; c < C; c++) o[c] = x[c] * r * weight[c];
+    rstd[n] = r;
+  });
+}
+
+namespace {
+
+// With h = (x - mean) * rstd and g = dout * weight:  dx = rstd * (g - mean(g) - h * mean(g * h)). An RMSNorm's `mean` is
+// 0, and no mean(g) is subtracted.
+template <bool centered>
+void row_backward(float *dx, const float *d, const float *residual, const float *x, const float *weight, float mean,
+                  float rstd, int C) {
   float sum = 0;
   float product = 0;
 #pragma omp simd reduction(+ : sum, product)
@@ -36,7 +53,7 @@ static void row_backward(float *dx, const float *d, const float *residual, const
     sum += g;
     product += g * (x[c] - mean) * rstd;
   }
-  sum /= C;
+  sum = centered ? sum / C : 0;
   product /= C;
   for (int c = 0; c < C; c++) {
     const float h = (x[c] - mean) * rstd;
@@ -45,14 +62,12 @@ static void row_backward(float *dx, const float *d, const float *residual, const
   }
 }
 
-void layernorm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
-                        const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
-                        bool accumulate) {
-  task.pool.each(N, [&](int64_t n) {
-    const size_t at = static_cast<size_t>(n) * C;
-    row_backward(din + at, dout + at, dresidual ? dresidual + at : nullptr, in + at, weight, mean[n], rstd[n], C);
-  });
-
+// `mean` and `dbias` are only layernorm's. The sums over rows come first, because din may be dout.
+template <bool centered>
+void norm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
+                   const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
+                   bool accumulate) {
+  const auto mean_of = [&](int64_t n) { return centered ? mean[n] : 0; };
   constexpr int slab = 32;
   task.pool.each((C + slab - 1) / slab, [&](int64_t index) {
     const int first = static_cast<int>(index) * slab;
@@ -63,15 +78,34 @@ void layernorm_backward(Task task, float *din, float *dweight, float *dbias, con
       const float *d = dout + static_cast<size_t>(n) * C + first;
       const float *x = in + static_cast<size_t>(n) * C + first;
       for (int c = 0; c < width; c++) {
-        weights[c] += d[c] * ((x[c] - mean[n]) * rstd[n]);
+        weights[c] += d[c] * ((x[c] - mean_of(n)) * rstd[n]);
         biases[c] += d[c];
       }
     }
     for (int c = 0; c < width; c++) {
       dweight[first + c] = static_cast<float>((accumulate ? dweight[first + c] : 0) + weights[c]);
-      dbias[first + c] = static_cast<float>((accumulate ? dbias[first + c] : 0) + biases[c]);
+      if (centered) dbias[first + c] = static_cast<float>((accumulate ? dbias[first + c] : 0) + biases[c]);
     }
   });
+
+  task.pool.each(N, [&](int64_t n) {
+    const size_t at = static_cast<size_t>(n) * C;
+    row_backward<centered>(din + at, dout + at, dresidual ? dresidual + at : nullptr, in + at, weight, mean_of(n),
+                           rstd[n], C);
+  });
+}
+
+}  // namespace
+
+void layernorm_backward(Task task, float *din, float *dweight, float *dbias, const float *dout, const float *dresidual,
+                        const float *in, const float *weight, const float *mean, const float *rstd, int N, int C,
+                        bool accumulate) {
+  norm_backward<true>(task, din, dweight, dbias, dout, dresidual, in, weight, mean, rstd, N, C, accumulate);
+}
+
+void rmsnorm_backward(Task task, float *din, float *dweight, const float *dout, const float *dresidual, const float *in,
+                      const float *weight, const float *rstd, int N, int C, bool accumulate) {
+  norm_backward<false>(task, din, dweight, nullptr, dout, dresidual, in, weight, nullptr, rstd, N, C, accumulate);
 }
 
 int64_t layernorm_scratch(int, int, int) { return 0; }

@@ -10,6 +10,7 @@
 // by one. A micro-kernel keeps a tile of TILE_M x TILE_N sums in registers and reads both packed operands in order. One
 // thread computes each sum in the order of K, so the result does not depend on the number of threads.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels.h"
 #include "math.h"
@@ -218,6 +219,8 @@ void few_rows_forward(Task task, float *out, const float *in, const float *weigh
   });
 }
 
+}  // namespace
+
 // Sums over rows in double: a bias's gradient has as many terms as the batch has tokens.
 void column_sums(Task task, float *sums, const float *values, int N, int O, bool accumulate) {
   constexpr int slab = 64;
@@ -234,8 +237,6 @@ void column_sums(Task task, float *sums, const float *values, int N, int O, bool
     }
   });
 }
-
-}  // namespace
 
 void matmul_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N, int C,
                     int O) {
@@ -262,6 +263,15 @@ void matmul_gelu_forward(Task task, float *out, float *pre, const float *in, con
   gelu_forward(task, out, pre, static_cast<int64_t>(N) * O);
 }
 
+void matmul_relu_squared_forward(Task task, float *out, const float *in, const float *weight, const float *bias, int N,
+                                 int C, int O) {
+  matmul_forward(task, out, in, weight, bias, N, C, O);
+  task.pool.ranges(static_cast<int64_t>(N) * O, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) out[i] = out[i] < 0 ? 0 : out[i] * out[i];  // NaN stays NaN
+  });
+}
+
 void matmul_residual_forward(Task task, float *out, const float *in, const float *weight, const float *bias,
                              const float *residual, int N, int C, int O) {
   matmul_forward(task, out, in, weight, bias, N, C, O);
@@ -272,6 +282,15 @@ void matmul_gelu_backward_input(Task task, float *din, const float *dout, const 
                                 int C, int O) {
   matmul_backward_input(task, din, dout, weight, N, C, O);
   gelu_backward(task, din, din, pre, static_cast<int64_t>(N) * C);
+}
+
+void matmul_relu_squared_backward_input(Task task, float *din, const float *dout, const float *weight,
+                                        const float *activated, int N, int C, int O) {
+  matmul_backward_input(task, din, dout, weight, N, C, O);
+  task.pool.ranges(static_cast<int64_t>(N) * C, [&](int64_t first, int64_t last) {
+#pragma omp simd
+    for (int64_t i = first; i < last; i++) din[i] *= 2.0f * std::sqrt(activated[i]);
+  });
 }
 
 // Enough for every direction, with or without the weight gradient.

@@ -1,5 +1,5 @@
-// din = dout * weight, optionally times the derivative of GELU, sm_80 and later: dout K-major, the weight MN-major. Also the
-// combinations of newton-schulz.cuh, which have the same layouts.
+// din = dout * weight, optionally times the derivative of an activation, sm_80 and later: dout K-major, the weight
+// MN-major. Also the combinations of newton-schulz.cuh, which have the same layouts.
 #include "../common/tensor-cores.h"
 #include "product.cuh"
 
@@ -9,6 +9,9 @@ void sm80::matmul_backward_input(const CudaContext &context, Epilogue epilogue, 
                                  const Outputs<bf16, bf16> &outputs) {
   if (epilogue == Epilogue::gelu_backward) {
     return launch_product<true, false, Epilogue::gelu_backward>(context, product, outputs);
+  }
+  if (epilogue == Epilogue::relu_squared_backward) {
+    return launch_product<true, false, Epilogue::relu_squared_backward>(context, product, outputs);
   }
   if (epilogue == Epilogue::combination) {
     return launch_product<true, false, Epilogue::combination>(context, product, outputs);

@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(product_threads)
   auto *staging = reinterpret_cast<float *>(shared_memory) + warp * 16 * staging_stride;
   const int column = n0 + warp_n + lane % 16 * 4;
   float bias[4] = {};
-  if constexpr (E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual) {
+  if constexpr (adds_bias<E>) {
     if (outputs.bias && column < arguments.N) load(bias, outputs.bias + column);
   }
   const int64_t split = static_cast<int64_t>(blockIdx.z) * arguments.M;

@@ -6,6 +6,10 @@
 // of e is set to -S_i, and
 //   din_i = a_i (e * weight)_i      (a_i in the product's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
+// With a bias and a softcap, l_ij is the capped logit, and the gradient by the logit before the cap has the cap's
+// derivative d_ij as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to
+// -S_i d_ij. Then
+//   dbias = e^T * a                 (weighted sums in the product of dweight)
 // No maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4.
 // Exponents are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V).
 #include "../common/tensor-cores.h"
@@ -21,9 +25,11 @@ using namespace sm90;
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// reference[i] = in[i] * weight[targets[i]], NaN for a target that does not exist. A warp takes a row.
-__global__ void __launch_bounds__(threads) reference_kernel(float *reference, const bf16 *in, const bf16 *weight,
-                                                            const int32_t *targets, int N, int C, int vocabulary) {
+// reference[i] = the target's logit, in[i] * weight[targets[i]]; with a bias this is added and the logit is capped, and
+// derivative[i] is the cap's, else 1. NaN for a target that does not exist. A warp takes a row.
+__global__ void __launch_bounds__(threads)
+    reference_kernel(float *reference, float *derivative, const bf16 *in, const bf16 *weight, const bf16 *bias,
+                     const int32_t *targets, int N, int C, int vocabulary, float cap) {
   wait_for_previous_kernel();
   const int lane = threadIdx.x % 32;
   const int row = blockIdx.x * warps + threadIdx.x / 32;
@@ -43,15 +49,18 @@ __global__ void __launch_bounds__(threads) reference_kernel(float *reference, co
     for (int i = 0; i < 8; i++) sum = fmaf(a[i], b[i], sum);
   }
   sum = warp_sum(sum);
-  if (lane == 0) reference[row] = sum;
+  if (lane > 0) return;
+  const Softcapped logit = bias ? softcapped(sum + to_float(bias[target]), cap) : Softcapped{sum, 1};
+  reference[row] = logit.value;
+  derivative[row] = logit.derivative;
 }
 
-// Computes from the row sums of `tiles` tiles: losses, the scale of each row, the target's element of e, and the scaled
-// input. A block takes 32 rows, 8 threads add each.
+// Computes from the row sums of `tiles` tiles: losses, the scale of each row and the same as weights (product.cuh), the
+// target's element of e, and the scaled input. A block takes 32 rows, 8 threads add each.
 __global__ void __launch_bounds__(threads)
-    finish_kernel(float *losses, float *scale, bf16 *exponentials, bf16 *scaled, const bf16 *in, const float *row_sums,
-                  const float *reference, const int32_t *targets, int tiles, int N, int C, int padded, float dloss,
-                  bool has_gradient) {
+    finish_kernel(float *losses, float *scale, bf16 *weights, bf16 *exponentials, bf16 *scaled, const bf16 *in,
+                  const float *row_sums, const float *reference, const float *derivative, const int32_t *targets,
+                  int tiles, int N, int C, int padded, float dloss, bool has_gradient) {
   wait_for_previous_kernel();
   __shared__ float scales[32];
   const int first = blockIdx.x * 32, part = threadIdx.x / 32, row = first + threadIdx.x % 32;
@@ -71,9 +80,14 @@ __global__ void __launch_bounds__(threads)
     if (isnan(reference[row])) sum = NAN;
     losses[row] = log1pf(sum);
     if (has_gradient) {
-      scales[threadIdx.x] = dloss / (1 + sum);
-      scale[row] = scales[threadIdx.x];
-      if (!isnan(sum)) exponentials[static_cast<int64_t>(row) * padded + targets[row]] = __float2bfloat16_rn(-sum);
+      const float factor = dloss / (1 + sum);
+      scales[threadIdx.x] = scale[row] = factor;
+      const bf16 high = __float2bfloat16_rn(factor);
+      weights[row] = high;
+      weights[weights_line(N) + row] = __float2bfloat16_rn(factor - to_float(high));
+      if (!isnan(sum)) {
+        exponentials[static_cast<int64_t>(row) * padded + targets[row]] = __float2bfloat16_rn(-sum * derivative[row]);
+      }
     }
   }
   if (!has_gradient) return;
@@ -90,8 +104,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 struct Memory {
-  float *reference, *scale, *row_sums;
-  bf16 *scaled;
+  float *reference, *derivative, *scale, *row_sums;
+  bf16 *scaled, *weights;
   void *rest;
   int64_t bytes;
 };
@@ -102,11 +116,13 @@ Memory memory_of(const CudaContext &context, void *workspace, int N, int C, int 
   Scratch scratch(workspace);
   Memory memory{};
   memory.reference = scratch.take<float>(N);
+  memory.derivative = scratch.take<float>(N);
   memory.scale = scratch.take<float>(N);
   memory.row_sums = scratch.take<float>(ceil_divide(padded, interleaved_tile_n) * N);
   if (has_gradient) {
     memory.scaled = scratch.take<bf16>(static_cast<int64_t>(N) * C);
-    const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded, false);
+    memory.weights = scratch.take<bf16>(2 * weights_line(N));
+    const int64_t rest = sm90::matmul_backward_weight_scratch(context, N, C, padded);
     memory.rest = scratch.take<char>(rest);
   }
   memory.bytes = scratch.bytes();
@@ -119,13 +135,13 @@ int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int V
   return memory_of(context, nullptr, N, C, Vp, has_gradient).bytes;
 }
 
-void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, bf16 *logits, const bf16 *in,
-                      const bf16 *weight, const int32_t *targets, int N, int C, int V, int Vp, float dloss,
-                      bool accumulate, void *workspace) {
+void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
+                      const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
+                      int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
   const bool has_gradient = din || dweight;
   const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
-  launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference, in, weight,
-                     targets, N, C, V);
+  launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference,
+                     memory.derivative, in, weight, bias, targets, N, C, V, softcap);
   ProductOutputs outputs;
   outputs.rows = memory.reference;
   outputs.targets = targets;
@@ -133,10 +149,16 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
   outputs.row_sums = memory.row_sums;
   outputs.stores = has_gradient;
   const Product forward{in, weight, true, true, N, Vp, C, C, C};
-  launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr);
-  launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale, logits,
-                     memory.scaled, in, memory.row_sums, memory.reference, targets,
-                     static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, dloss, has_gradient);
+  if (bias) {
+    outputs.bias = bias;
+    outputs.softcap = softcap;
+    launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, logits, nullptr);
+  } else {
+    launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr);
+  }
+  launch_overlapping(context, finish_kernel, ceil_divide(N, 32), threads, 0, losses, memory.scale,
+                     memory.weights, logits, memory.scaled, in, memory.row_sums, memory.reference, memory.derivative,
+                     targets, static_cast<int>(ceil_divide(Vp, interleaved_tile_n)), N, C, Vp, dloss, has_gradient);
   if (din) {
     ProductOutputs scaled;
     scaled.rows = memory.scale;
@@ -145,7 +167,7 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
   }
   if (dweight) {
     const Product backward{logits, memory.scaled, false, false, Vp, C, N, Vp, C};
-    sm90::matmul_backward_weight(context, backward, dweight, nullptr, accumulate, memory.rest);
+    sm90::matmul_backward_weight(context, backward, dweight, dbias, memory.weights, accumulate, memory.rest);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 // Where the tiles do not divide evenly over the SMs, the k of some is split (Split); parts go to scratch in fp32 and
 // are added in order: no atomics, the same bits every time. The column sums of dout are products with ones, of 8
-// columns; each block does them for part of its steps.
+// columns; each block does them for part of its steps. The classifier's are weighted, with a factor for each row.
 #include "../common/partial-sums.cuh"
 #include "../common/tensor-cores.h"
 #include "product-interleaved.cuh"
@@ -122,11 +122,7 @@ __global__ void __launch_bounds__(256)
 }  // namespace
 
 int64_t sm90::matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O) {
-  return matmul_backward_weight_scratch(context, N, C, O, true);
-}
-
-int64_t sm90::matmul_backward_weight_scratch(const CudaContext &context, int N, int C, int O, bool has_bias) {
-  const Plan plan = plan_of(context, N, C, O, has_bias);
+  const Plan plan = plan_of(context, N, C, O, true);
   Scratch scratch;
   scratch.take<float>(plan.sums * O);
   scratch.take<float>(plan.split.parts() * plan.tiles * part_floats);
@@ -135,6 +131,11 @@ int64_t sm90::matmul_backward_weight_scratch(const CudaContext &context, int N, 
 
 void sm90::matmul_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
                                   bool accumulate, void *memory) {
+  matmul_backward_weight(context, product, dweight, dbias, nullptr, accumulate, memory);
+}
+
+void sm90::matmul_backward_weight(const CudaContext &context, const Product &product, void *dweight, float *dbias,
+                                  const bf16 *weights, bool accumulate, void *memory) {
   const Plan plan = plan_of(context, product.K, product.N, product.M, dbias != nullptr);
   Scratch scratch(memory);
   float *sums = scratch.take<float>(plan.sums * product.M);
@@ -155,8 +156,14 @@ void sm90::matmul_backward_weight(const CudaContext &context, const Product &pro
     outputs.accumulate = accumulate;
     outputs.sums = dbias ? sums : nullptr;
     outputs.parts = scratch.take<float>(plan.split.parts() * plan.tiles * part_floats);
+    const auto launch = [&](auto weighs, const CUtensorMap &map) {
+      return launch_plain<false, false, Epilogue::gradient, plain_tile_n, weighs>(context, product, outputs, nullptr,
+                                                                                  plan.split, map);
+    };
     const ProductArguments arguments =
-        launch_plain<false, false, Epilogue::gradient>(context, product, outputs, nullptr, plan.split);
+        dbias && weights
+            ? launch(std::true_type{}, matrix_map(context, weights, product.K, 2, weights_line(product.K), 8))
+            : launch(std::false_type{}, CUtensorMap{});
     if (plan.tiles > 0) {
       launch_overlapping(context, add_tiles_kernel<G>, plan.tiles * (2 * tile_m / 4), 256, 0, static_cast<G *>(dweight),
                          outputs.parts, arguments, static_cast<int>(plan.tiles), accumulate);

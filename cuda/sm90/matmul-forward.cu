@@ -11,6 +11,8 @@ void sm90::matmul_forward(const CudaContext &context, Epilogue epilogue, const P
   extra.bias = outputs.bias;
   if (epilogue == Epilogue::gelu) {
     launch_interleaved<true, true, Epilogue::gelu>(context, product, extra, outputs.out, outputs.pre);
+  } else if (epilogue == Epilogue::relu_squared) {
+    launch_interleaved<true, true, Epilogue::relu_squared>(context, product, extra, outputs.out, nullptr);
   } else if (epilogue == Epilogue::residual && product.K >= 4 * 1024) {
     // With a k of 3072, plain tiles gained nothing.
     extra.residual = outputs.residual;

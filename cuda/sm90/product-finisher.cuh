@@ -1,4 +1,5 @@
-// Finishes a tile of a product slice by slice, 16 columns at a time: bias, GELU, residual, exponentials, and the store.
+// Finishes a tile of a product slice by slice, 16 columns at a time: bias, activation, residual, exponentials, and the
+// store.
 //
 // Four slices are 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and TMA stores them. TMA
 // also loads the epilogue's second input (the residual, GELU's input) into the same buffers, where the results then
@@ -17,9 +18,9 @@ constexpr int least_steps = slices;
 
 template <Epilogue E>
 struct Interleaved {
-  static constexpr bool has_bias = E == Epilogue::bias || E == Epilogue::gelu || E == Epilogue::residual;
-  static constexpr bool reads_extra =
-      E == Epilogue::residual || E == Epilogue::gelu_backward || E == Epilogue::combination;
+  static constexpr bool reads_extra = E == Epilogue::residual || E == Epilogue::gelu_backward ||
+                                      E == Epilogue::relu_squared_backward || E == Epilogue::combination;
+  static constexpr bool is_exponential = E == Epilogue::exponentials || E == Epilogue::capped_exponentials;
   // There is a buffer for every 64 columns. gelu stores two results and alternates between two pairs of buffers.
   static constexpr int buffers = E == Epilogue::gelu ? 4 : interleaved_tile_n / 64;
   static constexpr int pending_stores = E == Epilogue::gelu ? 1 : buffers - 1;
@@ -80,7 +81,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   // Loads the bias of slice `s`, before a wait that hides the latency.
   __device__ __forceinline__ void load_bias(int s) {
-    if constexpr (Shape::has_bias) {
+    if constexpr (adds_bias<E>) {
       if (!outputs.bias) return;
 #pragma unroll
       for (int p = 0; p < 2; p++) {
@@ -92,7 +93,7 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 
   // Loads the values of a tile's rows, before a wait that hides the latency.
   __device__ __forceinline__ void prepare() {
-    if constexpr (E == Epilogue::exponentials) {
+    if constexpr (Shape::is_exponential) {
       leaves_out = false;
 #pragma unroll
       for (int half = 0; half < 2; half++) {
@@ -126,15 +127,25 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
 #pragma unroll
     for (int p = 0; p < 4; p++) {
       pairs[p] = make_float2(result[s * 8 + p * 2], result[s * 8 + p * 2 + 1]);
-      if constexpr (Shape::has_bias) {
+      if constexpr (adds_bias<E>) {
         const float2 added = unpack_bf16(bias[p / 2]);
         pairs[p].x += added.x;
         pairs[p].y += added.y;
       }
     }
-    if constexpr (E == Epilogue::exponentials) {
+    if constexpr (E == Epilogue::relu_squared) {
+#pragma unroll
+      for (int p = 0; p < 4; p++) pairs[p] = make_float2(relu_squared(pairs[p].x), relu_squared(pairs[p].y));
+    }
+    if constexpr (Shape::is_exponential) {
 #pragma unroll
       for (int p = 0; p < 4; p++) {
+        float2 derivative = make_float2(1, 1);
+        if constexpr (E == Epilogue::capped_exponentials) {
+          const Softcapped x = softcapped(pairs[p].x, outputs.softcap), y = softcapped(pairs[p].y, outputs.softcap);
+          pairs[p] = make_float2(x.value, y.value);
+          derivative = make_float2(x.derivative, y.derivative);
+        }
         pairs[p].x = exponential(fmaf(pairs[p].x, log2e, -of_row[p % 2]));
         pairs[p].y = exponential(fmaf(pairs[p].y, log2e, -of_row[p % 2]));
         if (leaves_out) {
@@ -143,6 +154,8 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
           if (column + 1 == target[p % 2] || column + 1 >= outputs.columns) pairs[p].y = 0;
         }
         row_sum[p % 2] += pairs[p].x + pairs[p].y;
+        pairs[p].x *= derivative.x;
+        pairs[p].y *= derivative.y;
       }
     }
     if constexpr (E == Epilogue::gelu) {
@@ -166,6 +179,9 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
         } else if constexpr (E == Epilogue::combination) {
           pairs[p].x = outputs.alpha * pairs[p].x + outputs.beta * other.x;
           pairs[p].y = outputs.alpha * pairs[p].y + outputs.beta * other.y;
+        } else if constexpr (E == Epilogue::relu_squared_backward) {
+          pairs[p].x *= relu_squared_derivative<bf16>(other.x);
+          pairs[p].y *= relu_squared_derivative<bf16>(other.y);
         } else {
           pairs[p].x *= gelu_derivative<bf16>(other.x);
           pairs[p].y *= gelu_derivative<bf16>(other.y);
@@ -181,13 +197,13 @@ struct Finisher : MatrixOfTile<typename Arguments::Matrix> {
     if constexpr (s % per_buffer == per_buffer - 1) {
       fence_async_proxy();
       __syncwarp();
-      if (lane == 0 && (E != Epilogue::exponentials || outputs.stores)) {
+      if (lane == 0 && (!Shape::is_exponential || outputs.stores)) {
         if constexpr (E == Epilogue::gelu) store_box(other_map, n0 + i * 64, row0, this->matrix(), pre_buffer, policy);
         store_box(out_map, n0 + i * 64, row0, this->matrix(), buffer, policy);
         commit_stores();
       }
     }
-    if constexpr (E == Epilogue::exponentials && s == slices - 1) {
+    if constexpr (Shape::is_exponential && s == slices - 1) {
 #pragma unroll
       for (int half = 0; half < 2; half++) {
         row_sum[half] = quad_sum(row_sum[half]);

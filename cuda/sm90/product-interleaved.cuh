@@ -164,7 +164,8 @@ void launch_interleaved(const CudaContext &context, const Product &product, cons
   if (split.narrow_steps < least_steps) split.narrow_steps = least_steps;
   launch_product<A_K_MAJOR, B_K_MAJOR, interleaved_tile_n>(context, interleaved_kernel<A_K_MAJOR, B_K_MAJOR, E>,
                                                            InterleavedRing<A_K_MAJOR, B_K_MAJOR, E>::shared_bytes,
-                                                           product, outputs, out, other, split);
+                                                           product, outputs, out,
+                                                           result_map(context, product, other), split);
 }
 
 }  // namespace sm90

@@ -19,9 +19,9 @@ template <Epilogue E>
 constexpr int plain_buffers = E == Epilogue::gradient ? 0 : 2;
 // A gradient has no buffers; it has ones for the sums of a: 8 lines of 64.
 constexpr int ones_bytes = 8 * 128;
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 using PlainRing = ProductRing<A_K_MAJOR, B_K_MAJOR, TILE_N,
-                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes>;
+                              E == Epilogue::gradient ? ones_bytes : 8 * plain_buffers<E> * buffer_bytes, WEIGHS>;
 
 // The bias and residual that a lane adds to its elements of a tile, in pairs of adjacent columns, as in the
 // accumulators. The residual is loaded while the tile's last steps are multiplied, directly into registers, because
@@ -58,11 +58,11 @@ struct Residual {
   }
 };
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     plain_kernel(const __grid_constant__ ProductMaps maps, const ProductArguments arguments,
                  const ProductOutputs outputs) {
-  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N>;
+  using Ring = PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N, WEIGHS>;
   constexpr int buffers = plain_buffers<E>;
   extern __shared__ unsigned char memory[];
   const Ring ring(memory);
@@ -74,6 +74,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
     prefetch_map(maps.a);
     prefetch_map(maps.b);
     if (E != Epilogue::gradient) prefetch_map(maps.out);
+    if (WEIGHS) prefetch_map(maps.other);
   }
   if (E == Epilogue::gradient && threadIdx.x < ones_bytes / 4) {
     constexpr uint32_t two_ones = 0x3f803f80;
@@ -125,10 +126,12 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
 #pragma unroll
           for (int half = 0; half < 2; half++) {
             const int row = row0 + half * 8 + lane / 4;
+            // The products with the two parts of the weights are in two columns.
+            const float sum = WEIGHS ? sums[half * 2] + sums[half * 2 + 1] : sums[half * 2];
             // An unsplit tile writes zeros for the other parts.
             for (int part = unit.part < 0 ? 0 : unit.part; row < arguments.M && part < parts; part++) {
               const int64_t line = static_cast<int64_t>(part) * arguments.tiles_n + unit.n;
-              outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sums[half * 2] : 0.0f;
+              outputs.sums[line * arguments.M + row] = unit.part >= 0 || part == 0 ? sum : 0.0f;
               if (unit.part >= 0) break;
             }
           }
@@ -216,12 +219,12 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(product_threads, 1)
   cluster_sync();
 }
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n>
+template <bool A_K_MAJOR, bool B_K_MAJOR, Epilogue E, int TILE_N = plain_tile_n, bool WEIGHS = false>
 ProductArguments launch_plain(const CudaContext &context, const Product &product, const ProductOutputs &outputs,
-                              const bf16 *out, const Split &split) {
-  return launch_product<A_K_MAJOR, B_K_MAJOR, TILE_N>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E, TILE_N>,
-                                                      PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N>::shared_bytes, product,
-                                                      outputs, out, nullptr, split);
+                              const bf16 *out, const Split &split, const CUtensorMap &weights = {}) {
+  return launch_product<A_K_MAJOR, B_K_MAJOR, TILE_N>(context, plain_kernel<A_K_MAJOR, B_K_MAJOR, E, TILE_N, WEIGHS>,
+                                                      PlainRing<A_K_MAJOR, B_K_MAJOR, E, TILE_N, WEIGHS>::shared_bytes,
+                                                      product, outputs, out, weights, split);
 }
 
 // Chooses the tile width that takes less time: rounds of tiles on the clusters that run at a time; the time of a round

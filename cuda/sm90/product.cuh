@@ -31,7 +31,8 @@ constexpr int product_threads = 384;
 // The tensors that TMA loads and stores. Where the columns of a tile are not a multiple of 64, the last ones have maps
 // of their own, so that no part of the next tile is loaded or stored.
 struct ProductMaps {
-  CUtensorMap a, b, b_tail, out, out_tail, other;
+  CUtensorMap a, b, b_tail, out, out_tail;
+  CUtensorMap other;  // the epilogue's second input or result; with weighted sums the weights
 };
 
 // The tensors that ordinary loads and stores access.
@@ -41,7 +42,7 @@ struct ProductOutputs {
   bool is_bf16 = false;              // gradient: its type, else fp32
   bool accumulate = false;           // gradient: for unsplit tiles
   float *parts = nullptr;            // gradient: [parts, split tiles, 256, 256]
-  float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: sums of a over k
+  float *sums = nullptr;             // gradient: [parts * tiles_n,M] or NULL: (weighted) sums of a over k
   const bf16 *residual = nullptr;    // residual, in plain tiles: [M,N]
   const float *rows = nullptr;       // exponentials: reference [M]; scaled: scale [M]
   const int32_t *targets = nullptr;  // exponentials: [M], the column of each row that becomes 0
@@ -49,6 +50,7 @@ struct ProductOutputs {
   float *row_sums = nullptr;         // exponentials: [tiles_n,M]
   bool stores = true;                // exponentials: whether they are stored, or only their sums
   float alpha = 1, beta = 1;         // combination
+  float softcap = 0;                 // capped_exponentials
 };
 
 // The staging of results: each consumer warp has buffers of 16 rows x 64 columns.
@@ -61,12 +63,17 @@ __device__ __forceinline__ uint32_t matrices_at(uint32_t buffer, int j) {
   return buffer + row * 128 + ((chunk ^ (row & 7)) << 4);
 }
 
-template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES>
+// In weighted sums of a over k, a weight is the sum of two bf16: [2,weights_line(K)], lines on multiples of 16 bytes.
+__host__ __device__ constexpr int64_t weights_line(int64_t K) { return (K + 7) / 8 * 8; }
+
+// With WEIGHS a stage also has the weights of its k's, in the first two of 8 lines of 64; the others are zeros.
+template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, int STAGING_BYTES, bool WEIGHS = false>
 struct ProductRing {
   static constexpr int a_bytes = tile_m * step_k * 2;
   static constexpr int b_lines = B_K_MAJOR ? TILE_N : (TILE_N + 63) / 64 * step_k;
-  static constexpr int stage_bytes = a_bytes + b_lines * 128;
-  static constexpr int loaded_bytes = a_bytes + TILE_N * step_k * 2;
+  static constexpr int weights_at = a_bytes + b_lines * 128, weights_bytes = WEIGHS ? 8 * 128 : 0;
+  static constexpr int stage_bytes = weights_at + weights_bytes;
+  static constexpr int loaded_bytes = a_bytes + TILE_N * step_k * 2 + weights_bytes;
   // For barriers, and for alignment to 1024 bytes.
   static constexpr int other_bytes = 2048;
   static constexpr int stages = (227 * 1024 - other_bytes - STAGING_BYTES) / stage_bytes;
@@ -136,6 +143,7 @@ struct ProductRing {
                              n0 + i * 64, k + static_cast<int>(rank) * half, unit.matrix(), barrier);
           }
         }
+        if constexpr (WEIGHS) load_box(a + weights_at, maps.other, k, 0, unit.matrix(), barrier);
         at.advance();
       }
     }
@@ -144,7 +152,7 @@ struct ProductRing {
   // A step of consumer 0 or 1: issues result (=|+=) its products with the tile's first 2 COUNT columns, waits until
   // the previous step's products are complete, and releases their stage. EAGER waits before it issues, which frees the
   // stage sooner; otherwise it waits afterwards, which leaves the tensor cores no gap. With SUMS also sums (=|+=) a
-  // times ones, which are in shared memory.
+  // times the stage's weights, or without them times ones, which are in shared memory.
   template <bool EAGER = false, bool SUMS = false, int COUNT>
   __device__ __forceinline__ void multiply(float (&result)[COUNT], int consumer, RingPosition<stages> &at,
                                            uint32_t &previous, bool adds, float (*sums)[4] = nullptr,
@@ -153,6 +161,7 @@ struct ProductRing {
     const Operand a =
         (A_K_MAJOR ? k_major(ring + consumer * (64 * 128)) : mn_major<step_k>(ring + consumer * (64 * 128))).at(stage);
     const Operand b = (B_K_MAJOR ? k_major(ring + a_bytes) : mn_major<step_k>(ring + a_bytes)).at(stage);
+    [[maybe_unused]] const Operand weights = k_major(ring + weights_at).at(stage);
     if constexpr (EAGER) {
       wgmma_wait<0>();
       release(previous);
@@ -165,7 +174,8 @@ struct ProductRing {
     for (int k = 0; k < step_k / 16; k++) {
       const Operand a_step = a.at(k * (A_K_MAJOR ? 32 : 2048));
       wgmma<!A_K_MAJOR, !B_K_MAJOR>(result, a_step, b.at(k * (B_K_MAJOR ? 32 : 2048)), adds || k > 0);
-      if constexpr (SUMS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
+      if constexpr (SUMS && WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, weights.at(k * 32), true);
+      if constexpr (SUMS && !WEIGHS) wgmma<!A_K_MAJOR, 0>(*sums, a_step, k_major(ones), true);
     }
     wgmma_commit();
     hold(result);
@@ -208,10 +218,17 @@ int resident_clusters(const CudaContext &context, Kernel kernel, int shared_byte
   return 1;
 }
 
-// Launches a product kernel. out and other are tensors [M,N] of bf16 that TMA accesses, or NULL.
+// The map of a result's part of a warp: `tensor` is [M,N] or NULL.
+inline CUtensorMap result_map(const CudaContext &context, const Product &product, const bf16 *tensor,
+                              int columns = 64) {
+  return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16, columns) : CUtensorMap{};
+}
+
+// Launches a product kernel. TMA stores `out` [M,N], unless it is NULL.
 template <bool A_K_MAJOR, bool B_K_MAJOR, int TILE_N, class Kernel>
 ProductArguments launch_product(const CudaContext &context, Kernel kernel, int shared_bytes, const Product &product,
-                                const ProductOutputs &outputs, const bf16 *out, const bf16 *other, const Split &split) {
+                                const ProductOutputs &outputs, const bf16 *out, const CUtensorMap &other,
+                                const Split &split) {
   constexpr int tail = TILE_N % 64;
   const int tiles_m = static_cast<int>(ceil_divide(product.M, 2 * tile_m));
   const int tiles_n = static_cast<int>(ceil_divide(product.N, TILE_N));
@@ -222,17 +239,14 @@ ProductArguments launch_product(const CudaContext &context, Kernel kernel, int s
     return k_major ? matrix_map(context, operand, product.K, mn, stride, lines)
                    : matrix_map(context, operand, mn, product.K, stride, lines, columns);
   };
-  const auto result_map = [&](const void *tensor, int columns) {
-    return tensor ? matrix_map(context, tensor, product.N, product.M, product.N, 16, columns) : CUtensorMap{};
-  };
   ProductMaps maps{};
   maps.a = operand_map(product.a, A_K_MAJOR, product.M, product.lda, A_K_MAJOR ? tile_m : step_k);
   maps.b = operand_map(product.b, B_K_MAJOR, product.N, product.ldb, (B_K_MAJOR ? TILE_N : step_k) / 2);
-  maps.out = result_map(out, 64);
-  maps.other = result_map(other, 64);
+  maps.out = result_map(context, product, out);
+  maps.other = other;
   if constexpr (tail > 0) {
     if (!B_K_MAJOR) maps.b_tail = operand_map(product.b, false, product.N, product.ldb, step_k / 2, tail);
-    maps.out_tail = result_map(out, tail);
+    maps.out_tail = result_map(context, product, out, tail);
   }
   // An unsplit tile may have more steps than k: TMA loads zeros for the rest.
   const int needed = unsplit(product).narrow_steps;

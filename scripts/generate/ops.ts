@@ -86,9 +86,10 @@ const scalarsOf = ({ declaration, dtypes, sizes }: Op): Parameter[] =>
       !(parameter.isPointer || parameter.isFlag || sizes.includes(parameter) || dtypes.has(parameter.cName)),
   );
 
-/** Sizes that the shapes of tensors do not give. */
+/** Sizes that the shapes of tensors do not give: those of no tensor that is always there, and those known from a quotient alone. */
 function givenSizes({ tensors, sizes }: Op): Parameter[] {
-  const inShapes = new Set(tensors.flatMap(({ dimensions }) => dimensions).filter((size) => !size.startsWith('>=')));
+  const required = tensors.filter(({ isOptional }) => !isOptional).flatMap(({ dimensions }) => dimensions);
+  const inShapes = new Set(required.filter((size) => !/^>=|\//.test(size)));
   const names = new Set([...inShapes].flatMap((size) => namesIn(size.replace(/^\d+/, ''))));
   return sizes.filter(({ cName }) => !names.has(cName));
 }

@@ -9,6 +9,8 @@ import { openEnergyCounter } from '../native/gpu-energy.ts';
 import { selectDevice } from '../native/select-device.ts';
 import { chooseOptimizer } from '../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../options/check.ts';
+import { modelOf } from '../options/model.ts';
+import { withSources } from '../options/read.ts';
 import { optionTable, type TrainOptions } from '../options/table.ts';
 import { findShards } from '../shards/find.ts';
 import { type BenchOptions, type BenchReport, bench } from './bench.ts';
@@ -35,8 +37,10 @@ export async function benchTraining(
     throw new UsageError(`bench takes one of ${presetNames.join(', ')} for --model, not ${given.model}`);
   }
   if (given.batch === 'auto') throw new UsageError('bench takes a number for --batch, not auto');
-  const options = freezeOptions({ ...completeOptions(given, kind), batch: given.batch ?? optionTable.batch.default });
-  const config = presetConfig(options.model)!;
+  const { totalBatch, batch: asked = optionTable.batch.default } = given;
+  // A recipe's step would take minutes.
+  const options = freezeOptions({ ...completeOptions({ ...withSources(given), totalBatch }, kind), batch: asked });
+  const config = modelOf(options);
   const { batch, sequence, accumulation, seed, order } = options;
   const data = given.data ?? (existsSync(options.data) ? options.data : undefined);
   const loader =

@@ -110,9 +110,9 @@ function namer(
   }
   return ({ op, args }) => {
     const words = op.symbol.replace(/^gpt2_/, '');
-    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|residual)_)?(.*)$/.exec(words) ?? [];
+    const [, norm, fused, direction] = /^(layernorm_)?matmul_(?:(gelu|relu_squared|residual)_)?(.*)$/.exec(words) ?? [];
     if (!direction) return words.replaceAll('_', ' ');
     const weight = weights.get((args.weight ?? args.dweight) as Pointer);
-    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused}` : ''}`;
+    return `${norm ? 'layernorm + ' : ''}${weight} ${direction.replaceAll('_', ' ')}${fused ? ` + ${fused.replaceAll('_', ' ')}` : ''}`;
   };
 }

@@ -5,6 +5,7 @@ import { Gpt2Error, shortList } from '../errors.ts';
 import { fromStored, storedShape } from '../formats/layout.ts';
 import { openSafetensors, type SafetensorsFile } from '../formats/safetensors.ts';
 import { quote } from '../formats/safetensors-header.ts';
+import { architectureOf } from '../model/architecture.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { castWeights, type Model } from '../model/model.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
@@ -70,11 +71,15 @@ function loadCopies(
 
 /** @param mayShorten whether the model may have a shorter context. @throws Gpt2Error if weights are of another model */
 export function checkModel(path: string, found: ModelConfig, wanted: ModelConfig, mayShorten = true): void {
+  const [own, other] = [found, wanted].map((config) => ({ ...config, ...architectureOf(config) })) as [
+    Required<ModelConfig>,
+    Required<ModelConfig>,
+  ];
   const fits = (name: keyof ModelConfig) =>
-    found[name] === wanted[name] || (mayShorten && name === 'context' && found.context > wanted.context);
-  const differences = (Object.keys(wanted) as (keyof ModelConfig)[])
+    own[name] === other[name] || (mayShorten && name === 'context' && own.context > other.context);
+  const differences = (Object.keys(other) as (keyof ModelConfig)[])
     .filter((name) => !fits(name))
-    .map((name) => `${name} ${found[name]} instead of ${wanted[name]}`);
+    .map((name) => `${name} ${own[name]} instead of ${other[name]}`);
   if (differences.length > 0) throw new Gpt2Error(`${path} is of another model: ${differences.join(', ')}`);
 }
 

@@ -4,8 +4,8 @@ import { UsageError } from '../errors.ts';
 import { type Spellings, unknownOption } from './nearest.ts';
 import { checkNumber, type NumberRange, secondsOf, shown } from './number.ts';
 
-/** A number in a range, or the word or a time allowed instead. */
-type NumberType = { readonly or?: string; readonly orTime?: true } & (
+/** A number in a range, or the word or a time allowed instead. `units`: its text may end in k, M or B. */
+type NumberType = { readonly or?: string; readonly orTime?: true; readonly units?: true } & (
   | { readonly integer: readonly [least: number, most: number] }
   | { readonly number: readonly [least: number, most: number] }
 );
@@ -85,5 +85,5 @@ export const isWordOf = ({ or, orTime }: NumberType, value: unknown): boolean =>
 function rangeOf(type: NumberType): NumberRange {
   const [least, most] = 'integer' in type ? type.integer : type.number;
   const or = type.or ?? (type.orTime && 'a time such as 90s, 10m or 1.5h');
-  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or };
+  return { kind: 'integer' in type ? 'whole' : 'any', least, most, or, units: type.units };
 }

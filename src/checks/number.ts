@@ -10,6 +10,8 @@ export interface NumberRange {
   readonly isOpen?: boolean;
   /** A word that is allowed instead; the caller reads it. */
   readonly or?: string;
+  /** Its text may end in k, M or B. */
+  readonly units?: boolean | undefined;
 }
 
 /** Whole numbers from `least`. */
@@ -44,6 +46,15 @@ export function secondsOf(value: unknown): number | undefined {
   return unit && number! > 0 && Number.isFinite(number) ? number! * unit : undefined;
 }
 
+const multiples = { k: 1e3, M: 1e6, B: 1e9 } as const;
+
+/** As `numberOf`, for a text that may end in k (thousand), M (million) or B (billion). */
+export function numberWithUnit(value: unknown): number {
+  const multiple = typeof value === 'string' ? multiples[value.slice(-1) as keyof typeof multiples] : undefined;
+  // The product of a decimal fraction may miss the whole number by a rounding.
+  return multiple ? Number((numberOf((value as string).slice(0, -1)) * multiple).toPrecision(15)) : numberOf(value);
+}
+
 /** NaN for all but numbers and decimal texts: Number('') is 0, Number('0x10') is 16, Number([4]) is 4, Number(true) is 1. */
 export function numberOf(value: unknown): number {
   if (typeof value === 'number') return value;
@@ -51,11 +62,12 @@ export function numberOf(value: unknown): number {
   return isDecimal ? Number(value) : Number.NaN;
 }
 
-function describe({ kind, least, most, isOpen, or }: NumberRange): string {
+function describe({ kind, least, most, isOpen, or, units }: NumberRange): string {
   const isUnlimited = most === Number.MAX_SAFE_INTEGER || most === Number.MAX_VALUE;
   const limits = isUnlimited ? `of at least ${least}` : `from ${least} to ${most}`;
   const range = isOpen ? `over ${least} and under ${most}` : limits;
-  return `${kind === 'whole' ? 'a whole number' : 'a number'} ${range}${or === undefined ? '' : ` or ${or}`}`;
+  const shorter = units ? ', also as 1.5k, 10M or 1B' : '';
+  return `${kind === 'whole' ? 'a whole number' : 'a number'} ${range}${shorter}${or === undefined ? '' : ` or ${or}`}`;
 }
 
 /** A wrong value in one line, texts in quotes. */

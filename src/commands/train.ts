@@ -33,7 +33,8 @@ const examples = `
   ${customModel}: the sizes of --layers, --channels, --heads and --context
   weights to start from: ${modelPaths}
 
-Of an option that several sources give, the command line's value counts, then that of --config, then that of --preset.
+Of an option that several sources give, the command line's value counts, then that of --config, then that of --preset, then
+that of --recipe.
 
 --recompute changes no bit of the result: gelu halves the memory of activations and is about 10% slower, block leaves
 a fraction of it and is about 30% slower.
@@ -55,6 +56,8 @@ Examples:
   npm run train -- --steps 400 --sweep lr=1e-4,3e-4 --sweep seed=1,2 --out runs/sweep
                                                      four runs and their ranking; again: skips finished runs, resumes others
   npm run train -- --preset shakespeare-laptop       a complete recipe; others: npm run gpt2 -- presets
+  npm run train -- --recipe modern --tokens 1.7B --data data/fineweb10B --batch auto
+                                                     a modern GPT with Muon (docs/recipe.md); --dry-run says what it sets
   npm run train -- --steps 400 --serve               watch the run at http://127.0.0.1:8042/
 
 Ctrl-C, SIGTERM, SIGHUP or SIGQUIT finishes the step, saves and exits. So does a batch system's warning: SIGUSR1, SIGUSR2,
@@ -177,9 +180,16 @@ function printPlan(plan: TrainingPlan, json: boolean): void {
   if (plan.refusal !== undefined) throw new Gpt2Error(plan.refusal);
 }
 
+/** A line for each option, with where its value comes from. */
+function recipeTable(choices: NonNullable<TrainingPlan['recipe']>['choices']): string[] {
+  const lines = choices.map(({ name, value, origin }) => [flagsOf({ [name]: value }).join(' '), origin] as const);
+  const width = Math.max(...lines.map(([flag]) => flag.length));
+  return lines.map(([flag, origin]) => `  ${flag.padEnd(width)}  ${origin}`);
+}
+
 function planText(plan: TrainingPlan): string {
   const { model, parameters, device, batch, sequence, accumulation, ranks, recompute, memory, available } = plan;
-  const { savingMemory, availableHost, preset } = plan;
+  const { savingMemory, availableHost, preset, recipe } = plan;
   const total = [...memory.values()].reduce((sum, bytes) => sum + bytes, 0);
   const rows = [...memory, ['total', total] as const, ['free', available] as const];
   const width = Math.max(...rows.map(([kind]) => kind.length));
@@ -187,6 +197,7 @@ function planText(plan: TrainingPlan): string {
   const number = (value: number) => value.toLocaleString('en-US');
   return [
     ...(preset ? [`preset ${preset.name}: ${flagsOf(preset.options).join(' ')}`] : []),
+    ...(recipe ? [`recipe ${recipe.name}:`, ...recipeTable(recipe.choices)] : []),
     `${model}: ${number(parameters)} parameters, on ${device}`,
     `${number(batch * sequence * accumulation * ranks)} tokens a step = batch ${batch} x seq ${sequence} x accumulation ${accumulation} x ranks ${ranks}; recompute ${recompute}`,
     ...table,

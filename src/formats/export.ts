@@ -5,6 +5,7 @@ import { resolveWeights } from '../checkpoint/weights.ts';
 import { checkGiven } from '../checks/given.ts';
 import { Gpt2Error, UsageError } from '../errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { otherThanGpt2 } from '../model/architecture.ts';
 import { exactTokenizerOf } from '../tokenizer/tokenizer.ts';
 import { clearInterruptedExports, isFreeForFolder, writeFolder } from './export-place.ts';
 import { writeGguf } from './gguf.ts';
@@ -55,6 +56,12 @@ export async function exportModel(options: ExportOptions): Promise<string> {
   }
   const weights = await resolveWeights(model, { notice, onProgress });
   using stored = weights.open();
+  const parts = Object.entries(otherThanGpt2(stored.model)).map(([part, value]) => `${part} ${value}`);
+  if (parts.length > 0) {
+    throw new Gpt2Error(
+      `${model} is no GPT-2, so --format ${format} cannot hold it: it has ${parts.join(', ')}; use it here, with sample, eval or train --model`,
+    );
+  }
   const tokenizer = stored.tokenizer ?? exactTokenizerOf(stored.model);
   const unknown = `none is known for a vocabulary of ${stored.model.vocabularySize} tokens`;
   if (format === 'llmc' && tokenizer?.name !== 'gpt2') {

@@ -33,23 +33,27 @@ const plainOps: Readonly<Record<string, readonly PlainOp[]>> = {
     [geluBackward, ({ din, pre }) => ({ din: asRow(din!), dout: asRow(din!), in: asRow(pre!) })],
   ],
   classifier: [
-    [matmulForward, ({ logits, in: x, weight }) => ({ out: logits!, in: x!, weight: weight!, bias: null })],
+    [matmulForward, ({ logits, in: x, weight, bias }) => ({ out: logits!, in: x!, weight: weight!, bias: bias! })],
     [
       crossEntropy,
-      ({ losses, logits, targets, V, dloss, din, dweight }) => ({
+      ({ losses, logits, targets, V, dloss, din, dweight, dbias }) => ({
         ...{ losses: losses!, logits: logits!, targets: targets!, V: V!, dloss: dloss! },
-        dlogits: din || dweight ? logits! : null,
+        dlogits: din || dweight || dbias ? logits! : null,
       }),
     ],
     [matmulBackwardInput, ({ din, logits, weight }) => ({ din: din!, dout: logits!, weight: weight! })],
     [
       matmulBackwardWeight,
-      ({ dweight, logits, in: x, accumulate }) => ({
-        ...{ dweight: dweight!, dbias: null, dout: logits!, in: x!, accumulate: accumulate! },
+      ({ dweight, dbias, logits, in: x, accumulate }) => ({
+        ...{ dweight: dweight!, dbias: dbias!, dout: logits!, in: x!, accumulate: accumulate! },
       }),
     ],
   ],
 };
+
+/** Whether a call cannot be split: there is no plain op for the backward of a softcap, and none for dbias alone. */
+const isWhole = ({ softcap, dweight, dbias }: OpArguments): boolean =>
+  Boolean(softcap) || (Boolean(dbias) && dweight === null);
 
 /** A card's kernels on a device, and their scratch. */
 interface Launcher {
@@ -109,7 +113,11 @@ export async function useCards(
 export function splitFused(device: Device, names?: ReadonlySet<string>): void {
   for (const [name, parts] of Object.entries(plainOps)) {
     if (names && (names.has(name) || !parts.some(([op]) => names.has(op.name)))) continue;
-    replaceOp(device, name, (args) => {
+    replaceOp(device, name, (args, native) => {
+      if (isWhole(args)) {
+        device.call(name as 'adamw', native as never);
+        return;
+      }
       for (const [op, argsOf] of parts) {
         const own = argsOf(args as Given);
         // The op's result is optional, and was not asked for.

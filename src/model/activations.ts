@@ -2,13 +2,14 @@
 // and no backward pass reads share memory between layers: all in inference, in training those that --recompute recomputes.
 import { bytesOf, type DeviceBuffer, type ElementType, elementCount, Tensor } from '../native/buffer.ts';
 import type { Device, DeviceDescription } from '../native/device.ts';
+import { architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 /** Training keeps the activations of every layer for backward; inference those of the current layer. */
 type Purpose = 'training' | 'inference';
 
 /**
- * Activations that backward recomputes to save memory: none; fc and its GELU, half of a layer's activations, for one more
+ * Activations that backward recomputes to save memory: none; fc and its activation, in GPT-2 half of a layer's, for one more
  * matmul; or all but the residual stream between layers, for one more forward pass.
  */
 export const recomputeNames = ['none', 'gelu', 'block'] as const;
@@ -39,48 +40,60 @@ export interface Row {
   readonly shape: readonly number[];
 }
 
-type Table = Readonly<Record<string, Row>>;
+/** Rows by name; some only models with certain parts have. */
+type Table = Readonly<Record<string, Row | undefined>>;
 
 const activation = (...shape: number[]): Row => ({ type: 'activation', shape });
 const statistics = (...shape: number[]): Row => ({ type: 'fp32', shape });
 
 /** The activations of a layer. */
-function layerTable({ channels: C, heads: NH }: ModelConfig, { B, T }: Sizes) {
+function layerTable(config: ModelConfig, { B, T }: Sizes) {
+  const { channels: C, heads: NH } = config;
+  const { norm, queryKeyNorm, activation: activated } = architectureOf(config);
   return {
     ln1: activation(B, T, C),
-    ln1Mean: statistics(B, T),
+    ...only(norm === 'layernorm', { ln1Mean: statistics(B, T) }),
     ln1Rstd: statistics(B, T),
     qkv: activation(B, T, 3 * C),
+    ...only(queryKeyNorm === 'rmsnorm', { qkRstd: statistics(B, T, 2 * NH) }),
     attention: activation(B, T, C),
     lse: statistics(B, NH, T),
     /** The residual stream after attention. */
     residual2: activation(B, T, C),
     ln2: activation(B, T, C),
-    ln2Mean: statistics(B, T),
+    ...only(norm === 'layernorm', { ln2Mean: statistics(B, T) }),
     ln2Rstd: statistics(B, T),
-    fc: activation(B, T, 4 * C),
-    gelu: activation(B, T, 4 * C),
+    /** The input of GELU; the squared ReLU's backward needs only its output. */
+    ...only(activated === 'gelu', { fc: activation(B, T, 4 * C) }),
+    activated: activation(B, T, 4 * C),
     /** The residual stream after the layer. */
     residual3: activation(B, T, C),
   } satisfies Table;
 }
 
+/** Rows that only some models have. */
+const only = <T extends Table>(isIn: boolean, rows: T): Partial<T> => (isIn ? rows : {});
+
 /** Whether each layer has its own memory for an activation. */
 function isKept(name: string, purpose: Purpose, recompute: Recompute): boolean {
   if (purpose === 'inference') return false;
   if (recompute === 'block') return name === 'residual3';
-  return recompute === 'none' || (name !== 'fc' && name !== 'gelu');
+  return recompute === 'none' || (name !== 'fc' && name !== 'activated');
 }
 
 /** Activations outside the layers. */
 function modelTable(device: DeviceTraits, config: ModelConfig, { B, T }: Sizes) {
   const C = config.channels;
+  const { norm, embeddingNorm } = architectureOf(config);
   return {
     tokens: { type: 'int32', shape: [B, T] },
     targets: { type: 'int32', shape: [B, T] },
+    /** What the norm of the embedding reads. */
+    ...only(embeddingNorm === 'rmsnorm', { unnormed: activation(B, T, C), embeddedRstd: statistics(B, T) }),
+    /** The residual stream that the first layer reads. */
     embedded: activation(B, T, C),
     lnf: activation(B, T, C),
-    lnfMean: statistics(B, T),
+    ...only(norm === 'layernorm', { lnfMean: statistics(B, T) }),
     lnfRstd: statistics(B, T),
     /** A chunk of logits; in training their gradient replaces them. */
     logits: activation(Math.min(headChunk(device), B * T), paddedVocabularySize(config)),
@@ -100,9 +113,11 @@ function backwardTable({ channels: C }: ModelConfig, { B, T }: Sizes) {
   } satisfies Table;
 }
 
-type LayerActivations = Readonly<Record<keyof ReturnType<typeof layerTable>, Tensor>>;
-type ModelActivations = Readonly<Record<keyof ReturnType<typeof modelTable>, Tensor>>;
-type BackwardActivations = Readonly<Record<keyof ReturnType<typeof backwardTable>, Tensor>>;
+/** A tensor for each row; optional rows have optional tensors. */
+type TensorsOf<T> = { readonly [Name in keyof T]: Tensor };
+type LayerActivations = TensorsOf<ReturnType<typeof layerTable>>;
+type ModelActivations = TensorsOf<ReturnType<typeof modelTable>>;
+type BackwardActivations = TensorsOf<ReturnType<typeof backwardTable>>;
 
 /** All activations of one batch size, as tensors. */
 export interface ActivationSet extends Sizes {
@@ -141,7 +156,7 @@ export function activationBytes(
 ): Map<Kind, number> {
   const bytes = (row: Row) => bytesInArena(row, device);
   const sum = (table: Table, times: (name: string) => number) =>
-    Object.entries(table).reduce((total, [name, row]) => total + bytes(row) * times(name), 0);
+    rowsOf(table).reduce((total, [name, row]) => total + bytes(row) * times(name), 0);
   const { logits, ...rest } = modelTable(device, config, { B, T });
   const layers = sum(layerTable(config, { B, T }), (name) => (isKept(name, purpose, recompute) ? config.layers : 1));
   const sizes = new Map<Kind, number>([
@@ -223,7 +238,7 @@ export class Activations {
     if (known) return known;
     const sizes = { B, T };
     const { recompute, model, layers, backward } = this.#largest;
-    const reshape = <K extends string>(table: Record<K, Row>, tensors: Readonly<Record<K, Tensor>>) =>
+    const reshape = <T extends Table>(table: T, tensors: TensorsOf<T>) =>
       mapTable(table, (name, row) => tensors[name].view(row.shape));
     const set: ActivationSet = {
       ...sizes,
@@ -237,7 +252,7 @@ export class Activations {
   }
 }
 
-function mapTable<K extends string, V>(table: Record<K, Row>, make: (name: K, row: Row) => V): Record<K, V> {
-  const entries = Object.entries(table) as [K, Row][];
-  return Object.fromEntries(entries.map(([name, row]) => [name, make(name, row)])) as Record<K, V>;
-}
+const rowsOf = <T extends Table>(table: T) => Object.entries(table) as [keyof T & string, Row][];
+
+const mapTable = <T extends Table, V>(table: T, make: (name: keyof T & string, row: Row) => V) =>
+  Object.fromEntries(rowsOf(table).map(([name, row]) => [name, make(name, row)])) as { readonly [K in keyof T]: V };

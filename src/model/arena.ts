@@ -5,14 +5,14 @@ import { bytesOf, type ElementType, elementCount, Tensor } from '../native/buffe
 import { sharedBytes } from '../native/communicator.ts';
 import type { Device } from '../native/device.ts';
 import type { ModelConfig } from './config.ts';
-import { type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
+import { headMatrix, type Parameter, type ParameterKind, parameterTable, realCount } from './parameters.ts';
 
 // Tensors start on a multiple of this many elements, 64 bytes in bf16. The gaps are zero, and every op keeps them zero.
 const alignment = 32;
 
 const upTo = (step: number, count: number): number => Math.ceil(count / step) * step;
 
-/** A range of the matrix arena whose gradients are summed over ranks in one collective: the embeddings, or a few layers. */
+/** A range of the matrix arena whose gradients are summed over ranks in one collective: the embeddings, a few layers, or the head. */
 export interface Bucket {
   /** First element. */
   readonly start: number;
@@ -24,9 +24,11 @@ export interface Bucket {
 export interface ArenaLayout {
   /** Start of each parameter in the arena of its kind. */
   readonly starts: ReadonlyMap<string, number>;
-  /** The embeddings, then the layers in order, without gaps between buckets. */
+  /** The embeddings, then the layers in order, then an untied head, without gaps between buckets. */
   readonly buckets: readonly Bucket[];
   readonly layersInBucket: number;
+  /** Index of an untied head's bucket. */
+  readonly headBucket: number | undefined;
   readonly sizes: Readonly<Record<ParameterKind, number>>;
 }
 
@@ -59,9 +61,12 @@ export function arenaLayout(
   const isEntire = (parameters: readonly Parameter[]) => shares > 1 && parameters.some(entire);
   const layersInBucket = isEntire(table) ? layersInSixth(config) : layersPerSum(config);
   const vectors = table.filter(({ kind }) => kind === 'vector');
-  const bucketed = Array.from({ length: 1 + Math.ceil(config.layers / layersInBucket) }, (): Parameter[] => []);
+  const afterLayers = 1 + Math.ceil(config.layers / layersInBucket);
+  const headBucket = table.some(({ name }) => name === headMatrix) ? afterLayers : undefined;
+  const bucketed = Array.from({ length: afterLayers + (headBucket ? 1 : 0) }, (): Parameter[] => []);
   for (const parameter of table) {
-    if (parameter.kind === 'matrix') bucketed[bucketOf({ layersInBucket }, parameter.name)]!.push(parameter);
+    if (parameter.kind === 'matrix')
+      bucketed[bucketOf({ layersInBucket, headBucket }, parameter.name)]!.push(parameter);
   }
   const starts = new Map<string, number>();
   const sizes = { matrix: 0, vector: 0 };
@@ -81,7 +86,7 @@ export function arenaLayout(
     sizes.matrix = upTo(alignment * shares, sizes.matrix);
     return { start, count: sizes.matrix - start };
   });
-  return { starts, buckets, layersInBucket, sizes };
+  return { starts, buckets, layersInBucket, headBucket, sizes };
 }
 
 /**
@@ -116,7 +121,11 @@ const layersPerSum = (config: ModelConfig): number =>
   Math.min(layersInSixth(config), Math.ceil(leastPerSum / (12 * config.channels * config.channels)));
 
 /** Index of a matrix parameter's bucket. */
-export function bucketOf({ layersInBucket }: Pick<ArenaLayout, 'layersInBucket'>, name: string): number {
+export function bucketOf(
+  { layersInBucket, headBucket }: Pick<ArenaLayout, 'layersInBucket' | 'headBucket'>,
+  name: string,
+): number {
+  if (name === headMatrix) return headBucket!;
   const layer = /^h\.(\d+)\./.exec(name)?.[1];
   return layer === undefined ? 0 : Math.floor(Number(layer) / layersInBucket) + 1;
 }
@@ -234,9 +243,14 @@ export class ParameterArena implements ParameterCopy {
   }
 
   get(name: string): Tensor {
-    const tensor = this.#tensors.get(name);
+    const tensor = this.find(name);
     if (!tensor) throw new Error(`${this.matrices.name} has no parameter ${name}`);
     return tensor;
+  }
+
+  /** The tensor of a parameter that not every model has; undefined if this one has not. */
+  find(name: string): Tensor | undefined {
+    return this.#tensors.get(name);
   }
 
   write(parameter: Parameter, values: Float32Array): void {
@@ -262,12 +276,18 @@ export class ParameterArena implements ParameterCopy {
 
   /** A layer's tensors by their short names: `layer(3).qkvw`. */
   layer(index: number): LayerParameters {
-    return Object.fromEntries(layerNames.map((name) => [name, this.get(`h.${index}.${name}`)])) as LayerParameters;
+    const tensors = layerNames.map((name) => [name, this.find(`h.${index}.${name}`)] as const);
+    return Object.fromEntries(tensors) as LayerParameters;
   }
 }
 
-const attentionNames = ['ln1w', 'ln1b', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
-const mlpNames = ['ln2w', 'ln2b', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
-const layerNames = [...attentionNames, ...mlpNames];
+const attentionNames = ['ln1w', 'qkvw', 'qkvb', 'attprojw', 'attprojb'] as const;
+const mlpNames = ['ln2w', 'fcw', 'fcb', 'fcprojw', 'fcprojb'] as const;
+/** RMSNorm has none. */
+const normBiases = ['ln1b', 'ln2b'] as const;
+const layerNames = [...attentionNames, ...mlpNames, ...normBiases];
 
-type LayerParameters = Readonly<Record<(typeof layerNames)[number], Tensor>>;
+type LayerParameters = Readonly<
+  Record<(typeof attentionNames)[number] | (typeof mlpNames)[number], Tensor> &
+    Record<(typeof normBiases)[number], Tensor | undefined>
+>;

@@ -1,23 +1,24 @@
 // GPT-2's backward pass: forward.ts from the end. `dresidual` is the gradient of the residual stream from layer to layer; each
-// branch adds its gradient to it in the backward of the branch's layernorm.
+// branch adds its gradient to it in the backward of the branch's norm.
 import type { Tensor } from '../native/buffer.ts';
 import {
   attentionBackward,
   embeddingBackward,
-  layernormBackward,
   matmulBackwardInput,
   matmulBackwardWeight,
-  matmulGeluBackwardInput,
 } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
 import type { ParameterArena } from './arena.ts';
 import { recomputeLayer, residualBefore } from './forward.ts';
+import { matmulActivationBackwardInput } from './mlp.ts';
 import type { Model } from './model.ts';
+import { normBackward } from './norm.ts';
+import { headMatrix } from './parameters.ts';
 
 /**
  * From the head's gradient in `batch.backward.dbranch` (of lnf) to the gradient of every parameter. The head has already
- * written wte's gradient; all others are overwritten, or added to if `accumulate`. `layerDone` is called when no later op
- * changes the gradients of a layer.
+ * written its own matrix's gradient, in GPT-2 wte's; all others are overwritten, or added to if `accumulate`. `layerDone` is
+ * called when no later op changes the gradients of a layer.
  */
 export function backward(
   model: Model,
@@ -25,41 +26,51 @@ export function backward(
   gradients: ParameterArena,
   { accumulate, layerDone }: { accumulate: boolean; layerDone?: (layer: number) => void },
 ): void {
-  const { device, config, weights } = model;
+  const { device, config, weights, queryKeyTransform } = model;
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { dresidual, dbranch, dqkv, dfc } = batch.backward;
   const { tokens, lnfMean, lnfRstd } = batch.model;
 
   const lnf = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), mean: lnfMean, rstd: lnfRstd };
-  const dlnf = { din: dresidual, dweight: gradients.get('lnfw'), dbias: gradients.get('lnfb') };
-  layernormBackward(device, { ...dlnf, dout: dbranch, dresidual: null, ...lnf, accumulate });
+  const dlnf = { din: dresidual, dweight: gradients.get('lnfw'), dbias: gradients.find('lnfb') };
+  normBackward(device, { ...dlnf, dout: dbranch, dresidual: null, ...lnf, accumulate });
 
   for (const [index, layer] of [...batch.layers.entries()].reverse()) {
-    const { ln1, ln1Mean, ln1Rstd, qkv, attention, lse, residual2, ln2, ln2Mean, ln2Rstd, fc, gelu } = layer;
+    const { ln1, ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse } = layer;
+    const { residual2, ln2, ln2Mean, ln2Rstd, fc, activated } = layer;
     const w = weights.layer(index);
     const d = gradients.layer(index);
     const weightGradient = (dweight: Tensor, dbias: Tensor, dout: Tensor, input: Tensor) =>
       matmulBackwardWeight(device, { dweight, dbias, dout, in: input, accumulate });
     recomputeLayer(model, batch, index);
 
-    weightGradient(d.fcprojw, d.fcprojb, dresidual, gelu);
-    matmulGeluBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: fc });
+    weightGradient(d.fcprojw, d.fcprojb, dresidual, activated);
+    matmulActivationBackwardInput(device, { din: dfc, dout: dresidual, weight: w.fcprojw, pre: fc, activated });
     weightGradient(d.fcw, d.fcb, dfc, ln2);
     matmulBackwardInput(device, { din: dbranch, dout: dfc, weight: w.fcw });
     const norm2 = { in: residual2, weight: w.ln2w, mean: ln2Mean, rstd: ln2Rstd };
     const throughNorm = { din: dresidual, dout: dbranch, dresidual, accumulate };
-    layernormBackward(device, { ...throughNorm, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
+    normBackward(device, { ...throughNorm, dweight: d.ln2w, dbias: d.ln2b, ...norm2 });
 
     weightGradient(d.attprojw, d.attprojb, dresidual, attention);
     matmulBackwardInput(device, { din: dbranch, dout: dresidual, weight: w.attprojw });
     attentionBackward(device, { dqkv, dout: dbranch, out: attention, qkv, lse });
+    queryKeyTransform?.backward(dqkv, qkv, qkRstd);
     weightGradient(d.qkvw, d.qkvb, dqkv, ln1);
     matmulBackwardInput(device, { din: dbranch, dout: dqkv, weight: w.qkvw });
     const norm1 = { in: residualBefore(batch, index), weight: w.ln1w, mean: ln1Mean, rstd: ln1Rstd };
-    layernormBackward(device, { ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
+    normBackward(device, { ...throughNorm, dweight: d.ln1w, dbias: d.ln1b, ...norm1 });
     layerDone?.(index);
   }
 
-  const [dwte, dwpe] = [gradients.get('wte'), gradients.get('wpe')];
+  const { unnormed, embeddedRstd } = batch.model;
+  if (unnormed && embeddedRstd) {
+    const norm = { in: unnormed, weight: weights.get('lnew'), rstd: embeddedRstd, dresidual: null, accumulate };
+    normBackward(device, { din: dresidual, dweight: gradients.get('lnew'), dout: dresidual, ...norm });
+  }
+  const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
+  // What the op adds to: the head's gradient of the same matrix, earlier micro-batches, or nothing.
+  if (weights.find(headMatrix) && !accumulate)
+    device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, { dwte, dwpe, dout: dresidual, tokens, V: config.vocabularySize, accumulate });
 }

@@ -1,14 +1,16 @@
-// The sizes of a GPT-2: presets by name (d12 is GPT-2 124M), aliases, and custom sizes.
+// The configuration of a model: sizes, by the name of a preset (d12 is GPT-2 124M) or custom, and parts (architecture.ts).
+import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { UsageError } from '../errors.ts';
+import { type Architecture, architectureOf, checkArchitecture, partRanges, parts } from './architecture.ts';
 
-/** The sizes of a model. */
-export interface ModelConfig {
+/** The sizes of a model, and its parts: GPT-2's where they are left out. */
+export interface ModelConfig extends Partial<Architecture> {
   readonly layers: number;
   readonly channels: number;
   readonly heads: number;
-  /** Tokens in the longest sequence: the rows of wpe. */
+  /** Tokens in the longest sequence. */
   readonly context: number;
   /** Tokens, without padding; at most 65,536. */
   readonly vocabularySize: number;
@@ -59,10 +61,12 @@ export function presetName(config: ModelConfig): string | undefined {
   return Object.keys(presets).find((name) => hasSameLayers(config, presetConfig(name)!));
 }
 
-type LayerSizes = { readonly layers?: unknown; readonly channels?: unknown; readonly heads?: unknown };
+type Layers = Partial<Record<Exclude<keyof ModelConfig, 'context' | 'vocabularySize'>, unknown>>;
 /** Whether models differ in context and vocabulary only. */
-export const hasSameLayers = (a: LayerSizes, b: LayerSizes): boolean =>
-  a.layers === b.layers && a.channels === b.channels && a.heads === b.heads;
+export const hasSameLayers = (a: Layers, b: Layers): boolean =>
+  a.layers === b.layers && a.channels === b.channels && a.heads === b.heads && hasSameParts(a, b);
+
+const hasSameParts = (a: object, b: object): boolean => isDeepStrictEqual(architectureOf(a), architectureOf(b));
 
 /** "d12", or the sizes if they are no preset's: for run lines and folders. */
 export const modelLabel = (config: ModelConfig): string =>
@@ -78,17 +82,19 @@ export function modelName(asked: string, config: ModelConfig): string {
 /** Checks sizes and returns them. @throws UsageError naming the invalid size */
 export function checkConfig(config: ModelConfig): ModelConfig {
   const size = whole(1);
-  checkGiven(config, { layers: size, channels: size, heads: size, context: size, vocabularySize: size }, {});
+  const sizes = { layers: size, channels: size, heads: size, context: size, vocabularySize: size };
+  checkGiven(config, sizes, { ...parts, ...partRanges });
   if (config.channels % config.heads !== 0) {
     throw new UsageError(
       `channels ${config.channels} are not divisible by heads ${config.heads}; give --heads that divide --channels`,
     );
   }
+  checkArchitecture(config, config.channels / config.heads);
   if (config.vocabularySize > 65536) {
     throw new UsageError(`vocabularySize ${config.vocabularySize} is over 65536, the most that a token file can hold`);
   }
   return config;
 }
 
-/** Rows of wte: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
+/** Rows of the head: the vocabulary rounded up to a multiple of 128, so that every tile of the head's matmul is full. */
 export const paddedVocabularySize = (config: ModelConfig): number => Math.ceil(config.vocabularySize / 128) * 128;

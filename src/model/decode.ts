@@ -1,17 +1,24 @@
 // GPT-2's forward pass for growing texts: the newest tokens of each, over a cache of the earlier ones. The model is that of
-// forward.ts; the ops are those that are fast for one token at a time.
+// forward.ts; the ops are those that are fast for one token at a time, where GPT-2's parts have them.
 import type { Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
 import {
   attentionCachedForward,
   embeddingAtForward,
   layernormMatmulForward,
   layernormMatmulGeluForward,
+  matmulForward,
   matmulResidualForward,
+  softcapForward,
 } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
-import { residualBefore } from './forward.ts';
+import { architectureOf } from './architecture.ts';
+import { normalizedEmbedding, residualBefore } from './forward.ts';
+import { headOf } from './head.ts';
 import type { CacheView } from './key-value-cache.ts';
+import { matmulActivationForward } from './mlp.ts';
 import type { Model } from './model.ts';
+import { normForward } from './norm.ts';
 
 /**
  * Runs T tokens from the position of each of the B texts of a cache. Their keys and values go into the cache; positions stay.
@@ -19,32 +26,87 @@ import type { Model } from './model.ts';
  * @returns logits [rows,Vp]
  */
 export function decode(
-  { device, config, weights }: Model,
+  model: Model,
   batch: ActivationSet,
   { tokens, positions, layers }: CacheView,
   { first, rows }: { first: number; rows: number },
 ): Tensor {
-  const wte = weights.get('wte');
-  const embedding = { out: batch.model.embedded, tokens, positions, wte, wpe: weights.get('wpe') };
-  embeddingAtForward(device, { ...embedding, V: config.vocabularySize });
+  const { device, config, weights, queryKeyTransform } = model;
+  const embedding = { tokens, positions, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null };
+  normalizedEmbedding(model, batch, (out) => {
+    embeddingAtForward(device, { out, ...embedding, V: config.vocabularySize });
+  });
   for (const [index, { keys, values }] of layers.entries()) {
-    const { qkv, attention, residual2, fc, gelu, residual3 } = batch.layers[index]!;
+    const { ln1, ln1Rstd, qkv, qkRstd, attention, residual2 } = batch.layers[index]!;
+    const { ln2, ln2Mean, ln2Rstd, fc, activated, residual3 } = batch.layers[index]!;
     const w = weights.layer(index);
     const residual = residualBefore(batch, index);
-    const ln1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b };
-    layernormMatmulForward(device, { out: qkv, ...ln1, weight: w.qkvw, bias: w.qkvb });
+    const norm1 = { in: residual, normWeight: w.ln1w, normBias: w.ln1b, normed: ln1, rstd: ln1Rstd };
+    normMatmulForward(device, { out: qkv, ...norm1, weight: w.qkvw, bias: w.qkvb });
+    queryKeyTransform?.forward(qkv, qkRstd, positions);
     attentionCachedForward(device, { out: attention, keys, values, qkv, positions });
     const attproj = { in: attention, weight: w.attprojw, bias: w.attprojb };
     matmulResidualForward(device, { out: residual2, ...attproj, residual });
-    const ln2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b };
-    layernormMatmulGeluForward(device, { out: gelu, pre: fc, ...ln2, weight: w.fcw, bias: w.fcb });
-    const fcproj = { in: gelu, weight: w.fcprojw, bias: w.fcprojb };
+    const norm2 = { in: residual2, normWeight: w.ln2w, normBias: w.ln2b, normed: ln2, mean: ln2Mean, rstd: ln2Rstd };
+    normMatmulActivationForward(device, { out: activated, pre: fc, ...norm2, weight: w.fcw, bias: w.fcb });
+    const fcproj = { in: activated, weight: w.fcprojw, bias: w.fcprojb };
     matmulResidualForward(device, { out: residual3, ...fcproj, residual: residual2 });
   }
   const { channels } = config;
-  const logits = batch.model.logits.view([rows, batch.model.logits.shape.at(-1)!]);
+  const { logits: allLogits, lnf, lnfRstd } = batch.model;
+  const logits = allLogits.view([rows, allLogits.shape.at(-1)!]);
   const input = batch.layers.at(-1)!.residual3.view([rows, channels], first * channels);
-  const lnf = { in: input, normWeight: weights.get('lnfw'), normBias: weights.get('lnfb') };
-  layernormMatmulForward(device, { out: logits, ...lnf, weight: wte, bias: null });
+  const last = { in: input, normWeight: weights.get('lnfw'), normBias: weights.find('lnfb') };
+  const normed = { normed: lnf.view([rows, channels]), rstd: lnfRstd.view([rows]) };
+  normMatmulForward(device, { out: logits, ...last, ...normed, ...headOf(weights) });
+  const { softcap: cap } = architectureOf(config);
+  if (cap > 0) softcapForward(device, { out: logits, in: logits, cap });
   return logits;
+}
+
+interface NormMatmul {
+  readonly out: Tensor;
+  readonly in: Tensor;
+  readonly normWeight: Tensor;
+  readonly normBias: Tensor | undefined;
+  /** Memory for the normalized rows and their statistics, where the norm is an op of its own. */
+  readonly normed: Tensor;
+  readonly mean?: Tensor | undefined;
+  readonly rstd: Tensor;
+  readonly weight: Tensor;
+}
+
+/** A matmul on the norm of its input: one op with layernorm. */
+function normMatmulForward(
+  device: Device,
+  { normBias, normed, mean, rstd, ...args }: NormMatmul & { readonly bias: Tensor | null },
+): void {
+  if (normBias) {
+    layernormMatmulForward(device, { ...args, normBias });
+    return;
+  }
+  const { normWeight, in: input, ...matmul } = args;
+  normForward(device, { out: normed, mean, rstd, in: input, weight: normWeight });
+  matmulForward(device, { ...matmul, in: normed });
+}
+
+/** The same with the activation of the MLP: one op with layernorm and GELU. */
+function normMatmulActivationForward(
+  device: Device,
+  {
+    pre,
+    normBias,
+    normed,
+    mean,
+    rstd,
+    ...args
+  }: NormMatmul & { readonly bias: Tensor; readonly pre: Tensor | undefined },
+): void {
+  if (normBias && pre) {
+    layernormMatmulGeluForward(device, { ...args, normBias, pre });
+    return;
+  }
+  const { normWeight, in: input, ...matmul } = args;
+  normForward(device, { out: normed, mean, rstd, in: input, weight: normWeight, bias: normBias });
+  matmulActivationForward(device, { ...matmul, pre, in: normed });
 }

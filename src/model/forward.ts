@@ -1,21 +1,17 @@
 // GPT-2's forward pass, op by op as in the paper (Radford et al. 2019): embedding; per layer attention and MLP, each on a
-// layernorm of the residual stream and added to it; the final layernorm. The head is in head.ts.
+// norm of the residual stream and added to it; the final norm. The head is in head.ts. What a modern GPT does in another way
+// (architecture.ts) is in norm.ts, mlp.ts and positions.ts.
 import type { Tensor } from '../native/buffer.ts';
-import {
-  attentionForward,
-  embeddingForward,
-  layernormForward,
-  matmulForward,
-  matmulGeluForward,
-  matmulResidualForward,
-} from '../ops/ops.generated.ts';
+import { attentionForward, embeddingForward, matmulForward, matmulResidualForward } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
+import { matmulActivationForward } from './mlp.ts';
 import type { Model } from './model.ts';
+import { normForward } from './norm.ts';
 
 /**
  * Enqueues the forward pass from `batch.model.tokens` [B,T] to `batch.model.lnf` [B,T,C], the final hidden states. Logits and
  * losses come from the head: `lossesOf`, `meanLoss`.
- * @param beforeLayer called before the first op that reads a layer's weights is enqueued
+ * @param beforeLayer called before the first op that reads a layer's weights is enqueued; for the head as for one layer more
  * @throws ShapeError if the activations are of another model
  * @example
  * const batch = model.activations.at(1, 3);
@@ -26,20 +22,33 @@ import type { Model } from './model.ts';
  */
 export function forward(model: Model, batch: ActivationSet, beforeLayer?: (layer: number) => void): void {
   const { device, config, weights } = model;
-  const { tokens, embedded, lnf, lnfMean, lnfRstd } = batch.model;
-  const [wte, wpe] = [weights.get('wte'), weights.get('wpe')];
-  embeddingForward(device, { out: embedded, tokens, wte, wpe, V: config.vocabularySize });
+  const { tokens, lnf, lnfMean, lnfRstd } = batch.model;
+  const embedding = { tokens, wte: weights.get('wte'), wpe: weights.find('wpe') ?? null, V: config.vocabularySize };
+  normalizedEmbedding(model, batch, (out) => embeddingForward(device, { out, ...embedding }));
 
-  for (const [index, { gelu, residual2, residual3 }] of batch.layers.entries()) {
+  for (const [index, { activated, residual2, residual3 }] of batch.layers.entries()) {
     beforeLayer?.(index);
     const { fcprojw, fcprojb } = weights.layer(index);
     attentionBranch(model, batch, index);
     openMlp(model, batch, index);
-    matmulResidualForward(device, { out: residual3, in: gelu, weight: fcprojw, bias: fcprojb, residual: residual2 });
+    const fcproj = { in: activated, weight: fcprojw, bias: fcprojb };
+    matmulResidualForward(device, { out: residual3, ...fcproj, residual: residual2 });
   }
 
-  const last = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), bias: weights.get('lnfb') };
-  layernormForward(device, { out: lnf, mean: lnfMean, rstd: lnfRstd, ...last });
+  beforeLayer?.(batch.layers.length);
+  const last = { in: batch.layers.at(-1)!.residual3, weight: weights.get('lnfw'), bias: weights.find('lnfb') };
+  normForward(device, { out: lnf, mean: lnfMean, rstd: lnfRstd, ...last });
+}
+
+/** The residual stream that the first layer reads: what `embed` writes, normalized if the model does that. */
+export function normalizedEmbedding(
+  { device, weights }: Model,
+  { model: { unnormed, embeddedRstd, embedded } }: ActivationSet,
+  embed: (out: Tensor) => void,
+): void {
+  embed(unnormed ?? embedded);
+  if (!unnormed || !embeddedRstd) return;
+  normForward(device, { out: embedded, rstd: embeddedRstd, in: unnormed, weight: weights.get('lnew') });
 }
 
 /** Recomputes the activations that backward reads of a layer and the set did not keep (--recompute): the same ops and bits. */
@@ -55,20 +64,22 @@ export const residualBefore = (batch: ActivationSet, index: number): Tensor =>
   index === 0 ? batch.model.embedded : batch.layers[index - 1]!.residual3;
 
 /** From the residual stream before a layer to the one after its attention, and to ln2. */
-function attentionBranch({ device, weights }: Model, batch: ActivationSet, index: number): void {
-  const { ln1, ln1Mean, ln1Rstd, qkv, attention, lse, residual2, ln2, ln2Mean, ln2Rstd } = batch.layers[index]!;
+function attentionBranch(model: Model, batch: ActivationSet, index: number): void {
+  const { device, weights, queryKeyTransform } = model;
+  const { ln1, ln1Mean, ln1Rstd, qkv, qkRstd, attention, lse, residual2, ln2, ln2Mean, ln2Rstd } = batch.layers[index]!;
   const residual = residualBefore(batch, index);
   const w = weights.layer(index);
-  layernormForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
+  normForward(device, { out: ln1, mean: ln1Mean, rstd: ln1Rstd, in: residual, weight: w.ln1w, bias: w.ln1b });
   matmulForward(device, { out: qkv, in: ln1, weight: w.qkvw, bias: w.qkvb });
+  queryKeyTransform?.forward(qkv, qkRstd);
   attentionForward(device, { out: attention, lse, qkv });
   matmulResidualForward(device, { out: residual2, in: attention, weight: w.attprojw, bias: w.attprojb, residual });
-  layernormForward(device, { out: ln2, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: w.ln2w, bias: w.ln2b });
+  normForward(device, { out: ln2, mean: ln2Mean, rstd: ln2Rstd, in: residual2, weight: w.ln2w, bias: w.ln2b });
 }
 
-/** From ln2 to fc and its GELU, the 4C wide middle of the MLP. */
+/** From ln2 to fc and its activation, GELU, the 4C wide middle of the MLP. */
 function openMlp({ device, weights }: Model, batch: ActivationSet, index: number): void {
-  const { ln2, fc, gelu } = batch.layers[index]!;
+  const { ln2, fc, activated } = batch.layers[index]!;
   const { fcw, fcb } = weights.layer(index);
-  matmulGeluForward(device, { out: gelu, pre: fc, in: ln2, weight: fcw, bias: fcb });
+  matmulActivationForward(device, { out: activated, pre: fc, in: ln2, weight: fcw, bias: fcb });
 }

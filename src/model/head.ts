@@ -1,10 +1,13 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
-// memory. In training the backward of each chunk follows its forward, while its logits are in memory.
+// memory. An untied head has a matrix of its own, with biases. In training the backward of each chunk follows its forward, while its logits are in memory.
 import type { Tensor } from '../native/buffer.ts';
 import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';
+import { architectureOf } from './architecture.ts';
 import type { ParameterArena } from './arena.ts';
+import { paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
+import { headMatrix } from './parameters.ts';
 
 interface Chunk {
   readonly first: boolean;
@@ -27,22 +30,42 @@ function* chunks({ B, T, model }: ActivationSet): Generator<Chunk> {
   }
 }
 
+/** The head's parameters in an arena; biases are null in GPT-2. */
+export const headOf = (arena: ParameterArena): { readonly weight: Tensor; readonly bias: Tensor | null } => ({
+  weight: arena.find(headMatrix) ?? arena.get('wte'),
+  bias: arena.find('headb') ?? null,
+});
+
+/** The head's parameters and constants as arguments of the op; V: the outputs that take part in the softmax. */
+function headArguments({ config, weights }: Model) {
+  const { head, softcap } = architectureOf(config);
+  const V = head === 'untied' ? paddedVocabularySize(config) : config.vocabularySize;
+  return { ...headOf(weights), V, softcap };
+}
+
 /** From `lnf` and `targets` to `losses` [B,T]. */
-export function headForward({ device, config, weights }: Model, batch: ActivationSet): void {
+export function headForward(model: Model, batch: ActivationSet): void {
   const { losses, targets } = batch.model;
-  const forwardOnly = { din: null, dweight: null, dloss: 0, accumulate: false };
-  const head = { weight: weights.get('wte'), V: config.vocabularySize };
+  const forwardOnly = { din: null, dweight: null, dbias: null, dloss: 0, accumulate: false };
+  const head = headArguments(model);
   for (const { lnf, logits, rows } of chunks(batch)) {
-    classifier(device, { losses: rows(losses), ...forwardOnly, logits, in: lnf, ...head, targets: rows(targets) });
+    classifier(model.device, {
+      losses: rows(losses),
+      ...forwardOnly,
+      logits,
+      in: lnf,
+      ...head,
+      targets: rows(targets),
+    });
   }
 }
 
 /**
- * From `lnf` and `targets` to `losses`, and to the gradients of lnf (in `batch.backward.dbranch`) and of wte (overwritten, or
- * added to if `accumulate`). `dloss` is the derivative of the total loss by the loss of one token.
+ * From `lnf` and `targets` to `losses`, and to the gradients of lnf (in `batch.backward.dbranch`) and of the head's parameters
+ * (overwritten, or added to if `accumulate`). `dloss` is the derivative of the total loss by the loss of one token.
  */
 export function headForwardBackward(
-  { device, config, weights }: Model,
+  model: Model,
   batch: ActivationSet,
   gradients: ParameterArena,
   { dloss, accumulate }: { dloss: number; accumulate: boolean },
@@ -50,9 +73,10 @@ export function headForwardBackward(
   if (!batch.backward) throw new Error('these activations were made for inference');
   const { losses, targets } = batch.model;
   const { dbranch } = batch.backward;
-  const head = { dweight: gradients.get('wte'), weight: weights.get('wte'), V: config.vocabularySize, dloss };
+  const { weight: dweight, bias: dbias } = headOf(gradients);
+  const head = { dweight, dbias, ...headArguments(model), dloss };
   for (const { first, lnf, logits, rows } of chunks(batch)) {
     const outputs = { losses: rows(losses), din: rows(dbranch), accumulate: accumulate || !first };
-    classifier(device, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
+    classifier(model.device, { ...outputs, logits, in: lnf, targets: rows(targets), ...head });
   }
 }

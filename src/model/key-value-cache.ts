@@ -5,7 +5,7 @@ import { whole } from '../checks/number.ts';
 import type { Pointer } from '../native/bindings.generated.ts';
 import { bytesOf, elementCount, type PinnedBuffer, Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
-import { attentionCachedScratch, layernormMatmulScratch, sampleScratch } from '../ops/ops.generated.ts';
+import { attentionCachedScratch, layernormMatmulScratch, matmulScratch, sampleScratch } from '../ops/ops.generated.ts';
 import { type DeviceTraits, elementType, type Row } from './activations.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 import type { Model } from './model.ts';
@@ -48,6 +48,7 @@ export function decodeScratch(device: Device, config: ModelConfig, { texts, wind
     layernormMatmulScratch(device, { N: rows, C, O: 3 * C }),
     layernormMatmulScratch(device, { N: rows, C, O: 4 * C }),
     layernormMatmulScratch(device, { N: texts, C, O: paddedVocabularySize(config) }),
+    matmulScratch(device, { N: texts, C, O: paddedVocabularySize(config), gradients: false }),
     sampleScratch(device, { B: texts, V }),
   );
 }

@@ -9,6 +9,7 @@ import type { ModelConfig } from './config.ts';
 import { forward } from './forward.ts';
 import { headForward } from './head.ts';
 import { createModel, modelScratch } from './model.ts';
+import { rotationPlan } from './positions.ts';
 
 /** GPU memory outside the plan: kernel code, recorded graphs, rounding up to pages. */
 const reserve = 384 * 2 ** 20;
@@ -76,6 +77,7 @@ export const inferencePlan = (
     ['weights', parameterBytes(config, device.elementType, device.elementType)],
     ...(device.elementType === 'fp32' ? [] : [['master weights', parameterBytes(config, 'fp32', 'fp32')] as const]),
     ...activationBytes(device, config, { B, T, purpose: 'inference' }),
+    ...rotationPlan(config),
     ['workspace', modelScratch(device, config, { B, T })],
     ...cardScratch(device, cards, false, (absent) => {
       const model = createModel(absent, config, { B, T, purpose: 'inference' });

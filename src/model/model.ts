@@ -13,6 +13,7 @@ import {
 import { type ActivationSizes, Activations, headChunk, recomputeNames } from './activations.ts';
 import { everyParameter, ParameterArena, type ParameterCopy, undivided } from './arena.ts';
 import { checkConfig, type ModelConfig, paddedVocabularySize } from './config.ts';
+import { QueryKeyTransform } from './positions.ts';
 import { ShardedParameters, type Sharding } from './sharded-parameters.ts';
 
 export interface Model {
@@ -25,6 +26,8 @@ export interface Model {
   /** How ranks divide optimizer state and master weights; undefined: each rank holds all of them. */
   readonly sharding: Sharding | undefined;
   readonly activations: Activations;
+  /** Undefined in GPT-2. */
+  readonly queryKeyTransform: QueryKeyTransform | undefined;
 }
 
 /**
@@ -39,7 +42,8 @@ export function createModel(device: Device, config: ModelConfig, sizes: Activati
   const masters = elementType === 'fp32' ? weights : fp32Copy(device, config, 'master weights', sharding);
   const activations = new Activations(device, config, sizes);
   device.reserveWorkspace(modelScratch(device, config, sizes));
-  return { device, config, weights, masters, sharding, activations };
+  const queryKeyTransform = QueryKeyTransform.of(device, config);
+  return { device, config, weights, masters, sharding, activations, queryKeyTransform };
 }
 
 /** Allocates an fp32 copy of the selected parameters; with `sharding`, this rank's parts of it. */

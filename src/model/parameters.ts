@@ -1,5 +1,6 @@
 // The table of parameters: names, shapes, and initial values. Memory for a copy of them is in arena.ts.
 import { elementCount } from '../native/buffer.ts';
+import { type Architecture, architectureOf } from './architecture.ts';
 import { type ModelConfig, paddedVocabularySize } from './config.ts';
 
 export type ParameterKind = 'matrix' | 'vector';
@@ -24,16 +25,18 @@ export interface Parameter {
   readonly initial: Initial;
 }
 
+/** The name of an untied head's matrix. */
+export const headMatrix = 'headw';
+
 /**
  * Every parameter, matrices in the order in which initial weights are drawn (llm.c's and PyTorch's).
  * @example for (const { name, shape } of parameterTable(config)) console.log(name, shape); // h.0.qkvw [1152,384]
  */
 export function parameterTable(config: ModelConfig): Parameter[] {
   const { layers, channels: C, context, vocabularySize } = config;
+  const { norm, positions, embeddingNorm, head, initialization } = architectureOf(config);
   const padded = paddedVocabularySize(config);
-  const draw = { standardDeviation: 0.02 };
-  // For the two projections that add to the residual stream: its variance then does not grow with depth (GPT-2 paper, 2.3).
-  const drawResidual = { standardDeviation: 0.02 / Math.sqrt(2 * layers) };
+  const { embedding, matrix, projection } = initialValues[initialization](config);
   const zero = { value: 0 };
   const one = { value: 1 };
   const table: Parameter[] = [];
@@ -48,35 +51,69 @@ export function parameterTable(config: ModelConfig): Parameter[] {
     const transposed = kind === 'matrix' && name.startsWith('h.');
     table.push({ name, huggingFaceName, transposed, kind, shape, rows, matrices, initial });
   };
-  add('matrix', 'wte', 'wte.weight', [padded, C], draw, { rows: vocabularySize });
-  add('matrix', 'wpe', 'wpe.weight', [context, C], draw);
+  const addNorm = (name: string, huggingFaceName: string) => {
+    add('vector', `${name}w`, `${huggingFaceName}.weight`, [C], one);
+    if (norm === 'layernorm') add('vector', `${name}b`, `${huggingFaceName}.bias`, [C], zero);
+  };
+  add('matrix', 'wte', 'wte.weight', [padded, C], embedding, { rows: vocabularySize });
+  if (positions === 'learned') add('matrix', 'wpe', 'wpe.weight', [context, C], embedding);
+  if (embeddingNorm === 'rmsnorm') add('vector', 'lnew', 'ln_e.weight', [C], one);
   for (let layer = 0; layer < layers; layer++) {
     const h = `h.${layer}`;
-    add('vector', `${h}.ln1w`, `${h}.ln_1.weight`, [C], one);
-    add('vector', `${h}.ln1b`, `${h}.ln_1.bias`, [C], zero);
-    add('matrix', `${h}.qkvw`, `${h}.attn.c_attn.weight`, [3 * C, C], draw, { matrices: 3 });
+    addNorm(`${h}.ln1`, `${h}.ln_1`);
+    add('matrix', `${h}.qkvw`, `${h}.attn.c_attn.weight`, [3 * C, C], matrix(C), { matrices: 3 });
     add('vector', `${h}.qkvb`, `${h}.attn.c_attn.bias`, [3 * C], zero);
-    add('matrix', `${h}.attprojw`, `${h}.attn.c_proj.weight`, [C, C], drawResidual);
+    add('matrix', `${h}.attprojw`, `${h}.attn.c_proj.weight`, [C, C], projection);
     add('vector', `${h}.attprojb`, `${h}.attn.c_proj.bias`, [C], zero);
-    add('vector', `${h}.ln2w`, `${h}.ln_2.weight`, [C], one);
-    add('vector', `${h}.ln2b`, `${h}.ln_2.bias`, [C], zero);
-    add('matrix', `${h}.fcw`, `${h}.mlp.c_fc.weight`, [4 * C, C], draw);
+    addNorm(`${h}.ln2`, `${h}.ln_2`);
+    add('matrix', `${h}.fcw`, `${h}.mlp.c_fc.weight`, [4 * C, C], matrix(C));
     add('vector', `${h}.fcb`, `${h}.mlp.c_fc.bias`, [4 * C], zero);
-    add('matrix', `${h}.fcprojw`, `${h}.mlp.c_proj.weight`, [C, 4 * C], drawResidual);
+    add('matrix', `${h}.fcprojw`, `${h}.mlp.c_proj.weight`, [C, 4 * C], projection);
     add('vector', `${h}.fcprojb`, `${h}.mlp.c_proj.bias`, [C], zero);
   }
-  add('vector', 'lnfw', 'ln_f.weight', [C], one);
-  add('vector', 'lnfb', 'ln_f.bias', [C], zero);
+  addNorm('lnf', 'ln_f');
+  if (head === 'untied') {
+    // Rows of padding take part in the softmax, as in the program that the recipe is from (docs/recipe.md).
+    add('matrix', headMatrix, 'lm_head.weight', [padded, C], projection);
+    add('vector', 'headb', 'lm_head.bias', [padded], zero);
+  }
   return table;
 }
+
+interface InitialValues {
+  readonly embedding: Initial;
+  /** Of a matrix with `fanIn` columns. */
+  matrix(fanIn: number): Initial;
+  /** Of what adds to the residual stream, and of a head of its own. */
+  readonly projection: Initial;
+}
+
+const initialValues: Readonly<Record<Architecture['initialization'], (config: ModelConfig) => InitialValues>> = {
+  gpt2: ({ layers }) => {
+    const draw = { standardDeviation: 0.02 };
+    // The variance of the residual stream then does not grow with depth (GPT-2 paper, 2.3).
+    return { embedding: draw, matrix: () => draw, projection: { standardDeviation: 0.02 / Math.sqrt(2 * layers) } };
+  },
+  'fan-in': ({ channels, head }) => {
+    const matrix = (fanIn: number) => ({ standardDeviation: Math.sqrt(0.33 / fanIn) });
+    return {
+      embedding: head === 'untied' ? { standardDeviation: 1 } : matrix(channels),
+      matrix,
+      projection: { value: 0 },
+    };
+  },
+};
 
 /**
  * Number of parameters, without padding rows.
  * @example console.log(parameterCount(presetConfig('d12')!)); // 124439808
  */
-export function parameterCount({ layers, channels: C, context, vocabularySize }: ModelConfig): number {
-  // A formula, not a sum over the table: a damaged file may claim any number of layers.
-  return (vocabularySize + context) * C + layers * (12 * C * C + 13 * C) + 2 * C;
+export function parameterCount(config: ModelConfig): number {
+  const { layers, ...once } = config;
+  // Not the table of all layers: a damaged file may claim any number of them.
+  const countOf = (layers: number) =>
+    parameterTable({ ...once, layers }).reduce((sum, parameter) => sum + realCount(parameter), 0);
+  return countOf(0) + layers * (countOf(1) - countOf(0));
 }
 
 /** Number of values in a parameter's rows without padding; padding rows come last. */

@@ -4,13 +4,14 @@ import { contracts } from '../ops/ops.generated.ts';
 import { casesOf } from './op-case.ts';
 
 const [learningRate, beta1Correction, beta2Correction, clip] = [1e-2, 0.1, 0.05, 0.3];
-const scalars = { beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
+const scalars = { rate: 1, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
 
 export const adamwCases = [
   casesOf(contracts.adamw, {
     sizes: [
       { count: 100_003, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars },
       { count: 1, firstScalar: GPT2_STEP.GPT2_STEP_STOP - 2, ...scalars },
+      { count: 999, firstScalar: GPT2_STEP.GPT2_STEP_SCALARS, ...scalars, rate: 0.3 },
     ],
     scale: () => ({ m: 0.1, v: 0.1 }),
     inputs({ v }, { firstScalar }) {
@@ -21,7 +22,7 @@ export const adamwCases = [
       step[GPT2_STEP.GPT2_STEP_UPDATED] = 1;
       return { step, v: Float32Array.from(v, Math.abs) };
     },
-    formula({ master, m, v, gradient }, { beta1, beta2, eps, weightDecay }: typeof scalars) {
+    formula({ master, m, v, gradient }, { rate, beta1, beta2, eps, weightDecay }: typeof scalars) {
       const first = Float64Array.from(m, (value, index) => beta1 * value + (1 - beta1) * clip * gradient[index]!);
       const second = Float64Array.from(
         v,
@@ -29,7 +30,7 @@ export const adamwCases = [
       );
       const updated = Float64Array.from(master, (value, index) => {
         const step = first[index]! / beta1Correction / (Math.sqrt(second[index]! / beta2Correction) + eps);
-        return value - learningRate * (step + weightDecay * value);
+        return value - rate * learningRate * (step + weightDecay * value);
       });
       return { m: first, v: second, master: updated, weight: updated };
     },

@@ -1,8 +1,9 @@
 // Cases of the last linear layer with its loss, forward and backward.
 import { contracts } from '../ops/ops.generated.ts';
 import { crossEntropy } from './cross-entropy.ts';
-import { product } from './matmul.ts';
+import { columnSums, linear, product } from './matmul.ts';
 import { casesOf } from './op-case.ts';
+import { softcap, softcapDerivative } from './softcap.ts';
 
 type Sizes = {
   readonly N: number;
@@ -10,31 +11,48 @@ type Sizes = {
   readonly V: number;
   readonly Vp: number;
   readonly dloss: number;
+  /** The limit of the logits; 0: none. */
+  readonly softcap: number;
+  /** 0: without bias and dbias, as in GPT-2. */
+  readonly biased: number;
   /** Standard deviation of the weights; the logits' grows with it. */
   readonly weightScale: number;
 };
 
-const dloss = 0.25;
+const plain = { dloss: 0.25, softcap: 0, biased: 0 };
+const biased = { ...plain, biased: 1 };
 
 export const classifierCases = [
   casesOf(contracts.classifier, {
     sizes: [
-      { N: 130, C: 64, V: 1000, Vp: 1024, dloss, weightScale: 0.3 },
-      { N: 5, C: 37, V: 77, Vp: 80, dloss, weightScale: 0.3 },
+      { N: 130, C: 64, V: 1000, Vp: 1024, ...biased, weightScale: 0.3 },
+      { N: 130, C: 64, V: 1000, Vp: 1024, ...plain, weightScale: 0.3 },
+      { N: 5, C: 37, V: 77, Vp: 80, ...plain, weightScale: 0.3 },
+      { N: 5, C: 37, V: 77, Vp: 80, ...biased, softcap: 15, weightScale: 0.3 },
       // Losses of up to 40, and of 0: a target is one of the largest or of the smallest logits.
-      { N: 300, C: 128, V: 500, Vp: 512, dloss, weightScale: 1 },
+      { N: 300, C: 128, V: 500, Vp: 512, ...plain, weightScale: 1 },
+      // A fifth of the logits are over the cap.
+      { N: 300, C: 128, V: 500, Vp: 512, ...biased, softcap: 15, weightScale: 1 },
+      { N: 130, C: 64, V: 512, Vp: 512, ...plain, softcap: 15, weightScale: 1 },
     ],
     gpuSizes: [
-      { N: 257, C: 768, V: 5000, Vp: 5120, dloss, weightScale: 0.1 },
+      { N: 257, C: 768, V: 5000, Vp: 5120, ...plain, weightScale: 0.1 },
       // Several tiles for each SM one after the other.
-      { N: 2048, C: 64, V: 2900, Vp: 2944, dloss, weightScale: 0.3 },
+      { N: 2048, C: 64, V: 2900, Vp: 2944, ...plain, weightScale: 0.3 },
+      { N: 2048, C: 64, V: 2900, Vp: 2944, ...biased, softcap: 15, weightScale: 1 },
     ],
     scale: ({ weightScale }: Sizes) => ({ weight: weightScale }),
-    formula({ in: x, weight, targets }, { N, C, V, Vp }: Sizes) {
-      const logits = product(x, weight, { N, K: C, O: Vp }, 'nt');
-      const { losses, dlogits } = crossEntropy(logits, targets, { V, Vp, dloss });
+    without: ({ biased }: Sizes) => (biased ? [] : ['bias', 'dbias']),
+    formula({ in: x, weight, bias, targets }, { N, C, V, Vp, dloss, softcap: cap }: Sizes) {
+      const logits = linear(x, weight, bias, { N, C, O: Vp });
+      const limited = cap > 0 ? logits.map((value) => softcap(value, cap)) : logits;
+      const { losses, dlogits } = crossEntropy(limited, targets, { V, Vp, dloss });
+      if (cap > 0) {
+        for (const [index, value] of logits.entries()) dlogits[index]! *= softcapDerivative(value, cap);
+      }
       return {
         losses,
+        dbias: columnSums(dlogits, Vp),
         din: product(dlogits, weight, { N, K: Vp, O: C }, 'nn'),
         dweight: product(dlogits, x, { N: Vp, K: N, O: C }, 'tn'),
       };
@@ -55,6 +73,7 @@ export const classifierCases = [
         },
         din: gradient,
         dweight: gradient,
+        dbias: gradient,
       };
     },
     flops: ({ N, C, Vp }: Sizes) => 6 * N * C * Vp,

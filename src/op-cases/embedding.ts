@@ -18,12 +18,12 @@ const inputs = (_: unknown, { B, T, kinds }: Sizes & { kinds: number }, random: 
   tokens: random.integers(B * T, kinds),
 });
 
-/** Row t of a text plus a row of wpe. */
+/** Row t of a text plus a row of wpe, if there is one. */
 const embedded =
-  (tokens: Numbers, wte: Numbers, wpe: Numbers, C: number, place: (row: number) => [number, number]) =>
+  (tokens: Numbers, wte: Numbers, wpe: Numbers | undefined, C: number, place: (row: number) => [number, number]) =>
   (_: unknown, index: number): number => {
     const [token, position] = place(Math.floor(index / C));
-    return wte[tokens[token]! * C + (index % C)]! + wpe[position * C + (index % C)]!;
+    return wte[tokens[token]! * C + (index % C)]! + (wpe?.[position * C + (index % C)] ?? 0);
   };
 
 export const embeddingCases = [

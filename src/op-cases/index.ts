@@ -13,17 +13,23 @@ import { matmulCases } from './matmul.ts';
 import { muonCases } from './muon.ts';
 import { newtonSchulzCases } from './newton-schulz.ts';
 import type { OpCases } from './op-case.ts';
+import { qkNormRotaryCases } from './qk-norm-rotary.ts';
 import { residualCases } from './residual.ts';
+import { rmsnormCases } from './rmsnorm.ts';
 import { sampleCases } from './sample.ts';
+import { softcapCases } from './softcap.ts';
 
 export const opCases: Readonly<Record<string, readonly OpCases[]>> = {
   embedding: embeddingCases,
   layernorm: layernormCases,
+  rmsnorm: rmsnormCases,
   matmul: matmulCases,
+  'qk-norm-rotary': qkNormRotaryCases,
   attention: attentionCases,
   gelu: geluCases,
   residual: residualCases,
   'cross-entropy': crossEntropyCases,
+  softcap: softcapCases,
   classifier: classifierCases,
   'global-norm': globalNormCases,
   adamw: adamwCases,

@@ -65,6 +65,9 @@ const bound = ({ N, C, O }: Sizes): Bound => productBound(Math.max(N, C, O));
 /** tanh in one instruction has an error of 2^-11. */
 export const throughGelu = (own: Bound): Bound => ({ ...own, fp32: own.fp32 * 2, bf16: 3e-3 });
 
+/** The relative error doubles in a square. */
+const squared = (own: Bound): Bound => ({ fp32: own.fp32 * 2, tf32: 2e-3, bf16: 3e-3 });
+
 export const matmulCases = [
   casesOf(contracts.matmulForward, {
     ...{ sizes, gpuSizes, scale, flops },
@@ -78,6 +81,13 @@ export const matmulCases = [
       return { pre, out: pre.map(gelu) };
     },
     bounds: (own: Sizes) => ({ pre: bound(own), out: throughGelu(bound(own)) }),
+  }),
+  casesOf(contracts.matmulReluSquaredForward, {
+    ...{ sizes, gpuSizes, scale, flops },
+    formula: ({ in: x, weight, bias }, own: Sizes) => ({
+      out: linear(x, weight, bias, own).map((value) => Math.max(value, 0) ** 2),
+    }),
+    bounds: (own: Sizes) => ({ out: squared(bound(own)) }),
   }),
   casesOf(contracts.matmulResidualForward, {
     ...{ sizes, gpuSizes, scale, flops },
@@ -97,6 +107,16 @@ export const matmulCases = [
       din: product(dout, weight, { N, K: O, O: C }, 'nn').map((value, index) => value * geluDerivative(pre[index]!)),
     }),
     bounds: (own: Sizes) => ({ din: throughGelu(bound(own)) }),
+  }),
+  casesOf(contracts.matmulReluSquaredBackwardInput, {
+    ...{ sizes, gpuSizes, scale, flops },
+    inputs: ({ activated }) => ({ activated: activated.map((value) => Math.max(value, 0)) }),
+    formula: ({ dout, weight, activated }, { N, C, O }: Sizes) => ({
+      din: product(dout, weight, { N, K: O, O: C }, 'nn').map(
+        (value, index) => value * 2 * Math.sqrt(activated[index]!),
+      ),
+    }),
+    bounds: (own: Sizes) => ({ din: bound(own) }),
   }),
   casesOf(contracts.matmulBackwardWeight, {
     ...{ sizes, gpuSizes, flops },

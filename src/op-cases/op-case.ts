@@ -32,6 +32,8 @@ interface Definition<Name extends string> {
   readonly gpuSizes?: readonly Sizes[];
   /** Standard deviation of a tensor's numbers. Default 1. */
   scale?(sizes: Sizes): Partial<Record<Name, number>>;
+  /** Optional tensors that are absent at these sizes, whatever the variant. */
+  without?(sizes: Sizes): readonly Name[];
   /** Replaces inputs that are not plain normal numbers or ids: statistics, positions, step values. */
   inputs?(drawn: Record<Name, Numbers>, sizes: Sizes, random: Random): Partial<Record<Name, Numbers>>;
   /** Results in double, by name of the output; for an output that is added to, the addend. Absent inputs are undefined. */

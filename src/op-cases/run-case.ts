@@ -59,9 +59,10 @@ export async function runCase(
   device: Device,
   cases: OpCases,
   sizes: Sizes,
-  variant = plain,
+  called = plain,
   runs = 1,
 ): Promise<Comparison[]> {
+  const variant = { ...called, without: [...new Set([...called.without, ...(cases.without?.(sizes) ?? [])])] };
   using tensors = new GuardedTensors(device);
   const { op } = cases;
   const prepared = prepare(device, cases, sizes);

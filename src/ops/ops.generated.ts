@@ -766,7 +766,7 @@ export function matmulBackwardWeight(device: Device, args: { dweight: Tensor; db
  *   qkv (updated) [B,T,3C], rstd = [B,T,2NH] or NULL, rotations [S,C/NH], positions [B] or NULL; C % (2 * NH) == 0; T <= S;
  *   eps >= 0
  */
-export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; rotations: Tensor; positions: Tensor | null; eps: number; queryFactor: number }): void {
+export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: Tensor | null; rotations: Tensor; positions: Tensor | null; NH: number; eps: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryForward, args);
 }
 
@@ -776,7 +776,7 @@ export function qkNormRotaryForward(device: Device, args: { qkv: Tensor; rstd: T
  * dx = rstd * (dy - y * mean(dy * y)), or dy if rstd is NULL.
  *   dqkv (updated) [B,T,3C], qkv [B,T,3C], rstd [B,T,2NH] or NULL, rotations [>=T,C/NH]; C % (2 * NH) == 0
  */
-export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; queryFactor: number }): void {
+export function qkNormRotaryBackward(device: Device, args: { dqkv: Tensor; qkv: Tensor; rstd: Tensor | null; rotations: Tensor; NH: number; queryFactor: number }): void {
   enqueue(device, contracts.qkNormRotaryBackward, args);
 }
 

@@ -14,6 +14,8 @@ export const adamwRanges = { beta1: real(0, largestBeta), beta2: real(0, largest
 /** The constants of AdamW; train --help says what they are. */
 export interface AdamWOptions extends Partial<Record<keyof typeof adamwDefaults, number | undefined>> {
   readonly weightDecay: number;
+  /** The learning rate, as a multiple of the step's. Default 1. */
+  readonly rate?: number | undefined;
 }
 
 const row = <Name extends string>(name: Name) =>
@@ -35,13 +37,14 @@ export class AdamW implements Optimizer {
   readonly rows = [row('m'), row('v')];
   readonly scalars: Optimizer['scalars'];
   readonly #weightDecay: number;
-  readonly #constants: Record<keyof typeof adamwDefaults, number>;
+  readonly #constants: Record<keyof typeof adamwDefaults | 'rate', number>;
 
   constructor(options: AdamWOptions) {
-    checkGiven(options, { weightDecay: real(0) }, adamwRanges);
-    const { weightDecay, beta1 = adamwDefaults.beta1, beta2 = adamwDefaults.beta2, eps = adamwDefaults.eps } = options;
+    checkGiven(options, { weightDecay: real(0) }, { ...adamwRanges, rate: real(0) });
+    const { weightDecay, rate = 1 } = options;
+    const { beta1 = adamwDefaults.beta1, beta2 = adamwDefaults.beta2, eps = adamwDefaults.eps } = options;
     this.scalars = [correction('beta1', beta1), correction('beta2', beta2)];
-    this.#constants = { beta1, beta2, eps };
+    this.#constants = { rate, beta1, beta2, eps };
     this.#weightDecay = weightDecay;
   }
 

@@ -1,4 +1,5 @@
 // Chooses the optimizers of a run from its options.
+import { headMatrix } from '../model/parameters.ts';
 import { AdamW, type AdamWOptions } from './adamw.ts';
 import type { OptimizerChoice } from './assign.ts';
 import { isBlockMatrix, Muon } from './muon.ts';
@@ -10,18 +11,31 @@ export const optimizerNames = ['adamw', 'muon'] as const;
 export interface OptimizerOptions extends AdamWOptions {
   readonly optimizer: (typeof optimizerNames)[number];
   readonly learningRate: number;
+  /** Of the embedding's matrix; default `learningRate`. */
+  readonly embeddingLearningRate?: number | undefined;
+  /** Of the matrix of an untied head; default `learningRate`. */
+  readonly headLearningRate?: number | undefined;
   readonly muonLearningRate: number;
   readonly muonMomentum: number;
+  /** Default `weightDecay`. */
+  readonly muonWeightDecay?: number | undefined;
   readonly newtonSchulz: IterationName;
 }
 
 export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const { weightDecay, beta1, beta2, eps, learningRate, muonLearningRate } = options;
+  // All rates rise and fall with the step's, which is 0 throughout if --lr is.
+  const multiple = (rate: number) => (learningRate === 0 ? 0 : rate / learningRate);
+  const adamwAt = (rate = learningRate) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
   const adamw = new AdamW({ weightDecay, beta1, beta2, eps });
-  if (options.optimizer === 'adamw') return adamw;
-  // Muon's rate rises and falls with the step's, which is 0 throughout if --lr is.
-  const rate = learningRate === 0 ? 0 : muonLearningRate / learningRate;
-  const { muonMomentum: momentum, newtonSchulz } = options;
-  const muon = new Muon({ rate, weightDecay, momentum, newtonSchulz });
-  return (parameter) => (isBlockMatrix(parameter) ? muon : adamw);
+  const { embeddingLearningRate, headLearningRate } = options;
+  const own = new Map([
+    ['wte', embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate)],
+    [headMatrix, headLearningRate === undefined ? adamw : adamwAt(headLearningRate)],
+  ]);
+  const { muonMomentum: momentum, muonWeightDecay = weightDecay, newtonSchulz } = options;
+  const rate = multiple(muonLearningRate);
+  const muon =
+    options.optimizer === 'muon' ? new Muon({ rate, weightDecay: muonWeightDecay, momentum, newtonSchulz }) : undefined;
+  return (parameter) => (muon && isBlockMatrix(parameter) ? muon : (own.get(parameter.name) ?? adamw));
 }

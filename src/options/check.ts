@@ -55,22 +55,22 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   if (sequence > context) {
     refuse(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
-  if (steps !== undefined && warmup > steps) {
+  if (steps !== undefined && options.tokens === undefined && warmup > steps) {
     refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
   }
   const { finalLearningRateFraction: final, muonLearningRate } = options;
   if (schedule === 'constant' && final !== 1) {
     refuse(
-      `--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd`,
+      `--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`,
     );
   }
   for (const name of optionNames) {
     const { onlyWith } = optionRows[name];
     if (!onlyWith || options[name] === defaultOf(optionRows[name])) continue;
     const [flag, value] = [flagOf(optionRows[onlyWith.option as OptionName]), options[onlyWith.option as OptionName]];
-    if (value === onlyWith.value) continue;
+    if (onlyWith.values.includes(value as string)) continue;
     const given = `${flagOf(optionRows[name])} ${options[name]}`;
-    refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.value} too`);
+    refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`);
   }
   if (options.learningRate === 0 && muonLearningRate !== defaultOf(optionRows.muonLearningRate)) {
     refuse(`--muon-lr ${muonLearningRate} has no effect with --lr 0, whose schedule it follows; give --lr above 0`);

@@ -3,11 +3,12 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { checkGiven, checkValue, isNumeric, isWordOf, type Kind } from '../checks/given.ts';
 import { type Spellings, unknownOption } from '../checks/nearest.ts';
-import { numberOf } from '../checks/number.ts';
+import { numberOf, numberWithUnit } from '../checks/number.ts';
 import { attempt, Gpt2Error, reworded, UsageError } from '../errors.ts';
 import { type CheckedJson, readCheckedJson } from '../files/checked-json.ts';
 import { derivedFields } from './configuration.ts';
 import { type PresetName, presets } from './presets.ts';
+import { type RecipeChoice, recipeChoices } from './recipe.ts';
 import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow, type OptionValue } from './row.ts';
 import { type OptionName, optionNamed, optionNames, optionRows, type TrainOptions } from './table.ts';
@@ -26,7 +27,7 @@ export function readValue(row: OptionRow, value: unknown): OptionValue {
       `${flag} takes ${word === undefined ? '' : `${word} or `}no value, not ${JSON.stringify(value)}${meant}`,
     );
   }
-  const read = isNumeric(type) && !isWordOf(type, value) ? numberOf(value) : value;
+  const read = isNumeric(type) && !isWordOf(type, value) ? (type.units ? numberWithUnit : numberOf)(value) : value;
   checkValue(flag, kindOf(row), read, value);
   return read as OptionValue;
 }
@@ -109,10 +110,34 @@ export const readRunOptions = (path: string): TrainOptions =>
     }
   });
 
-/** Adds the options of --config's file that are not given themselves, then those of --preset. @throws as `readOptionsFile` */
+/**
+ * Adds the options of --config's file that are not given themselves, then those of --preset, then those of --recipe.
+ * @throws as `readOptionsFile`, and as `recipeChoices`
+ */
 export function withSources(given: TrainOptions): TrainOptions {
-  const { preset: _, ...options } = withFile(given);
-  return { ...presetOptions(given)?.options, ...options };
+  if (given.steps !== undefined && given.tokens !== undefined) {
+    throw new UsageError(`--steps ${given.steps} and --tokens ${given.tokens} exclude each other: give one of them`);
+  }
+  const { options, recipe } = withRecipe(given);
+  return { ...Object.fromEntries(recipe?.choices.map(({ name, value }) => [name, value]) ?? []), ...options };
+}
+
+/**
+ * The options with those of --config's file and --preset, and what the recipe that they name chooses in addition.
+ * @throws as `withSources`
+ */
+export function withRecipe(given: TrainOptions): {
+  options: TrainOptions;
+  recipe: { name: string; choices: RecipeChoice[] } | undefined;
+} {
+  const { preset: _, ...ofFile } = withFile(given);
+  const { recipe: name, ...others }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
+  const options: TrainOptions = others;
+  if (name === undefined) return { options, recipe: undefined };
+  return {
+    options,
+    recipe: { name, choices: recipeChoices(options).filter((each) => options[each.name] === undefined) },
+  };
 }
 
 /** A UsageError with the values that it names and that --config or --preset gave; any other error as it is. */

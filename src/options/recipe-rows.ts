@@ -1,5 +1,6 @@
 // Options of what is trained: model, data, step, learning rate. Part of the options table (table.ts).
 import { orderNames } from '../batches/order.ts';
+import { gpt2Architecture, partRanges, parts } from '../model/architecture.ts';
 import { adamwDefaults, adamwRanges } from '../optimizer/adamw.ts';
 import { optimizerNames } from '../optimizer/choose.ts';
 import { muonDefaults, muonRanges } from '../optimizer/muon.ts';
@@ -14,10 +15,13 @@ const newModelRate = 3e-4;
 const fineTuningRate = 3e-5;
 
 /** Where each schedule ends, as a share of --lr. */
-const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0 } as const;
+const finalFractions = { constant: 1, cosine: 0.1, linear: 0, wsd: 0, trapezoid: 0 } as const;
 
 /** For options of Muon. */
-const forMuon = { option: 'optimizer', value: 'muon' } as const;
+const forMuon = { option: 'optimizer', values: ['muon'] } as const;
+
+/** For parts of the model. */
+const ofModel = { optional: true, resume: 'never', bench: true } as const;
 
 export const recipeRows = {
   steps: {
@@ -67,6 +71,69 @@ export const recipeRows = {
     help: "longest sequence, in tokens; may be shorter than the starting weights'",
     default: { text: "1024, or the weights'" },
     resume: 'never',
+  },
+  norm: {
+    usage: '--norm <NAME>',
+    type: parts.norm,
+    help: 'norm of the residual stream: layernorm, rmsnorm',
+    default: gpt2Architecture.norm,
+    ...ofModel,
+  },
+  positions: {
+    usage: '--positions <NAME>',
+    type: parts.positions,
+    help: 'learned: a table added to the embedding; rotary: rotated queries and keys',
+    default: gpt2Architecture.positions,
+    ...ofModel,
+  },
+  queryKeyNorm: {
+    usage: '--qk-norm <NAME>',
+    type: parts.queryKeyNorm,
+    help: "norm of each head's queries and keys: none, rmsnorm",
+    default: gpt2Architecture.queryKeyNorm,
+    ...ofModel,
+  },
+  attentionScale: {
+    usage: '--attention-scale <X>',
+    type: partRanges.attentionScale,
+    help: 'factor of the products of queries and keys; 0: 1 / sqrt(head size)',
+    default: gpt2Architecture.attentionScale,
+    ...ofModel,
+  },
+  embeddingNorm: {
+    usage: '--embedding-norm <NAME>',
+    type: parts.embeddingNorm,
+    help: 'norm of the embedding: none, rmsnorm',
+    default: gpt2Architecture.embeddingNorm,
+    ...ofModel,
+  },
+  activation: {
+    usage: '--activation <NAME>',
+    type: parts.activation,
+    help: "the MLP's activation: gelu, or relu2, the square of ReLU",
+    default: gpt2Architecture.activation,
+    ...ofModel,
+  },
+  head: {
+    usage: '--head <NAME>',
+    type: parts.head,
+    help: "tied: the embedding's matrix; untied: a matrix of its own, with biases",
+    default: gpt2Architecture.head,
+    ...ofModel,
+  },
+  softcap: {
+    usage: '--softcap <X>',
+    type: partRanges.softcap,
+    help: 'largest absolute value of a logit, approached smoothly; 0: no limit',
+    default: gpt2Architecture.softcap,
+    ...ofModel,
+  },
+  initialization: {
+    usage: '--init <NAME>',
+    type: parts.initialization,
+    help: 'initial weights: gpt2, or fan-in, with zeros in projections and an untied head',
+    default: gpt2Architecture.initialization,
+    ...ofModel,
   },
   data: {
     usage: '--data <DIR>',
@@ -147,8 +214,8 @@ export const recipeRows = {
   },
   schedule: {
     usage: '--schedule <NAME>',
-    type: ['cosine', 'linear', 'constant', 'wsd'],
-    help: 'how the rate falls: cosine, linear, constant, wsd (only in the last steps)',
+    type: ['cosine', 'linear', 'constant', 'wsd', 'trapezoid'],
+    help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: only at the end',
     default: {
       text: 'constant; cosine with --final-lr-frac',
       of: ({ given }) => (given.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
@@ -172,10 +239,10 @@ export const recipeRows = {
   decayFraction: {
     usage: '--decay-frac <X>',
     type: real(0, 1),
-    help: 'share of the steps in which --schedule wsd decays',
+    help: 'share of the steps in which the rate of wsd (as a root) or trapezoid falls',
     default: 0.2,
     optional: true,
-    onlyWith: { option: 'schedule', value: 'wsd' },
+    onlyWith: { option: 'schedule', values: ['wsd', 'trapezoid'] },
     compare: 'if the rate falls',
   },
   optimizer: {
@@ -187,6 +254,21 @@ export const recipeRows = {
     resume: 'never',
     bench: true,
     elsewhere: ['optim'],
+  },
+  embeddingLearningRate: {
+    usage: '--embedding-lr <X>',
+    type: real(0),
+    help: "AdamW's peak learning rate for the embedding; it follows the schedule of --lr",
+    default: { text: '--lr' },
+    optional: true,
+  },
+  headLearningRate: {
+    usage: '--head-lr <X>',
+    type: real(0),
+    help: "AdamW's peak learning rate for the matrix of an untied head; as --embedding-lr",
+    default: { text: '--lr' },
+    optional: true,
+    onlyWith: { option: 'head', values: ['untied'] },
   },
   muonLearningRate: {
     usage: '--muon-lr <X>',
@@ -214,6 +296,14 @@ export const recipeRows = {
     bench: true,
   },
   weightDecay: { usage: '--weight-decay <X>', type: real(0), help: 'weight decay of matrices', default: 0 },
+  muonWeightDecay: {
+    usage: '--muon-weight-decay <X>',
+    type: real(0),
+    help: "weight decay of Muon's matrices; --weight-decay is then that of AdamW's",
+    default: { text: '--weight-decay' },
+    optional: true,
+    onlyWith: forMuon,
+  },
   beta1: {
     usage: '--beta1 <X>',
     type: adamwRanges.beta1,

@@ -51,8 +51,8 @@ export interface OptionRow {
   readonly perMachine?: true;
   /** The option that must be given too. */
   readonly needs?: string;
-  /** The value of another option without which this one has no effect, and only its default is allowed. */
-  readonly onlyWith?: { readonly option: string; readonly value: string };
+  /** The values of another option without one of which this one has no effect, and only its default is allowed. */
+  readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
   /** `bench` has the option too. */
   readonly bench?: true;
   /** What a user who gives it another value may mean, to end the error. */

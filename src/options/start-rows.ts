@@ -1,6 +1,7 @@
 // Options of one start of the program, which no file records. Part of the options table (table.ts).
 import { shellWord } from '../package-root.ts';
 import { recipeNames } from './presets.ts';
+import { recipes } from './recipe-names.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** Port of the live page. */
@@ -32,7 +33,19 @@ export const startRows = {
   preset: {
     usage: '--preset <NAME>',
     type: recipeNames,
-    help: 'options of a recipe (see gpt2 presets); --config and flags override it',
+    help: 'options of a ready-made run (see gpt2 presets); --config and flags override it',
+  },
+  recipe: {
+    usage: '--recipe <NAME>',
+    type: recipes,
+    help: 'modern: model, optimizer and schedule of a modern GPT; all else overrides it',
+    bench: true,
+  },
+  tokens: {
+    usage: '--tokens <N>',
+    type: { ...whole(1), units: true },
+    help: 'tokens to train on, as 1700000000 or 1.7B, in place of --steps',
+    elsewhere: ['max-tokens', 'num-tokens', 'token-budget'],
   },
   config: {
     usage: '--config <PATH>',

@@ -20,7 +20,7 @@ it('finds this machine fit to train, line by line and as JSON', () => {
   expect(code, stdout + stderr).toBe(0);
   expect(stdout).toMatch(/^ok {4}node +v\d+/m);
   expect(stdout).toMatch(
-    /^ok {4}kernels of cpu fp32 +embedding, layernorm, .*adamw.*muon.*: 15 families equal their formulas, in \d+ ms$/m,
+    /^ok {4}kernels of cpu fp32 +embedding, layernorm, .*adamw.*muon.*: 18 families equal their formulas, in \d+ ms$/m,
   );
   const { ok, checks } = JSON.parse(place.run(['doctor', '--json']).stdout) as { ok: boolean; checks: Check[] };
   expect(ok).toBe(true);

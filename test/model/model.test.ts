@@ -40,14 +40,14 @@ describeBackends('model', (_, kind) => {
       residual2: 'residual2',
       ln2: 'ln2',
       fc: 'fch',
-      gelu: 'fch_gelu',
+      activated: 'fch_gelu',
       residual3: 'residual3',
     } as const;
     expectClose('embedded', floats(batch.model.embedded), tinyTensors.get('activation/encoded').values);
     batch.layers.forEach((layer, index) => {
       for (const [ours, theirs] of Object.entries(recordedNames)) {
         const recorded = tinyTensors.get(`activation/h.${index}.${theirs}`).values;
-        expectClose(`h.${index}.${ours}`, floats(layer[ours as keyof typeof recordedNames]), recorded, 1e-5);
+        expectClose(`h.${index}.${ours}`, floats(layer[ours as keyof typeof recordedNames]!), recorded, 1e-5);
       }
     });
     expectClose('lnf', floats(batch.model.lnf), tinyTensors.get('activation/lnf').values, 1e-5);

@@ -91,9 +91,10 @@ describeBackends('modern model', (_, kind) => {
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
     }
     for (const { name } of parameterTable(tinyModernConfig)) {
-      // AdamW's first updates are gradients divided by themselves: in an embedding, rounding decides the sign of some.
+      // AdamW's update of an element with a small gradient has its gradient's relative error, and wte's rate is 0.3: PyTorch's own
+      // fp32 is 3e-5 away.
       const final = modernTensors.get(`final/${name}`).values;
-      expectClose(name, floats(model.masters.get(name)), final, name === 'wte' ? 1e-3 : limit);
+      expectClose(name, floats(model.masters.get(name)), final, name === 'wte' ? 3e-4 : limit);
     }
   });
 });

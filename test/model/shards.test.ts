@@ -20,7 +20,7 @@ const sizes = fc.record({
 
 /** Checks a layout, and gives its buckets with their parameters in the order of memory. */
 function checked(config: ModelConfig, division: Division) {
-  const { starts, buckets, layersInBucket, sizes } = arenaLayout(config, division);
+  const { starts, buckets, layersInBucket, headBucket, sizes } = arenaLayout(config, division);
   expect(buckets.length).toBe(Math.ceil(config.layers / layersInBucket) + 1);
   const placed = parameterTable(config).map((parameter) => {
     const start = starts.get(parameter.name)!;
@@ -33,7 +33,7 @@ function checked(config: ModelConfig, division: Division) {
     expect(count % (32 * division.shares)).toBe(0);
     end = start + count;
     const parameters = matrices
-      .filter(({ name }) => bucketOf({ layersInBucket }, name) === index)
+      .filter(({ name }) => bucketOf({ layersInBucket, headBucket }, name) === index)
       .toSorted((a, b) => a.start - b.start);
     for (const [place, parameter] of parameters.entries()) {
       expect(parameter.start % 32).toBe(0);

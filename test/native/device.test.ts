@@ -199,11 +199,14 @@ describeCuda('memory that is not aligned', () => {
       losses,
       din: null,
       dweight: null,
+      dbias: null,
       logits: make('logits', [N, V]),
       weight: make('weight', [V, C]),
+      bias: null,
       targets: allocateTensor(device, 'targets', 'int32', [N]),
       V: V,
       dloss: 0,
+      softcap: 0,
       accumulate: false,
     };
     for (const start of [4, 8]) {

@@ -49,7 +49,8 @@ describeBackends('adamw', (device) => {
         const update = wanted.m[i]! / corrections[0] / (Math.sqrt(wanted.v[i]! / corrections[1]) + eps);
         wanted.weight[i]! -= learningRate * (update + weightDecay * wanted.weight[i]!);
       }
-      adamw(device(), { weight, master: weight, m, v, gradient, step, firstScalar, beta1, beta2, eps, weightDecay });
+      const scalars = { firstScalar, rate: 1, beta1, beta2, eps, weightDecay };
+      adamw(device(), { weight, master: weight, m, v, gradient, step, ...scalars });
       // A few fp32 roundings of each element.
       expectClose(`weights after update ${index + 1}`, floats(weight), wanted.weight, 1e-6);
       expectClose(`m after update ${index + 1}`, floats(m), wanted.m, 1e-6);
@@ -71,7 +72,7 @@ describeBackends('adamw', (device) => {
     const before = [weight, m, v].map((tensor) => floats(tensor));
     adamw(device(), {
       ...{ weight, master: weight, m, v, gradient, step },
-      ...{ firstScalar, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 },
+      ...{ firstScalar, rate: 1, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 },
     });
     expect([weight, m, v].map((tensor) => floats(tensor))).toEqual(before);
     bench.checkGuards();
@@ -83,7 +84,7 @@ describeBackends('adamw', (device) => {
       ...[Tensor, Tensor, Tensor, Tensor],
     ];
     const step = bench.tensor('step', [GPT2_STEP.GPT2_STEP_SIZE]);
-    const scalars = { firstScalar: index, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
+    const scalars = { firstScalar: index, rate: 1, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0.1 };
     expect(() => adamw(device(), { weight, master: weight, m, v, gradient, step, ...scalars })).toThrow(
       /firstScalar.*, got firstScalar/,
     );

@@ -243,12 +243,15 @@ export const describeEveryOp = (only: Dtype): void =>
           losses,
           din: bench.tensor('din', [N, C]),
           dweight: bench.tensor('dweight', [Vp, C], undefined, device().gradientType),
+          dbias: null,
           logits: bench.tensor('logits', [N, Vp]),
           in: bench.tensor('in', [N, C], values),
           weight: bench.tensor('weight', [Vp, C], random.normals(Vp * C)),
+          bias: null,
           targets: bench.tensor('targets', [N], Int32Array.from([1, 100, 3, 4]), 'int32'),
           V: 100,
           dloss: 1,
+          softcap: 0,
           accumulate: false,
         });
         expect([...floats(losses)].map(Number.isNaN)).toEqual([false, true, true, false]);

@@ -36,15 +36,15 @@ const rows: Row[] = [
   [{ learningRate: Number.NaN }, `learningRate ${real}, not NaN`, ['--lr', 'NaN'], `--lr ${real}, not "NaN"`],
   [
     { schedule: 'cosin' },
-    'schedule takes one of cosine, linear, constant, wsd, not "cosin"',
+    'schedule takes one of cosine, linear, constant, wsd, trapezoid, not "cosin"',
     ['--schedule', 'cosin'],
-    '--schedule takes one of cosine, linear, constant, wsd, not "cosin"',
+    '--schedule takes one of cosine, linear, constant, wsd, trapezoid, not "cosin"',
   ],
   [
     { schedule: 'constant', finalLearningRateFraction: 0.1 },
-    'finalLearningRateFraction 0.1 has no effect with schedule constant; leave out schedule, or take one that falls: cosine, linear, wsd',
+    'finalLearningRateFraction 0.1 has no effect with schedule constant; leave out schedule, or take one that falls: cosine, linear, wsd, trapezoid',
     ['--schedule', 'constant', '--final-lr-frac', '0.1'],
-    '--final-lr-frac 0.1 has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd',
+    '--final-lr-frac 0.1 has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid',
   ],
   [
     { schedule: 'linear', decayFraction: 0.1 },

@@ -3,12 +3,12 @@ import { defineKernel } from 'gpt2.ts';
 export default defineKernel({
   op: 'adamw',
   source: 'adamw.cu',
-  launches: ({ weight, master, m, v, gradient, step, count, firstScalar, beta1, beta2, eps, weightDecay }) => [
+  launches: ({ weight, master, m, v, gradient, step, count, firstScalar, rate, beta1, beta2, eps, weightDecay }) => [
     {
       kernel: 'adamw',
       grid: Math.ceil(count / 256),
       block: 256,
-      args: [weight, master, m, v, gradient, step, count, firstScalar, beta1, beta2, eps, weightDecay],
+      args: [weight, master, m, v, gradient, step, count, firstScalar, rate, beta1, beta2, eps, weightDecay],
     },
   ],
 });

@@ -15,7 +15,7 @@ __global__ void of_tokens(float *dwte, const float *dout, const int *tokens, int
 // dwpe[t] (=|+=) the sum over b of dout[b,t], one thread per element.
 __global__ void of_positions(float *dwpe, const float *dout, int B, int T, int C, int accumulate) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= T * C) return;
+  if (!dwpe || i >= T * C) return;
   float sum = 0;
   for (int b = 0; b < B; b++) sum += dout[static_cast<size_t>(b) * T * C + i];
   dwpe[i] = (accumulate ? dwpe[i] : 0) + sum;

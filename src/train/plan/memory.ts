@@ -9,6 +9,7 @@ import type { ModelConfig } from '../../model/config.ts';
 import { cacheBytes, decodeScratch } from '../../model/key-value-cache.ts';
 import { enoughRows, gib, type MemoryLimit, memoryLimit, neededFor } from '../../model/memory.ts';
 import { createModel, modelScratch } from '../../model/model.ts';
+import { rotationPlan } from '../../model/positions.ts';
 import { gatheringBytes } from '../../model/sharded-parameters.ts';
 import { GPT2_STEP } from '../../native/bindings.generated.ts';
 import { bytesOf } from '../../native/buffer.ts';
@@ -68,6 +69,7 @@ export function trainingPlan(
           ['gathering', gatheringBytes(config, division)] as const,
         ]),
     ...activationBytes(device, config, { B, T, purpose: 'training', recompute }),
+    ...rotationPlan(config),
     [
       'workspace',
       Math.max(

@@ -10,7 +10,7 @@ import { availableMemory, hostMemory } from '../../model/memory.ts';
 import { parameterCount } from '../../model/parameters.ts';
 import { Device } from '../../native/device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
-import { checkTrainOptions, presetOptions } from '../../options/read.ts';
+import { checkTrainOptions, presetOptions, withRecipe } from '../../options/read.ts';
 import type { SettledOptions, TrainOptions } from '../../options/table.ts';
 import type { Tokenizer } from '../../tokenizer/tokenizer.ts';
 import { settle, sharesOf, takesSamples } from '../run/settle.ts';
@@ -20,6 +20,8 @@ import { checkMemory, trainingPlan } from './memory.ts';
 export interface TrainingPlan {
   /** The preset, with the options that come from it. */
   readonly preset?: ReturnType<typeof presetOptions>;
+  /** The recipe, with what it chooses and why. */
+  readonly recipe?: ReturnType<typeof withRecipe>['recipe'];
   /** "d12", or sizes. */
   readonly model: string;
   readonly parameters: number;
@@ -56,6 +58,7 @@ export async function planRun(
   const refusal = attempt(() => checkMemory(device, config, sizes));
   return {
     preset: presetOptions(given),
+    recipe: withRecipe(given).recipe,
     model: modelLabel(config),
     parameters: parameterCount(config),
     device: describeDevice(device),

@@ -32,7 +32,9 @@ export function openData(opening: Opening) {
     openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks: count }),
   );
   if (checkpoint) seekTo(loader, checkpoint, data);
-  const steps = options.steps ?? Math.floor(loader.tokens / totalBatch);
+  const { tokens } = options;
+  const asked = tokens === undefined ? options.steps : Math.ceil(tokens / totalBatch);
+  const steps = asked ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
     throw new Gpt2Error(
       `${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,

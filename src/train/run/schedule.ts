@@ -1,4 +1,4 @@
-// Computes the learning rate as llm.c does: a linear warmup, then one of four shapes over the remaining steps.
+// Computes the learning rate: a linear warmup, then one of the shapes over the remaining steps, llm.c's or the trapezoid.
 import type { SettledOptions } from '../../options/table.ts';
 
 export interface Schedule {
@@ -11,7 +11,7 @@ export interface Schedule {
   readonly steps: number;
   /** The last step's learning rate as a fraction of the peak. */
   readonly finalLearningRateFraction: number;
-  /** The share of the steps in which wsd ("warmup, stable, decay") decays. */
+  /** The share of the steps in which wsd ("warmup, stable, decay") and trapezoid decay. */
   readonly decayFraction: number;
 }
 
@@ -34,11 +34,12 @@ export function learningRateAt(
       return learningRate * (1 - (1 - final) * progress);
     case 'cosine':
       return learningRate * (final + (1 - final) * 0.5 * (1 + Math.cos(Math.PI * progress)));
-    case 'wsd': {
+    case 'wsd':
+    case 'trapezoid': {
       const decayFrom = (1 - decayFraction) * steps;
       if (step < decayFrom) return learningRate;
       const decayed = (step - decayFrom) / (steps - decayFrom);
-      return learningRate * (final + (1 - final) * (1 - Math.sqrt(decayed)));
+      return learningRate * (final + (1 - final) * (1 - (schedule === 'wsd' ? Math.sqrt(decayed) : decayed)));
     }
   }
 }

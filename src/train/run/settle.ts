@@ -8,21 +8,15 @@ import { readHellaswag } from '../../evaluate/hellaswag.ts';
 import { type FetchOptions, hubName } from '../../formats/hub.ts';
 import { modelPaths } from '../../formats/stored-model.ts';
 import { loadFolders } from '../../kernels/card-hash.ts';
-import {
-  checkConfig,
-  customModel,
-  defaultContext,
-  gpt2VocabularySize,
-  type ModelConfig,
-  presetConfig,
-  presetNames,
-  pretrainedName,
-} from '../../model/config.ts';
+import { architectureNames, architectureOf } from '../../model/architecture.ts';
+import { customModel, type ModelConfig, presetConfig, presetNames, pretrainedName } from '../../model/config.ts';
 import type { DeviceOptions } from '../../native/device.ts';
 import { type DeviceChoice, selectDevice, selectKind } from '../../native/select-device.ts';
 import { chooseOptimizer } from '../../optimizer/choose.ts';
 import { completeOptions, freezeOptions } from '../../options/check.ts';
+import { modelOf } from '../../options/model.ts';
 import { withSources } from '../../options/read.ts';
+import { flagOf } from '../../options/row.ts';
 import { type DefaultedOptions, optionTable, type SettledOptions, type TrainOptions } from '../../options/table.ts';
 import { type Place, threadsOf } from '../../ranks/place.ts';
 import { refuseAccidentalCpu, refuseAutoBatch } from '../../ranks/refuse.ts';
@@ -78,6 +72,7 @@ function findFiles(merged: TrainOptions, kind: DeviceChoice['kind'], start: Weig
   refuseRanks(options, kind);
   const { data } = options;
   const [dataset, trainShards, valShards] = [readDataset(data), findShards(data, 'train'), findShards(data, 'val')];
+  if (start) refuseOtherParts(start, merged);
   const config = modelConfig(options, start, dataset?.vocabularySize);
   if (start) refuseOtherTokenizer(start, data, dataset);
   const tokenizer = tokenizerOfRun(config, start, dataset && readDatasetTokenizer(data, dataset));
@@ -163,17 +158,26 @@ async function startingWeights(model: string | undefined, fetching: FetchOptions
 function modelConfig(
   options: DefaultedOptions,
   start: Weights | undefined,
-  vocabularySize: number = gpt2VocabularySize,
+  vocabularySize: number | undefined,
 ): ModelConfig {
-  // A custom model has --layers, --channels and --heads.
-  const base = start?.model ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
-  const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
-  if (start && context > start.model.context) {
+  const { context } = options;
+  if (start && context !== undefined && context > start.model.context) {
     throw new Gpt2Error(
       `--context ${context} is over the ${start.model.context} positions of ${start.path}: a context can be shortened, not lengthened`,
     );
   }
-  return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize });
+  return modelOf(options, start?.model, vocabularySize);
+}
+
+/** Refuses parts that are given and are not those of the weights. */
+function refuseOtherParts({ path, model }: Weights, given: TrainOptions): void {
+  const own = architectureOf(model);
+  const other = architectureNames.find((name) => given[name] !== undefined && given[name] !== own[name]);
+  if (other === undefined) return;
+  const flag = flagOf(optionTable[other]);
+  throw new UsageError(
+    `${flag} ${given[other]}, but ${path} was trained with ${flag} ${own[other]}; leave out ${flag}`,
+  );
 }
 
 /** The batch as given, or the choice of --batch auto. */

@@ -43,7 +43,9 @@ export class GradientSync {
   /** To be called when the gradients of a layer's matrices, and of all later layers', are complete. */
   readonly layerDone = (layer: number): void => {
     if (!this.#overlapsBackward) return;
-    const { layersInBucket: together } = this.#gradients.layout;
+    const { layersInBucket: together, headBucket } = this.#gradients.layout;
+    // The last layer is the first whose gradients are complete; the head's were before.
+    if (headBucket !== undefined && layer === this.#model.config.layers - 1) this.#reduce(headBucket);
     if (layer % together === 0) this.#reduce(layer / together + 1);
   };
 

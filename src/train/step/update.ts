@@ -37,7 +37,7 @@ export class Update {
 
   /**
    * Enqueues the update before a forward pass, which begins when the embeddings are gathered. The forward pass calls the returned
-   * function before each layer, in order, to wait for that layer's weights.
+   * function before each layer, in order, and before the head as one layer more, to wait for its weights.
    */
   enqueueForForward(): (layer: number) => void {
     const { model, gradients } = this.#inputs;
@@ -50,9 +50,10 @@ export class Update {
     const events = this.#events;
     this.#enqueue(events);
     device.startAfter(events[0]!);
-    const { layersInBucket: together } = gradients.layout;
+    const { layersInBucket: together, headBucket } = gradients.layout;
     return (layer) => {
-      if (layer % together === 0) device.startAfter(events[layer / together + 1]!);
+      const bucket = layer === model.config.layers ? headBucket : layer / together + 1;
+      if (bucket !== undefined && Number.isInteger(bucket)) device.startAfter(events[bucket]!);
     };
   }
 

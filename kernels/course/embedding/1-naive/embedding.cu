@@ -4,15 +4,16 @@
 using element = ELEMENT;
 using gradient = GRADIENT;
 
-// out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:], one thread per element. A token that does not exist gives NaN.
+// out[b,t,:] = wte[tokens[b,t],:] + wpe[t,:], one thread per element. Without wpe, only the former. A token that does not exist gives
+// NaN.
 __global__ void embedding_forward(element *out, const int *tokens, const element *wte, const element *wpe, int B, int T,
                                   int C, int V) {
   const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
   if (i >= static_cast<long long>(B) * T * C) return;
   const int c = i % C, t = i / C % T, token = tokens[i / C];
-  const float value = token >= 0 && token < V ? static_cast<float>(wte[static_cast<size_t>(token) * C + c]) +
-                                                    static_cast<float>(wpe[static_cast<size_t>(t) * C + c])
-                                              : nanf("");
+  const bool exists = token >= 0 && token < V;
+  float value = exists ? static_cast<float>(wte[static_cast<size_t>(token) * C + c]) : nanf("");
+  if (wpe) value += static_cast<float>(wpe[static_cast<size_t>(t) * C + c]);
   out[i] = static_cast<element>(value);
 }
 
@@ -31,7 +32,7 @@ __global__ void embedding_backward_tokens(gradient *dwte, const element *dout, c
 // dwpe[t] (=|+=) the sum over b of dout[b,t], one thread per element.
 __global__ void embedding_backward_positions(gradient *dwpe, const element *dout, int B, int T, int C, int accumulate) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= T * C) return;
+  if (!dwpe || i >= T * C) return;
   float sum = 0;
   for (int b = 0; b < B; b++) sum += static_cast<float>(dout[static_cast<size_t>(b) * T * C + i]);
   dwpe[i] = static_cast<gradient>((accumulate ? static_cast<float>(dwpe[i]) : 0) + sum);

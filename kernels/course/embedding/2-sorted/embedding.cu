@@ -17,12 +17,12 @@ struct alignas(WIDTH * sizeof(element)) Pack {
 
 __device__ bool is_aligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % 16 == 0; }
 
-// One warp: y = word + position, or NaN if the token does not exist.
+// One warp: y = word + position, or word alone without a position; NaN if the token does not exist.
 template <int WIDTH>
 __device__ void forward_row(element *y, const element *word, const element *position, bool exists, int C) {
   for (int p = threadIdx.x % 32; p < C / WIDTH; p += 32) {
     Pack<WIDTH> a = reinterpret_cast<const Pack<WIDTH> *>(word)[p];
-    const Pack<WIDTH> b = reinterpret_cast<const Pack<WIDTH> *>(position)[p];
+    const Pack<WIDTH> b = position ? reinterpret_cast<const Pack<WIDTH> *>(position)[p] : Pack<WIDTH>{};
     for (int j = 0; j < WIDTH; j++) {
       const float sum = static_cast<float>(a.values[j]) + static_cast<float>(b.values[j]);
       a.values[j] = static_cast<element>(exists ? sum : nanf(""));
@@ -39,7 +39,7 @@ __global__ void embedding_forward(element *out, const int *tokens, const element
   const bool exists = tokens[n] >= 0 && tokens[n] < V;
   element *y = out + static_cast<size_t>(n) * C;
   const element *word = wte + static_cast<size_t>(exists ? tokens[n] : 0) * C;
-  const element *position = wpe + static_cast<size_t>(n % T) * C;
+  const element *position = wpe ? wpe + static_cast<size_t>(n % T) * C : nullptr;
   if (C % width == 0 && is_aligned(out) && is_aligned(wte) && is_aligned(wpe)) {
     forward_row<width>(y, word, position, exists, C);
   } else {
@@ -148,7 +148,7 @@ __global__ void embedding_backward_tokens(gradient *dwte, const element *dout, c
 // dwpe[t] (=|+=) the sum over b of dout[b,t], one thread per element of the `plane` of T x C.
 __global__ void embedding_backward_positions(gradient *dwpe, const element *dout, int B, int plane, int accumulate) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i >= plane) return;
+  if (!dwpe || i >= plane) return;
   float sum = 0;
 #pragma unroll 8
   for (int b = 0; b < B; b++) sum += static_cast<float>(dout[static_cast<size_t>(b) * plane + i]);

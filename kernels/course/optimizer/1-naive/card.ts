@@ -25,8 +25,8 @@ export default [
   defineKernel({
     op: 'adamw',
     source: 'optimizer.cu',
-    launches: ({ weight, master, m, v, gradient, step, count, firstScalar, beta1, beta2, eps, weightDecay }) => {
-      const args = [weight, master, m, v, gradient, step, count, firstScalar, beta1, beta2, eps, weightDecay];
+    launches: ({ weight, master, m, v, gradient, step, count, firstScalar, rate, beta1, beta2, eps, weightDecay }) => {
+      const args = [weight, master, m, v, gradient, step, count, firstScalar, rate, beta1, beta2, eps, weightDecay];
       return [{ kernel: 'adamw', grid: Math.ceil(count / 128), block: 128, args }];
     },
   }),

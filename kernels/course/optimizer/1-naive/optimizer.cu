@@ -37,14 +37,15 @@ __global__ void finish_norm(float *step, const double *partial, int count, float
 
 // Loshchilov and Hutter 2019, one thread per weight. In fp32 the weights are their own masters.
 __global__ void adamw(float *weight, float *master, float *m, float *v, const float *gradient, const float *step,
-                      long long count, int first_scalar, float beta1, float beta2, float eps, float weight_decay) {
+                      long long count, int first_scalar, float rate, float beta1, float beta2, float eps,
+                      float weight_decay) {
   const long long i = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
   if (i >= count || step[GPT2_STEP_UPDATED] == 0) return;
-  const float rate = step[GPT2_STEP_LEARNING_RATE], c1 = step[first_scalar], c2 = step[first_scalar + 1];
+  const float lr = rate * step[GPT2_STEP_LEARNING_RATE], c1 = step[first_scalar], c2 = step[first_scalar + 1];
   const float g = gradient[i] * step[GPT2_STEP_CLIP];
   m[i] = beta1 * m[i] + (1 - beta1) * g;
   v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-  const float updated = master[i] - rate * (m[i] / c1 / (sqrtf(v[i] / c2) + eps) + weight_decay * master[i]);
+  const float updated = master[i] - lr * (m[i] / c1 / (sqrtf(v[i] / c2) + eps) + weight_decay * master[i]);
   master[i] = updated;
   weight[i] = updated;
 }

@@ -32,9 +32,9 @@ export default [
     op: 'adamw',
     source: 'optimizer.cu',
     dtypes: ['fp32', 'bf16'],
-    launches: ({ weight, master, m, v, gradient, step, count, firstScalar, beta1, beta2, eps, weightDecay }) => {
+    launches: ({ weight, master, m, v, gradient, step, count, firstScalar, rate, beta1, beta2, eps, weightDecay }) => {
       const kernel = gradient.type === 'bf16' ? 'adamw_bf16_gradient' : 'adamw';
-      const args = [weight, master, m, v, gradient, step, count, firstScalar, beta1, beta2, eps, weightDecay];
+      const args = [weight, master, m, v, gradient, step, count, firstScalar, rate, beta1, beta2, eps, weightDecay];
       return [{ kernel, grid: blocksOf(count), block: 256, args }];
     },
   }),

@@ -105,14 +105,14 @@ __global__ void finish_norm(float *step, const double *partial, int count, float
 
 // What an update needs besides the tensors.
 struct Numbers {
-  float rate, c1, c2, clip, beta1, beta2, eps, weight_decay;
+  float lr, c1, c2, clip, beta1, beta2, eps, weight_decay;
 };
 
 // Updates the WIDTH weights from i on.
 template <int WIDTH, class G>
 __device__ void update(element *weight, float *master, float *m, float *v, const G *gradients, long long i,
                        const Numbers &numbers) {
-  const auto [rate, c1, c2, clip, beta1, beta2, eps, weight_decay] = numbers;
+  const auto [lr, c1, c2, clip, beta1, beta2, eps, weight_decay] = numbers;
   const Pack<G, WIDTH> g = read<WIDTH>(gradients + i);
   const Pack<float, WIDTH> old_m = read<WIDTH>(m + i), old_v = read<WIDTH>(v + i), old = read<WIDTH>(master + i);
   float new_m[WIDTH], new_v[WIDTH], updated[WIDTH];
@@ -120,7 +120,7 @@ __device__ void update(element *weight, float *master, float *m, float *v, const
     const float x = g[j] * clip;
     new_m[j] = beta1 * old_m[j] + (1 - beta1) * x;
     new_v[j] = beta2 * old_v[j] + (1 - beta2) * x * x;
-    updated[j] = old[j] - rate * (new_m[j] / c1 / (sqrtf(new_v[j] / c2) + eps) + weight_decay * old[j]);
+    updated[j] = old[j] - lr * (new_m[j] / c1 / (sqrtf(new_v[j] / c2) + eps) + weight_decay * old[j]);
   }
   write<WIDTH>(m + i, new_m);
   write<WIDTH>(v + i, new_v);
@@ -132,26 +132,28 @@ __device__ void update(element *weight, float *master, float *m, float *v, const
 // Loshchilov and Hutter 2019: packs of 4, then the weights after the last whole pack.
 template <class G>
 __device__ void update_all(element *weight, float *master, float *m, float *v, const G *gradients, const float *step,
-                           long long count, int first_scalar, float beta1, float beta2, float eps, float weight_decay) {
+                           long long count, int first_scalar, float rate, float beta1, float beta2, float eps,
+                           float weight_decay) {
   if (step[GPT2_STEP_UPDATED] == 0) return;
   const long long thread = blockIdx.x * static_cast<long long>(blockDim.x) + threadIdx.x;
   const long long threads = gridDim.x * static_cast<long long>(blockDim.x);
   const bool vectors = is_aligned(weight) && is_aligned(master) && is_aligned(m) && is_aligned(v) && is_aligned(gradients);
   const long long packs = vectors ? count / 4 : 0;
-  const Numbers numbers{step[GPT2_STEP_LEARNING_RATE], step[first_scalar], step[first_scalar + 1], step[GPT2_STEP_CLIP],
-                        beta1, beta2, eps, weight_decay};
+  const Numbers numbers{rate * step[GPT2_STEP_LEARNING_RATE], step[first_scalar], step[first_scalar + 1],
+                        step[GPT2_STEP_CLIP], beta1, beta2, eps, weight_decay};
   for (long long p = thread; p < packs; p += threads) update<4>(weight, master, m, v, gradients, 4 * p, numbers);
   for (long long i = 4 * packs + thread; i < count; i += threads) update<1>(weight, master, m, v, gradients, i, numbers);
 }
 
 __global__ void adamw(element *weight, float *master, float *m, float *v, const float *gradients, const float *step,
-                      long long count, int first_scalar, float beta1, float beta2, float eps, float weight_decay) {
-  update_all(weight, master, m, v, gradients, step, count, first_scalar, beta1, beta2, eps, weight_decay);
+                      long long count, int first_scalar, float rate, float beta1, float beta2, float eps,
+                      float weight_decay) {
+  update_all(weight, master, m, v, gradients, step, count, first_scalar, rate, beta1, beta2, eps, weight_decay);
 }
 
 // In bf16 the matrices' gradients are bf16, unless they are summed over several micro-batches; those of vectors are fp32.
 __global__ void adamw_bf16_gradient(element *weight, float *master, float *m, float *v, const __nv_bfloat16 *gradients,
-                                    const float *step, long long count, int first_scalar, float beta1, float beta2,
-                                    float eps, float weight_decay) {
-  update_all(weight, master, m, v, gradients, step, count, first_scalar, beta1, beta2, eps, weight_decay);
+                                    const float *step, long long count, int first_scalar, float rate, float beta1,
+                                    float beta2, float eps, float weight_decay) {
+  update_all(weight, master, m, v, gradients, step, count, first_scalar, rate, beta1, beta2, eps, weight_decay);
 }

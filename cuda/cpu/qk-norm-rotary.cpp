@@ -1,0 +1,60 @@
+// RMSNorm of each head's q and k, and their rotation by position.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels.h"
+#include "math.h"
+
+namespace gpt2::GPT2_PATH {
+
+void qk_norm_rotary_forward(Task task, float *qkv, float *rstd, const float *rotations, const int32_t *positions, int B,
+                            int T, int S, int C, int NH, float eps, float query_factor) {
+  const int HS = C / NH, half = HS / 2;
+  task.pool.each(B * T, [&](int64_t row) {
+    const int64_t t = row % T, position = (positions ? positions[row / T] : 0) + t;
+    const bool fits = position >= 0 && position <= S - T + t;
+    for (int h = 0; h < 2 * NH; h++) {  // q's heads, then those of k
+      float *x = qkv + static_cast<size_t>(row) * 3 * C + static_cast<size_t>(h) * HS;
+      const float r = rstd ? 1.0f / std::sqrt(dot(x, x, HS) / HS + eps) : 1.0f;
+      if (rstd) rstd[row * 2 * NH + h] = r;
+      if (!fits) {
+        std::fill(x, x + HS, NAN);
+        continue;
+      }
+      const float factor = h < NH ? r * query_factor : r;
+      const float *cosines = rotations + position * HS, *sines = cosines + half;
+#pragma omp simd
+      for (int i = 0; i < half; i++) {
+        const float a = x[i] * factor, b = x[i + half] * factor;
+        x[i] = a * cosines[i] + b * sines[i];
+        x[i + half] = b * cosines[i] - a * sines[i];
+      }
+    }
+  });
+}
+
+// A rotation keeps the mean of dy * y and is linear, so that it is undone once, on the difference.
+void qk_norm_rotary_backward(Task task, float *dqkv, const float *qkv, const float *rstd, const float *rotations, int B,
+                             int T, int C, int NH, float query_factor) {
+  const int HS = C / NH, half = HS / 2;
+  task.pool.each(B * T, [&](int64_t row) {
+    const float *cosines = rotations + row % T * HS, *sines = cosines + half;
+    for (int h = 0; h < 2 * NH; h++) {
+      const size_t at = static_cast<size_t>(row) * 3 * C + static_cast<size_t>(h) * HS;
+      const float *y = qkv + at;
+      float *d = dqkv + at;
+      const float factor = h < NH ? query_factor : 1.0f;
+      const float r = rstd ? rstd[row * 2 * NH + h] : 1.0f;
+      const float share = rstd ? dot(d, y, HS) / HS / factor : 0.0f;
+#pragma omp simd
+      for (int i = 0; i < half; i++) {
+        const float a = (d[i] * factor - y[i] * share) * r;
+        const float b = (d[i + half] * factor - y[i + half] * share) * r;
+        d[i] = a * cosines[i] - b * sines[i];
+        d[i + half] = b * cosines[i] + a * sines[i];
+      }
+    }
+  });
+}
+
+}  // namespace gpt2::GPT2_PATH

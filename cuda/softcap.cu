@@ -1,0 +1,26 @@
+// Softcap of logits. Training uses the form in the classifier.
+#include "common/elementwise.cuh"
+#include "runtime/ops.generated.h"
+
+namespace gpt2 {
+
+namespace {
+
+struct Softcap {
+  float cap;
+  __device__ float operator()(float x, float) const { return softcapped(x, cap).value; }
+};
+
+}  // namespace
+
+int ops::softcap_forward(gpt2_context &context, void *out, const void *in, int64_t count, float cap) {
+  CudaContext &own = cuda(context);
+  with_element_type(own, [&](auto element) {
+    using T = decltype(element);
+    auto *x = static_cast<const T *>(in);
+    launch_elementwise(own, static_cast<T *>(out), x, x, count, Softcap{cap});
+  });
+  return GPT2_LAUNCHED(context, "gpt2_softcap_forward");
+}
+
+}  // namespace gpt2

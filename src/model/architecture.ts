@@ -1,0 +1,73 @@
+// What the layers of a model are made of, as one table: GPT-2's parts, and those of a modern GPT (docs/recipe.md). Options,
+// checks and defaults derive from it. The code of a part that has alternatives is in a file of its own: norm.ts, mlp.ts,
+// positions.ts, head.ts, initialize.ts.
+import { real } from '../checks/number.ts';
+import { UsageError } from '../errors.ts';
+
+/** The alternatives of each part, GPT-2's first. */
+export const parts = {
+  /** Of the residual stream, before attention, before the MLP, and before the head. RMSNorm has gains and no biases. */
+  norm: ['layernorm', 'rmsnorm'],
+  /** A learned table that is added to the embedding, or a rotation of queries and keys. */
+  positions: ['learned', 'rotary'],
+  /** RMSNorm of each head's queries and keys, without gains (QK-norm). */
+  queryKeyNorm: ['none', 'rmsnorm'],
+  /** Of the embedding. */
+  embeddingNorm: ['none', 'rmsnorm'],
+  activation: ['gelu', 'relu2'],
+  /** The embedding's matrix, or one of its own with biases. */
+  head: ['tied', 'untied'],
+  /** The distributions of the initial weights. */
+  initialization: ['gpt2', 'fan-in'],
+} as const;
+
+/** Ranges of the parts that are numbers. */
+export const partRanges = { attentionScale: real(0), softcap: real(0) } as const;
+
+type Parts = { readonly [P in keyof typeof parts]: (typeof parts)[P][number] };
+
+/** The parts of a model. */
+export interface Architecture extends Parts {
+  /** The factor of the products of queries and keys; 0: 1 / sqrt(head size). */
+  readonly attentionScale: number;
+  /** The largest absolute value of a logit; 0: no limit. */
+  readonly softcap: number;
+}
+
+export const gpt2Architecture = {
+  ...(Object.fromEntries(Object.entries(parts).map(([part, [first]]) => [part, first])) as Parts),
+  attentionScale: 0,
+  softcap: 0,
+} as const satisfies Architecture;
+
+export const architectureNames = Object.keys(gpt2Architecture) as readonly (keyof Architecture)[];
+
+/** The parts that are not GPT-2's. */
+export const otherThanGpt2 = (config: Partial<Architecture>): Partial<Architecture> =>
+  Object.fromEntries(
+    architectureNames.flatMap((name) => {
+      const value = config[name];
+      return value === undefined || value === gpt2Architecture[name] ? [] : [[name, value] as const];
+    }),
+  );
+
+/** A model's parts: those that a configuration leaves out are GPT-2's. */
+export const architectureOf = (config: Partial<Architecture>): Architecture => ({
+  ...gpt2Architecture,
+  ...otherThanGpt2(config),
+});
+
+/** @throws UsageError for parts that do not go together */
+export function checkArchitecture(config: Partial<Architecture>, headSize: number): void {
+  const { positions, queryKeyNorm, attentionScale } = architectureOf(config);
+  if (positions === 'rotary' && headSize % 4 !== 0) {
+    throw new UsageError(
+      `positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`,
+    );
+  }
+  if (attentionScale !== 0 && positions === 'learned' && queryKeyNorm === 'none') {
+    throw new UsageError(
+      `attentionScale ${attentionScale} needs positions rotary or queryKeyNorm rmsnorm, whose kernel applies it; give one of them`,
+    );
+  }
+}

@@ -1,0 +1,84 @@
+// How a model knows the order of tokens: GPT-2 adds a learned table (wpe) to the embedding; a rotary model rotates each head's
+// queries and keys (Su et al. 2021), which the same op may normalize first (QK-norm).
+import { bytesOf, Tensor } from '../native/buffer.ts';
+import type { Device } from '../native/device.ts';
+import { qkNormRotaryBackward, qkNormRotaryForward } from '../ops/ops.generated.ts';
+import { architectureOf } from './architecture.ts';
+import type { ModelConfig } from './config.ts';
+import { rmsnormEps } from './norm.ts';
+
+/** Whether queries and keys are changed before attention. */
+const changesQueries = (config: ModelConfig): boolean => {
+  const { positions, queryKeyNorm } = architectureOf(config);
+  return positions === 'rotary' || queryKeyNorm === 'rmsnorm';
+};
+
+/** The name under which the table of rotations is allocated. */
+const rotationMemory = 'rotations';
+
+const rotationBytes = (config: ModelConfig): number => config.context * headSize(config) * bytesOf('fp32');
+
+/** Planned bytes of the table of rotations, for a model that has one. */
+export const rotationPlan = (config: ModelConfig): readonly (readonly [name: string, bytes: number])[] =>
+  changesQueries(config) ? [[rotationMemory, rotationBytes(config)]] : [];
+
+const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
+
+/** The slowest rotation, in radians per position, is 1 / this. */
+const rotaryBase = 1024;
+
+/**
+ * Cosines and sines of a position's angles, [context, head size]. A quarter of the head's pairs rotates at rates from 1 to 1/1024
+ * radians per position; the others do not rotate, and carry what does not depend on position (half-truncated, docs/recipe.md).
+ */
+function rotations(config: ModelConfig): Float32Array {
+  const pairs = headSize(config) / 2;
+  const rotating = architectureOf(config).positions === 'rotary' ? pairs / 2 : 0;
+  const table = new Float32Array(config.context * 2 * pairs);
+  for (let position = 0; position < config.context; position++) {
+    const row = table.subarray(position * 2 * pairs);
+    for (let pair = 0; pair < pairs; pair++) {
+      const exponent = rotating > 1 ? pair / (rotating - 1) : 0;
+      const angle = pair < rotating ? position * rotaryBase ** -exponent : 0;
+      row[pair] = Math.cos(angle);
+      row[pairs + pair] = Math.sin(angle);
+    }
+  }
+  return table;
+}
+
+/** What changes queries and keys before attention. */
+export class QueryKeyTransform {
+  readonly #device: Device;
+  readonly #rotations: Tensor;
+  /** Sizes and constants of the op. */
+  readonly #shared: { readonly NH: number; readonly queryFactor: number };
+
+  private constructor(device: Device, config: ModelConfig) {
+    const { attentionScale } = architectureOf(config);
+    this.#device = device;
+    const memory = device.allocate(rotationBytes(config), rotationMemory);
+    this.#rotations = new Tensor(memory, 'rotations', 'fp32', [config.context, headSize(config)]);
+    this.#rotations.write(rotations(config));
+    // Attention itself multiplies by 1 / sqrt(head size).
+    const queryFactor = attentionScale === 0 ? 1 : attentionScale * Math.sqrt(headSize(config));
+    this.#shared = { NH: config.heads, queryFactor };
+  }
+
+  /** Undefined for a model that leaves them as they are. It allocates the table of rotations. */
+  static of(device: Device, config: ModelConfig): QueryKeyTransform | undefined {
+    return changesQueries(config) ? new QueryKeyTransform(device, config) : undefined;
+  }
+
+  /** @param positions of the first token of each sequence; undefined: all begin at 0 */
+  forward(qkv: Tensor, rstd: Tensor | undefined, positions?: Tensor): void {
+    const tensors = { qkv, rstd: rstd ?? null, rotations: this.#rotations, positions: positions ?? null };
+    qkNormRotaryForward(this.#device, { ...tensors, ...this.#shared, eps: rmsnormEps(this.#device) });
+  }
+
+  /** @param qkv as `forward` left it */
+  backward(dqkv: Tensor, qkv: Tensor, rstd: Tensor | undefined): void {
+    const tensors = { dqkv, qkv, rstd: rstd ?? null, rotations: this.#rotations };
+    qkNormRotaryBackward(this.#device, { ...tensors, ...this.#shared });
+  }
+}

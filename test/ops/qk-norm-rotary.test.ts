@@ -1,0 +1,93 @@
+// Normalization and rotation of q and k: its own differences, scores that follow from distances alone, and what does not fit.
+import { expect, it } from 'vitest';
+import { floats, Random } from '../../src/op-cases/numbers.ts';
+import { rotationsOf } from '../../src/op-cases/qk-norm-rotary.ts';
+import { qkNormRotaryBackward, qkNormRotaryForward } from '../../src/ops/ops.generated.ts';
+import { describeBackends } from '../support/backends.ts';
+import { checkGradient, dot, TensorBench } from '../support/tensors.ts';
+
+const [eps, queryFactor] = [1e-5, 1.3];
+
+describeBackends('qk-norm and rotary', (device) => {
+  it.each([
+    { HS: 64, isNormed: true },
+    { HS: 20, isNormed: true },
+    { HS: 64, isNormed: false },
+  ])('backward equals its own differences: heads of $HS, with a norm: $isNormed', ({ HS, isNormed }) => {
+    using bench = new TensorBench(device());
+    const [B, T, NH] = [2, 5, 3];
+    const [C, count] = [NH * HS, B * T * 3 * NH * HS];
+    const random = new Random(HS);
+    const input = bench.tensor('input', [B, T, 3 * C], random.normals(count, 2));
+    const qkv = bench.tensor('qkv', [B, T, 3 * C]);
+    const rotations = bench.floats('rotations', [T, HS], rotationsOf(T, HS));
+    const rstd = isNormed ? bench.floats('rstd', [B, T, 2 * NH]) : null;
+    const dout = random.normals(count);
+    const loss = () => {
+      qkv.write(floats(input));
+      qkNormRotaryForward(device(), { qkv, rstd, rotations, positions: null, NH, eps, queryFactor });
+      return dot(floats(qkv), dout);
+    };
+    loss();
+    const dqkv = bench.tensor('dqkv', [B, T, 3 * C], dout);
+    qkNormRotaryBackward(device(), { dqkv, qkv, rstd, rotations, NH, queryFactor });
+    checkGradient('qkv', { input, gradient: floats(dqkv), loss, random });
+    bench.checkGuards();
+  });
+
+  it('lets scores depend on distances alone', () => {
+    using bench = new TensorBench(device());
+    const [HS, S] = [64, 40];
+    const random = new Random(7);
+    const values = random.normals(3 * HS);
+    const rotations = bench.floats('rotations', [S, HS], rotationsOf(S, HS));
+    // q at each position and k at the position three before it.
+    const rotated = (place: number) => {
+      const qkv = bench.tensor('qkv', [1, 1, 3 * HS], values);
+      const positions = bench.tensor('positions', [1], [place], 'int32');
+      qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, NH: 1, eps, queryFactor: 1 });
+      return floats(qkv);
+    };
+    const scores = [3, 11, 39].map((place) =>
+      dot(rotated(place).subarray(0, HS), rotated(place - 3).subarray(HS, 2 * HS)),
+    );
+    const unrotated = dot(values.subarray(0, HS), values.subarray(HS, 2 * HS));
+    for (const score of scores) expect(Math.abs(score - scores[0]!)).toBeLessThan(1e-4);
+    expect(Math.abs(scores[0]! - unrotated)).toBeGreaterThan(0.1);
+  });
+
+  it('at places of its own for each text; q and k that do not fit are NaN', () => {
+    using bench = new TensorBench(device());
+    const [B, T, S, NH, HS] = [4, 2, 6, 2, 64];
+    const C = NH * HS;
+    const places = [0, 4, 5, -2];
+    const values = new Random(3).normals(B * T * 3 * C);
+    const qkv = bench.tensor('qkv', [B, T, 3 * C], values);
+    const positions = bench.tensor('positions', [B], places, 'int32');
+    const rotations = bench.floats('rotations', [S, HS], rotationsOf(S, HS));
+    qkNormRotaryForward(device(), { qkv, rstd: null, rotations, positions, NH, eps, queryFactor });
+    const result = floats(qkv);
+    for (const [b, place] of places.entries()) {
+      const fits = place >= 0 && place <= S - T;
+      for (let t = 0; t < T; t++) {
+        const at = (b * T + t) * 3 * C;
+        expect(result.subarray(at, at + 2 * C).every((value) => Number.isNaN(value) !== fits)).toBe(true);
+        expect(result.subarray(at + 2 * C, at + 3 * C)).toEqual(values.subarray(at + 2 * C, at + 3 * C));
+      }
+    }
+    bench.checkGuards();
+  });
+
+  it('refuses heads of an odd size and fewer rotations than tokens', () => {
+    using bench = new TensorBench(device());
+    const call = (T: number, S: number, HS: number) =>
+      qkNormRotaryForward(device(), {
+        qkv: bench.tensor('qkv', [1, T, 3 * HS]),
+        rstd: null,
+        rotations: bench.floats('rotations', [S, HS]),
+        ...{ positions: null, NH: 1, eps, queryFactor },
+      });
+    expect(() => call(4, 4, 21)).toThrow('expected C % (2 * NH) == 0, got C = 21, NH = 1');
+    expect(() => call(4, 3, 20)).toThrow('expected T <= S, got T = 4, S = 3');
+  });
+});
