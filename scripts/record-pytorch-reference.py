@@ -587,7 +587,7 @@ def drawn_everywhere(name, shape):
     """Values that show an error: logits that the softcap bends, and embeddings so small that RMSNorm's eps weighs."""
     if len(shape) == 1:
         return (0.0 if name.endswith("b") else 1.0), 0.3
-    return 0.0, {"wte": 0.01, "headw": 1.0}.get(name, 1 / math.sqrt(shape[1]))
+    return 0.0, {"wte": 0.03, "headw": 1.0}.get(name, 1 / math.sqrt(shape[1]))
 
 
 def initial_of_modern(name, shape):

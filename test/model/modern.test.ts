@@ -26,7 +26,7 @@ const batchOf = {
   inputs: modernTensors.get('tokens').values as Int32Array,
   targets: modernTensors.get('targets').values as Int32Array,
 };
-// PyTorch's own fp32 is up to 1e-6 from its float64 in gradients, and 2e-6 in weights after ten updates.
+// PyTorch's own fp32 is up to 2e-6 from its float64 in gradients, and in all weights but wte after ten updates.
 const limit = 1e-5;
 
 it('has the parameters that were recorded', () => {
@@ -91,8 +91,10 @@ describeBackends('modern model', (_, kind) => {
       expect(Math.abs(result.loss - loss), `loss of step ${index}`).toBeLessThan(1e-5);
     }
     for (const { name } of parameterTable(tinyModernConfig)) {
-      // AdamW's update of an element with a small gradient has its gradient's relative error, and rates are up to 0.3.
-      expectClose(name, floats(model.masters.get(name)), modernTensors.get(`final/${name}`).values, 1e-4);
+      // AdamW's update of an element with a small gradient has its gradient's relative error, and wte's rate is 0.3: PyTorch's own
+      // fp32 is 3e-5 away.
+      const final = modernTensors.get(`final/${name}`).values;
+      expectClose(name, floats(model.masters.get(name)), final, name === 'wte' ? 3e-4 : limit);
     }
   });
 });
