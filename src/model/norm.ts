@@ -3,9 +3,8 @@ import type { Tensor } from '../native/buffer.ts';
 import type { Device } from '../native/device.ts';
 import { layernormBackward, layernormForward, rmsnormBackward, rmsnormForward } from '../ops/ops.generated.ts';
 
-/** What RMSNorm adds to the mean of squares: PyTorch's default for the dtype of its input. */
-export const rmsnormEps = ({ elementType }: Pick<Device, 'elementType'>): number =>
-  elementType === 'bf16' ? 2 ** -7 : 2 ** -23;
+/** What RMSNorm adds to the mean of squares: PyTorch's default, the distance from 1 to the next fp32 number, for bf16 too. */
+export const rmsnormEps = 2 ** -23;
 
 interface NormForward {
   readonly out: Tensor;
@@ -19,7 +18,7 @@ interface NormForward {
 /** layernorm if there are a mean and a bias, else RMSNorm. */
 export function normForward(device: Device, { mean, bias, ...common }: NormForward): void {
   if (mean && bias) layernormForward(device, { ...common, mean, bias });
-  else rmsnormForward(device, { ...common, eps: rmsnormEps(device) });
+  else rmsnormForward(device, { ...common, eps: rmsnormEps });
 }
 
 interface NormBackward {

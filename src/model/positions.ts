@@ -73,7 +73,7 @@ export class QueryKeyTransform {
   /** @param positions of the first token of each sequence; undefined: all begin at 0 */
   forward(qkv: Tensor, rstd: Tensor | undefined, positions?: Tensor): void {
     const tensors = { qkv, rstd: rstd ?? null, rotations: this.#rotations, positions: positions ?? null };
-    qkNormRotaryForward(this.#device, { ...tensors, ...this.#shared, eps: rmsnormEps(this.#device) });
+    qkNormRotaryForward(this.#device, { ...tensors, ...this.#shared, eps: rmsnormEps });
   }
 
   /** @param qkv as `forward` left it */
