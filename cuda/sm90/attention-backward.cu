@@ -14,10 +14,10 @@ namespace gpt2 {
 void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                               const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
   using namespace sm90::backward;
-  if (sizes.HS != head_size) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
+  if (sizes.HS != 64) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);
+    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
   const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, block_lines);
