@@ -52,7 +52,7 @@ void newton_schulz(const CudaContext &, bf16 *out, const bf16 *in, int M, int R,
 
 }  // namespace sm80
 
-// sm90/: wgmma and TMA, for compute capability 9.0 only. Head sizes other than 64 go to sm80's kernels.
+// sm90/: wgmma and TMA, for compute capability 9.0 only. Head sizes other than 64 and 128 go to sm80's kernels.
 namespace sm90 {
 
 void matmul_forward(const CudaContext &, Epilogue, const Product &, const Outputs<bf16, bf16> &);

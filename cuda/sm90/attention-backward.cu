@@ -6,18 +6,48 @@
 // A block has two warpgroups of 64 lines each and takes steps of 128 lines of the other kind: the accumulators of two
 // [64,128] products and of the results fill the 232 registers that each of their threads may have.
 #include "../common/tensor-cores.h"
+#include "attention-keys-128.cuh"
 #include "attention-keys.cuh"
+#include "attention-queries-128.cuh"
 #include "attention-queries.cuh"
 
 namespace gpt2 {
 
+namespace {
+
+void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
+                            const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
+  using namespace sm90;
+  using namespace sm90::backward_128;
+  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
+    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
+  };
+  const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), own_lines);
+  const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, own_lines);
+  const CUtensorMap dqkv_map = map(dqkv, 3 * sizes.NH, sizes.stride(), 16);
+  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
+  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
+  const float scale = 1.0f / sqrtf(static_cast<float>(sizes.HS));
+  cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, queries_shared_bytes);
+  cudaFuncSetAttribute(keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, keys_shared_bytes);
+  launch_overlapping(context, queries_kernel, blocks, threads, queries_shared_bytes,
+                     map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, out, scratch,
+                     lse, arguments, scale);
+  launch_overlapping(context, keys_kernel, blocks, threads, keys_shared_bytes, qkv_map, dout_map, dqkv_map, scratch,
+                     arguments, scale);
+}
+
+}  // namespace
+
 void sm90::attention_backward(const CudaContext &context, bf16 *dqkv, float *scratch, const bf16 *dout, const bf16 *out,
                               const bf16 *qkv, const float *lse, const AttentionSizes &sizes) {
   using namespace sm90::backward;
-  if (sizes.HS != head_size) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
+  if (sizes.HS == 128) return attention_backward_128(context, dqkv, scratch, dout, out, qkv, lse, sizes);
+  if (sizes.HS != 64) return sm80::attention_backward(context, dqkv, scratch, dout, out, qkv, lse, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);
+    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const CUtensorMap qkv_map = map(qkv, 3 * sizes.NH, sizes.stride(), block_lines);
   const CUtensorMap dout_map = map(dout, sizes.NH, sizes.C, block_lines);

@@ -7,7 +7,7 @@
 // the end of the sequence (rounded up to 16 lines, which a warp stores: a box may not begin before the tensor), so that
 // the partial tile is the one with the fewest keys.
 #include "../common/tensor-cores.h"
-#include "attention.cuh"
+#include "attention-forward-128.cuh"
 
 namespace gpt2 {
 
@@ -66,14 +66,14 @@ __global__ void __launch_bounds__(threads, 1)
       const int end = end_of(unit);
       barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
       barrier_expect(q_full + q_at.stage * 8, q_bytes);
-      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, unit.head, end - tile_lines, unit.b, q_full + q_at.stage * 8);
+      load_box(q_shared + q_at.stage * q_bytes, q_map, 0, end - tile_lines, unit.head, unit.b, q_full + q_at.stage * 8);
       q_at.advance();
       for (int key = 0; key < min(end, T); key += block_lines) {
         const uint32_t k = ring + at.stage * stage_bytes, barrier = full + at.stage * 8;
         barrier_wait(empty + at.stage * 8, at.parity ^ 1);
         barrier_expect(barrier, stage_bytes);
-        load_box(k, kv_map, 0, NH + unit.head, key, unit.b, barrier);
-        load_box(k + block_bytes, kv_map, 0, 2 * NH + unit.head, key, unit.b, barrier);
+        load_box(k, kv_map, 0, key, NH + unit.head, unit.b, barrier);
+        load_box(k + block_bytes, kv_map, 0, key, 2 * NH + unit.head, unit.b, barrier);
         at.advance();
       }
     }
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(threads, 1)
       hold(score);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
+      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
       wgmma_commit();
       wgmma_wait<0>();
       hold(score);
@@ -194,10 +194,11 @@ __global__ void __launch_bounds__(threads, 1)
 
 void sm90::attention_forward(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
                              const AttentionSizes &sizes) {
-  if (sizes.HS != head_size) return sm80::attention_forward(context, out, lse, qkv, sizes);
+  if (sizes.HS == 128) return attention_forward_128(context, out, lse, qkv, sizes);
+  if (sizes.HS != 64) return sm80::attention_forward(context, out, lse, qkv, sizes);
   const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
   const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
-    return heads_map(context, tensor, heads, sizes.T, sizes.B, stride, lines);
+    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
   };
   const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
   const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);

@@ -46,15 +46,15 @@ __global__ void __launch_bounds__(threads, 1)
         const uint32_t own = layout.own + own_at.stage * own_bytes, own_barrier = layout.own_full + own_at.stage * 8;
         barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
         barrier_expect(own_barrier, own_bytes);
-        load_box(own, qkv_map, 0, NH + unit.head, first, unit.b, own_barrier);
-        load_box(own + block_bytes, qkv_map, 0, 2 * NH + unit.head, first, unit.b, own_barrier);
+        load_box(own, qkv_map, 0, first, NH + unit.head, unit.b, own_barrier);
+        load_box(own + block_bytes, qkv_map, 0, first, 2 * NH + unit.head, unit.b, own_barrier);
         own_at.advance();
         for (int query = first; query < T; query += block_lines) {
           const uint32_t q = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(barrier, stage_bytes + statistics_bytes);
-          load_box(q, qkv_map, 0, unit.head, query, unit.b, barrier);
-          load_box(q + block_bytes, dout_map, 0, unit.head, query, unit.b, barrier);
+          load_box(q, qkv_map, 0, query, unit.head, unit.b, barrier);
+          load_box(q + block_bytes, dout_map, 0, query, unit.head, unit.b, barrier);
           load_bytes(shared_address(layout.statistics + at.stage * statistics_count),
                      statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
           at.advance();
@@ -90,10 +90,10 @@ __global__ void __launch_bounds__(threads, 1)
       hold(dscore);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(share, k.at(i * 32), q.at(i * 32), i > 0);
+      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(share, k.at(i * 32), q.at(i * 32), i > 0);
       wgmma_commit();
 #pragma unroll
-      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(dscore, v.at(i * 32), gradient.at(i * 32), i > 0);
+      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dscore, v.at(i * 32), gradient.at(i * 32), i > 0);
       wgmma_commit();
       wgmma_wait<1>();
       hold(share);

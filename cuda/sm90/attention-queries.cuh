@@ -64,16 +64,16 @@ __global__ void __launch_bounds__(threads, 1)
         const uint32_t own = layout.own + own_at.stage * own_bytes, own_barrier = layout.own_full + own_at.stage * 8;
         barrier_wait(layout.own_empty + own_at.stage * 8, own_at.parity ^ 1);
         barrier_expect(own_barrier, own_bytes);
-        load_box(own, qkv_map, 0, unit.head, first, unit.b, own_barrier);
-        load_box(own + block_bytes, dout_map, 0, unit.head, first, unit.b, own_barrier);
-        load_box(own + 2 * block_bytes, out_map, 0, unit.head, first, unit.b, own_barrier);
+        load_box(own, qkv_map, 0, first, unit.head, unit.b, own_barrier);
+        load_box(own + block_bytes, dout_map, 0, first, unit.head, unit.b, own_barrier);
+        load_box(own + 2 * block_bytes, out_map, 0, first, unit.head, unit.b, own_barrier);
         own_at.advance();
         for (int key = 0; key < min(first + tile_lines, T); key += block_lines) {
           const uint32_t k = layout.ring + at.stage * stage_bytes, barrier = layout.full + at.stage * 8;
           barrier_wait(layout.empty + at.stage * 8, at.parity ^ 1);
           barrier_expect(barrier, stage_bytes);
-          load_box(k, qkv_map, 0, NH + unit.head, key, unit.b, barrier);
-          load_box(k + block_bytes, qkv_map, 0, 2 * NH + unit.head, key, unit.b, barrier);
+          load_box(k, qkv_map, 0, key, NH + unit.head, unit.b, barrier);
+          load_box(k + block_bytes, qkv_map, 0, key, 2 * NH + unit.head, unit.b, barrier);
           at.advance();
         }
       }
@@ -139,10 +139,10 @@ __global__ void __launch_bounds__(threads, 1)
       hold(dshare);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
+      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(score, q.at(i * 32), k.at(i * 32), i > 0);
       wgmma_commit();
 #pragma unroll
-      for (int i = 0; i < head_size / 16; i++) wgmma<0, 0>(dshare, gradient.at(i * 32), v.at(i * 32), i > 0);
+      for (int i = 0; i < 64 / 16; i++) wgmma<0, 0>(dshare, gradient.at(i * 32), v.at(i * 32), i > 0);
       wgmma_commit();
       wgmma_wait<2>();
       if (key > 0 && lane == 0) barrier_arrive(layout.empty + previous * 8);

@@ -1,4 +1,4 @@
-// The Hopper attention kernels (head size 64): the order of work, and stores.
+// The Hopper attention kernels (head sizes 64 and 128): tiles, the order of work, and stores.
 //
 // In each kernel one block stays on each SM (persistent): a producer warp loads tiles by TMA into a ring, and
 // warpgroups of 64 lines (queries or keys) multiply them by wgmma. A warpgroup's products and its exponentials take
@@ -14,11 +14,16 @@
 namespace gpt2 {
 namespace sm90 {
 
-constexpr int head_size = 64;
-constexpr int line_bytes = head_size * 2;
+// A tile of a head in shared memory is lines of 64 channels; at head size 128 a second such tile has the other half.
+constexpr int line_bytes = 64 * 2;
 // The number of keys, or queries, in a stage of the ring.
 constexpr int block_lines = 128;
 constexpr int block_bytes = block_lines * line_bytes;
+// Where channels 16 i to 16 i + 15 are, K-major, in a tile of LINES lines.
+template <int LINES>
+__device__ __forceinline__ constexpr int channels_at(int i) {
+  return i / 4 * (LINES * line_bytes) + i % 4 * 32;
+}
 // The part of a block that a warpgroup takes: on the diagonal, half may be masked for all of its lines.
 using Full = std::integral_constant<int, block_lines>;
 using Half = std::integral_constant<int, block_lines / 2>;
@@ -60,22 +65,24 @@ __device__ __forceinline__ void as_operand(uint32_t (&a)[4], const float (&d)[CO
   for (int p = 0; p < 4; p++) a[p] = pack_bf16(d[i * 8 + p * 2], d[i * 8 + p * 2 + 1]);
 }
 
-// Stores a warp's 16 lines of accumulators [64,64] to memory, from line `row` on, through its 2 KB of staging.
+// Stores a warp's 16 lines of accumulators [64,HS] to memory, from line `row` on, through its 16 lines of staging.
+template <int COUNT>
 __device__ __forceinline__ void store_lines(const CUtensorMap &map, int head, int row, int b, uint32_t staging,
-                                            const float (&d)[32], const float (&scale)[2]) {
+                                            const float (&d)[COUNT], const float (&scale)[2]) {
+  constexpr int halves = COUNT / 32;
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int j = 0; j < 8; j += 2) {
+  for (int j = 0; j < halves * 8; j += 2) {
     const uint32_t packed[4] = {pack_bf16(d[j * 4] * scale[0], d[j * 4 + 1] * scale[0]),
                                 pack_bf16(d[j * 4 + 2] * scale[1], d[j * 4 + 3] * scale[1]),
                                 pack_bf16(d[j * 4 + 4] * scale[0], d[j * 4 + 5] * scale[0]),
                                 pack_bf16(d[j * 4 + 6] * scale[1], d[j * 4 + 7] * scale[1])};
     const int line = lane % 16;
-    store_matrices(staging + line * line_bytes + ((j + lane / 16 ^ (line & 7)) << 4), packed);
+    store_matrices(staging + (j / 8 * 16 + line) * line_bytes + ((j % 8 + lane / 16 ^ (line & 7)) << 4), packed);
   }
   fence_async_proxy();
   __syncwarp();
-  if (lane == 0) store_box(map, 0, head, row, b, staging);
+  if (lane == 0) store_box(map, 0, row, head * halves, b, staging);
 }
 
 }  // namespace sm90

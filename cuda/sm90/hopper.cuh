@@ -256,8 +256,9 @@ CUtensorMap matrices_map(const CudaContext &, const void *tensor, int64_t inner,
                          int box_lines);
 
 // A map of the heads of a [B,T,...] tensor of bf16 whose positions are `stride` elements apart. Coordinates are channel
-// (of 64), head, position, batch; boxes are 64 channels x box_lines positions.
-CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride,
+// (of 64), position, half (of the heads' halves of 64 channels; at head size 64 the head), batch; a box is box_lines
+// positions of a head, in shared memory one half after the other.
+CUtensorMap heads_map(const CudaContext &, const void *tensor, int heads, int HS, int64_t T, int64_t B, int64_t stride,
                       int box_lines);
 
 }  // namespace sm90

@@ -42,13 +42,14 @@ CUtensorMap matrices_map(const CudaContext &context, const void *tensor, int64_t
   return encode(context, tensor, 3, sizes, strides, box);
 }
 
-CUtensorMap heads_map(const CudaContext &context, const void *tensor, int heads, int64_t T, int64_t B, int64_t stride,
-                      int box_lines) {
+CUtensorMap heads_map(const CudaContext &context, const void *tensor, int heads, int HS, int64_t T, int64_t B,
+                      int64_t stride, int box_lines) {
+  const int halves = HS / 64;
   const cuuint64_t line = static_cast<cuuint64_t>(stride) * sizeof(bf16);
-  const cuuint64_t sizes[] = {64, static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(T),
+  const cuuint64_t sizes[] = {64, static_cast<cuuint64_t>(T), static_cast<cuuint64_t>(heads * halves),
                               static_cast<cuuint64_t>(B)};
-  const cuuint64_t strides[] = {64 * sizeof(bf16), line, line * static_cast<cuuint64_t>(T)};
-  const cuuint32_t box[] = {64, 1, static_cast<cuuint32_t>(box_lines), 1};
+  const cuuint64_t strides[] = {line, 64 * sizeof(bf16), line * static_cast<cuuint64_t>(T)};
+  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_lines), static_cast<cuuint32_t>(halves), 1};
   return encode(context, tensor, 4, sizes, strides, box);
 }
 

@@ -1,0 +1,236 @@
+// Attention forward on Hopper, head size 128: the online softmax of attention-forward.cu in another order.
+//
+// A block has a producer and two warpgroups of 64 queries, whose 240 registers hold the result of 64 x 128 (64), the
+// scores of a block of 128 keys (64) and the probabilities of the block before, as an operand (32): a warpgroup issues
+// the scores of a block and then the product of the block before with its v, and computes exponentials while that
+// product runs. Blocks go from the diagonal down to key 0, so that the block that needs a mask is the first. The ring
+// has k and v apart, in the order of their products: k of a block, then v of the block before.
+#pragma once
+
+#include "attention.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+namespace forward_128 {
+
+constexpr int consumers = 2;
+constexpr int tile_lines = consumers * 64;
+constexpr int threads = (1 + consumers) * 128;
+constexpr int stages = 4;
+constexpr int tile_bytes = 2 * block_bytes;  // q, k or v
+constexpr int shared_bytes = (stages + 2 + 1) * tile_bytes + 2048;
+static_assert(tile_lines == block_lines, "the last block of a tile is its diagonal");
+
+__global__ void __launch_bounds__(threads, 1)
+    forward_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap out_map, float *lse,
+                   const AttentionArguments arguments, float scale_log2) {
+  extern __shared__ unsigned char memory[];
+  const uint32_t ring = (shared_address(memory) + 1023) & ~1023u;
+  const uint32_t q_shared = ring + stages * tile_bytes;
+  const uint32_t staging = q_shared + 2 * tile_bytes;
+  const uint32_t full = staging + tile_bytes, empty = full + stages * 8;
+  const uint32_t q_full = empty + stages * 8, q_empty = q_full + 2 * 8;
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < stages; i++) {
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, consumers * 4);
+    }
+    for (int i = 0; i < 2; i++) {
+      barrier_init(q_full + i * 8, 1);
+      barrier_init(q_empty + i * 8, consumers * 4);
+    }
+    fence_barrier_init();
+    prefetch_map(qkv_map);
+    prefetch_map(out_map);
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+
+  const int T = arguments.T, NH = arguments.NH;
+  // The tile with the most keys is the last of the sequence.
+  const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
+  HeadTile unit;
+  RingPosition<stages> at;
+  RingPosition<2> q_at;
+  if (warpgroup == 0) {
+    decrease_registers<24>();
+    if (warp != 0 || lane != 0) return;
+    // Loads a block of the head of index `head` in qkv.
+    const auto load_block = [&](int head, int key, int b) {
+      barrier_wait(empty + at.stage * 8, at.parity ^ 1);
+      barrier_expect(full + at.stage * 8, tile_bytes);
+      load_box(ring + at.stage * tile_bytes, qkv_map, 0, key, head * 2, b, full + at.stage * 8);
+      at.advance();
+    };
+    for (int index = 0; tile_of(arguments, index, unit); index++) {
+      const int first = first_of(unit);
+      barrier_wait(q_empty + q_at.stage * 8, q_at.parity ^ 1);
+      barrier_expect(q_full + q_at.stage * 8, tile_bytes);
+      load_box(q_shared + q_at.stage * tile_bytes, qkv_map, 0, first, unit.head * 2, unit.b, q_full + q_at.stage * 8);
+      q_at.advance();
+      load_block(NH + unit.head, first, unit.b);
+      for (int key = first; key > 0; key -= block_lines) {
+        load_block(NH + unit.head, key - block_lines, unit.b);
+        load_block(2 * NH + unit.head, key, unit.b);
+      }
+      load_block(2 * NH + unit.head, 0, unit.b);
+    }
+    return;
+  }
+
+  increase_registers<240>();
+  const int consumer = warpgroup - 1;
+  const uint32_t own_staging = staging + (consumer * 4 + warp) * (2 * 16 * line_bytes);
+  for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const int tile_first = first_of(unit), line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
+    float result[64] = {};
+    float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+    uint32_t share[block_lines / 16][4];
+    const Operand q = k_major(uniform(q_shared + q_at.stage * tile_bytes + consumer * (64 * line_bytes)));
+    // Issue a product with the next stage.
+    const auto multiply_keys = [&](auto &score) {
+      barrier_wait(full + at.stage * 8, at.parity);
+      const Operand k = k_major(uniform(ring + at.stage * tile_bytes));
+      hold(score);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 128 / 16; i++) {
+        wgmma<0, 0>(score, q.at(channels_at<tile_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
+      }
+      wgmma_commit();
+    };
+    const auto multiply_values = [&] {
+      barrier_wait(full + at.stage * 8, at.parity);
+      const Operand v = mn_major<block_lines>(uniform(ring + at.stage * tile_bytes));
+      hold(result);
+      hold(share);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, share[i], v.at(i * 2048), true);
+      wgmma_commit();
+    };
+    const auto release = [&](uint32_t stage) {
+      if (lane == 0) barrier_arrive(empty + stage * 8);
+    };
+    // Turns scores into probabilities; what was summed before them has to be multiplied by the factors.
+    const auto exponentiate = [&](auto &score, float (&factor)[2]) {
+      constexpr int COUNT = std::extent_v<std::remove_reference_t<decltype(score)>>;
+#pragma unroll
+      for (int half = 0; half < 2; half++) {
+        float most = largest[half];
+#pragma unroll
+        for (int i = half * 2; i < COUNT; i += 4) most = fmaxf(most, fmaxf(score[i], score[i + 1]));
+        most = quad_max(most);
+        const float offset = most * scale_log2;
+        factor[half] = exp2_approximate(fmaf(largest[half], scale_log2, -offset));
+        largest[half] = most;
+        float added = 0;
+#pragma unroll
+        for (int i = half * 2; i < COUNT; i += 4) {
+          score[i] = exp2_approximate(fmaf(score[i], scale_log2, -offset));
+          score[i + 1] = exp2_approximate(fmaf(score[i + 1], scale_log2, -offset));
+          added += score[i] + score[i + 1];
+        }
+        sum[half] = fmaf(sum[half], factor[half], added);
+      }
+    };
+    // The block on the diagonal: of its first KEYS, the last 64 are masked.
+    const auto take_first = [&](auto keys) {
+      constexpr int KEYS = decltype(keys)::value;
+      float score[KEYS / 2], factor[2];
+      const uint32_t stage = at.stage;
+      multiply_keys(score);
+      at.advance();
+      wgmma_wait<0>();
+      hold(score);
+      release(stage);
+#pragma unroll
+      for (int i = (KEYS - 64) / 2; i < KEYS / 2; i++) {
+        if (i / 4 * 8 - (KEYS - 64) + lane % 4 * 2 + i % 2 > line + i / 2 % 2 * 8) score[i] = -INFINITY;
+      }
+      exponentiate(score, factor);
+#pragma unroll
+      for (int i = 0; i < KEYS / 16; i++) as_operand(share[i], score, i);
+#pragma unroll
+      for (int i = KEYS / 16; i < block_lines / 16; i++) share[i][0] = share[i][1] = share[i][2] = share[i][3] = 0;
+    };
+    // A block before the diagonal, while the product of the last block's probabilities with their v runs.
+    const auto take = [&] {
+      float score[block_lines / 2], factor[2];
+      const uint32_t k_stage = at.stage;
+      multiply_keys(score);
+      at.advance();
+      const uint32_t v_stage = at.stage;
+      multiply_values();
+      at.advance();
+      wgmma_wait<1>();
+      hold(score);
+      release(k_stage);
+      exponentiate(score, factor);
+      wgmma_wait<0>();
+      hold(result);
+      release(v_stage);
+#pragma unroll
+      for (int i = 0; i < 64; i++) result[i] *= factor[i / 2 % 2];
+#pragma unroll
+      for (int i = 0; i < block_lines / 16; i++) as_operand(share[i], score, i);
+    };
+    barrier_wait(q_full + q_at.stage * 8, q_at.parity);
+    // The last 64 keys are after all of the first 64 queries.
+    if (consumer == 0) {
+      take_first(Half{});
+    } else {
+      take_first(Full{});
+    }
+    for (int key = tile_first; key > 0; key -= block_lines) take();
+    multiply_values();
+    wgmma_wait<0>();
+    hold(result);
+    release(at.stage);
+    at.advance();
+    if (lane == 0) {
+      barrier_arrive(q_empty + q_at.stage * 8);
+      wait_stores_read<0>();
+    }
+    __syncwarp();
+    q_at.advance();
+
+    const int row = tile_first + consumer * 64 + line;
+    float inverse[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+      sum[half] = quad_sum(sum[half]);
+      inverse[half] = 1.0f / sum[half];
+      const int own = row + half * 8;
+      if (lane % 4 == 0 && own < T) {
+        lse[unit.statistics + own] = fmaf(largest[half], scale_log2, log2f(sum[half])) / log2e;
+      }
+    }
+    store_lines(out_map, unit.head, tile_first + consumer * 64 + warp * 16, unit.b, own_staging, result, inverse);
+    if (lane == 0) commit_stores();
+  }
+  if (lane == 0) wait_stores_read<0>();
+}
+
+}  // namespace forward_128
+
+inline void attention_forward_128(const CudaContext &context, bf16 *out, float *lse, const bf16 *qkv,
+                                  const AttentionSizes &sizes) {
+  using namespace forward_128;
+  const AttentionArguments arguments{sizes.B, sizes.T, sizes.NH, static_cast<int>(ceil_divide(sizes.T, tile_lines))};
+  const auto map = [&](const bf16 *tensor, int heads, int64_t stride, int lines) {
+    return heads_map(context, tensor, heads, sizes.HS, sizes.T, sizes.B, stride, lines);
+  };
+  const int64_t units = static_cast<int64_t>(sizes.B) * sizes.NH * arguments.tiles;
+  const auto blocks = static_cast<unsigned>(units < context.multiprocessors ? units : context.multiprocessors);
+  cudaFuncSetAttribute(forward_128::forward_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  const float scale_log2 = log2e / sqrtf(static_cast<float>(sizes.HS));
+  launch_overlapping(context, forward_128::forward_kernel, blocks, threads, shared_bytes,
+                     map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), map(out, sizes.NH, sizes.C, 16), lse,
+                     arguments, scale_log2);
+}
+
+}  // namespace sm90
+}  // namespace gpt2

@@ -1,0 +1,191 @@
+// Attention backward on Hopper, head size 128: the kernel that owns keys and computes dk and dv.
+//
+// dk and dv of 64 keys are 128 registers of a thread, so a step takes 64 queries.
+#pragma once
+
+#include "attention-backward-128.cuh"
+
+namespace gpt2 {
+namespace sm90 {
+namespace backward_128 {
+
+constexpr int keys_stages = 3;
+constexpr int query_lines = statistics_lines;                  // of a step
+constexpr int query_bytes = 2 * query_lines * line_bytes;      // q or dout
+constexpr int keys_stage_bytes = 2 * query_bytes;              // both
+constexpr int keys_shared_bytes =
+    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * own_pair_bytes + 1024 + 128;
+
+// Everything is transposed: lines are keys, columns are queries.
+__global__ void __launch_bounds__(threads, 1)
+    keys_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap dout_map,
+                const __grid_constant__ CUtensorMap dqkv_map, float *all_statistics, const AttentionArguments arguments,
+                float scale) {
+  extern __shared__ unsigned char memory[];
+  const uint32_t begin = shared_address(memory), ring = (begin + 1023) & ~1023u;
+  const uint32_t all_own = ring + keys_stages * keys_stage_bytes;
+  const uint32_t all_statistics_shared = all_own + 2 * own_pair_bytes;
+  const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
+  const uint32_t own_full = empty + keys_stages * 8, own_empty = own_full + 2 * 8;
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < keys_stages; i++) {
+      barrier_init(full + i * 8, 1);
+      barrier_init(empty + i * 8, consumers * 128);
+    }
+    for (int i = 0; i < 2; i++) {
+      barrier_init(own_full + i * 8, 1);
+      barrier_init(own_empty + i * 8, consumers * 4);
+    }
+    fence_barrier_init();
+    prefetch_map(qkv_map);
+    prefetch_map(dout_map);
+    prefetch_map(dqkv_map);
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+
+  const int T = arguments.T, NH = arguments.NH;
+  HeadTile unit;
+  RingPosition<keys_stages> at;
+  RingPosition<2> own_at;
+  if (warpgroup == 0) {
+    decrease_registers<24>();
+    if (warp != 0 || lane != 0) return;
+    for (int index = 0; tile_of(arguments, index, unit); index++) {
+      const int first = unit.tile * tile_lines;
+      barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
+      load_own(all_own + own_at.stage * own_pair_bytes, qkv_map, NH + unit.head, qkv_map, 2 * NH + unit.head, first,
+               unit.b, own_full + own_at.stage * 8);
+      own_at.advance();
+      for (int query = first; query < T; query += query_lines) {
+        const uint32_t q = ring + at.stage * keys_stage_bytes, barrier = full + at.stage * 8;
+        barrier_wait(empty + at.stage * 8, at.parity ^ 1);
+        barrier_expect(barrier, keys_stage_bytes + statistics_bytes);
+        load_box(q, qkv_map, 0, query, unit.head * 2, unit.b, barrier);
+        load_box(q + query_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
+        load_bytes(all_statistics_shared + at.stage * statistics_bytes,
+                   statistics_of(all_statistics, arguments, unit, query), statistics_bytes, barrier);
+        at.advance();
+      }
+    }
+    return;
+  }
+
+  increase_registers<240>();
+  const int consumer = warpgroup - 1;
+  const float scale_log2 = scale * log2e;
+  for (int index = 0; tile_of(arguments, index, unit); index++) {
+    const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * own_lines;
+    const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
+    const uint32_t own = uniform(all_own + own_at.stage * own_pair_bytes + consumer * own_bytes);
+    const Operand k = k_major(own), v = k_major(own + consumers * own_bytes);
+    float dkey[64] = {}, dvalue[64] = {};
+    uint32_t previous = 0;
+    barrier_wait(own_full + own_at.stage * 8, own_at.parity);
+    // Takes a block of queries. In the first, some precede their key (masks).
+    const auto take = [&](auto masks) {
+      constexpr bool MASKS = decltype(masks)::value;
+      const uint32_t shared = uniform(ring + at.stage * keys_stage_bytes);
+      const Operand q = k_major(shared), gradient = k_major(shared + query_bytes);
+      const Operand q_as_rows = mn_major<query_lines>(shared);
+      const Operand gradient_as_rows = mn_major<query_lines>(shared + query_bytes);
+      const float *statistics = reinterpret_cast<const float *>(
+          memory + (all_statistics_shared + at.stage * statistics_bytes - begin) + lane % 4 * 2 * sizeof(float));
+      float share[query_lines / 2], dscore[query_lines / 2];
+      barrier_wait(full + at.stage * 8, at.parity);
+      hold(share);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 128 / 16; i++) {
+        wgmma<0, 0>(share, k.at(channels_at<own_lines>(i)), q.at(channels_at<query_lines>(i)), i > 0);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (!MASKS) barrier_arrive(empty + previous * 8);
+      hold(dscore);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < 128 / 16; i++) {
+        wgmma<0, 0>(dscore, v.at(channels_at<own_lines>(i)), gradient.at(channels_at<query_lines>(i)), i > 0);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      hold(share);
+#pragma unroll
+      for (int j = 0; j < query_lines / 8; j++) {
+        const float2 lse_log2 = *reinterpret_cast<const float2 *>(statistics + j * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          float &p = share[j * 4 + i];
+          p = exp2_approximate(fmaf(p, scale_log2, -(i % 2 ? lse_log2.y : lse_log2.x)));
+          if constexpr (MASKS) {
+            if (line + i / 2 * 8 > j * 8 + lane % 4 * 2 + i % 2) p = 0;
+          }
+        }
+      }
+      uint32_t share_operand[query_lines / 16][4];
+#pragma unroll
+      for (int i = 0; i < query_lines / 16; i++) as_operand(share_operand[i], share, i);
+      hold(dvalue);
+      hold(share_operand);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < query_lines / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
+      wgmma_commit();
+      wgmma_wait<1>();
+      hold(dscore);
+#pragma unroll
+      for (int j = 0; j < query_lines / 8; j++) {
+        const float2 other_D = *reinterpret_cast<const float2 *>(statistics + statistics_lines + j * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+          dscore[j * 4 + i] = share[j * 4 + i] * (dscore[j * 4 + i] - (i % 2 ? other_D.y : other_D.x));
+      }
+      uint32_t dscore_operand[query_lines / 16][4];
+#pragma unroll
+      for (int i = 0; i < query_lines / 16; i++) as_operand(dscore_operand[i], dscore, i);
+      hold(dkey);
+      hold(dscore_operand);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < query_lines / 16; i++) wgmma<1>(dkey, dscore_operand[i], q_as_rows.at(i * 2048), true);
+      wgmma_commit();
+      previous = at.stage;
+      at.advance();
+    };
+    // The first 64 queries are before all of the last 64 keys.
+    int query = tile_first;
+    for (; query < first; query += query_lines) {
+      barrier_wait(full + at.stage * 8, at.parity);
+      barrier_arrive(empty + at.stage * 8);
+      at.advance();
+    }
+    if (query < T) {
+      take(std::true_type{});
+      for (query += query_lines; query < T; query += query_lines) take(std::false_type{});
+      wgmma_wait<0>();
+      barrier_arrive(empty + previous * 8);
+    }
+    hold(dkey);
+    hold(dvalue);
+    // All four warps have read the keys and values where the results are staged.
+    warpgroup_sync(warpgroup);
+    const float scales[2] = {scale, scale}, ones[2] = {1, 1};
+    const uint32_t own_staging = own + warp * staging_bytes;
+    store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, own_staging, dkey, scales);
+    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, own_staging + consumers * own_bytes, dvalue,
+                ones);
+    if (lane == 0) {
+      commit_stores();
+      wait_stores_read<0>();
+      barrier_arrive(own_empty + own_at.stage * 8);
+    }
+    own_at.advance();
+  }
+}
+
+}  // namespace backward_128
+}  // namespace sm90
+}  // namespace gpt2
