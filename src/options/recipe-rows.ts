@@ -96,7 +96,7 @@ export const recipeRows = {
   attentionScale: {
     usage: '--attention-scale <X>',
     type: partRanges.attentionScale,
-    help: 'factor of the products of queries and keys; 0: 1 / sqrt(head size)',
+    help: "factor of attention's query-key products; 0: 1 / sqrt(head size)",
     default: gpt2Architecture.attentionScale,
     ...ofModel,
   },
@@ -131,7 +131,7 @@ export const recipeRows = {
   initialization: {
     usage: '--init <NAME>',
     type: parts.initialization,
-    help: 'initial weights: gpt2, or fan-in, with zeros in projections and an untied head',
+    help: 'initial weights: gpt2; fan-in: by width, zeros in projections and untied head',
     default: gpt2Architecture.initialization,
     ...ofModel,
   },
@@ -215,7 +215,7 @@ export const recipeRows = {
   schedule: {
     usage: '--schedule <NAME>',
     type: ['cosine', 'linear', 'constant', 'wsd', 'trapezoid'],
-    help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: only at the end',
+    help: 'how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down',
     default: {
       text: 'constant; cosine with --final-lr-frac',
       of: ({ given }) => (given.finalLearningRateFraction === undefined ? 'constant' : 'cosine'),
@@ -239,7 +239,7 @@ export const recipeRows = {
   decayFraction: {
     usage: '--decay-frac <X>',
     type: real(0, 1),
-    help: 'share of the steps in which the rate of wsd (as a root) or trapezoid falls',
+    help: 'share of the steps, at the end, in which wsd or trapezoid (linearly) falls',
     default: 0.2,
     optional: true,
     onlyWith: { option: 'schedule', values: ['wsd', 'trapezoid'] },
@@ -258,14 +258,14 @@ export const recipeRows = {
   embeddingLearningRate: {
     usage: '--embedding-lr <X>',
     type: real(0),
-    help: "AdamW's peak learning rate for the embedding; it follows the schedule of --lr",
+    help: "AdamW's peak learning rate for the embedding; follows the schedule of --lr",
     default: { text: '--lr' },
     optional: true,
   },
   headLearningRate: {
     usage: '--head-lr <X>',
     type: real(0),
-    help: "AdamW's peak learning rate for the matrix of an untied head; as --embedding-lr",
+    help: "AdamW's peak learning rate for an untied head; follows the schedule of --lr",
     default: { text: '--lr' },
     optional: true,
     onlyWith: { option: 'head', values: ['untied'] },
@@ -299,7 +299,7 @@ export const recipeRows = {
   muonWeightDecay: {
     usage: '--muon-weight-decay <X>',
     type: real(0),
-    help: "weight decay of Muon's matrices; --weight-decay is then that of AdamW's",
+    help: 'weight decay of the matrices that Muon updates; of others: --weight-decay',
     default: { text: '--weight-decay' },
     optional: true,
     onlyWith: forMuon,

@@ -5,7 +5,7 @@ import type { Architecture } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
 import { isBlockMatrix } from '../optimizer/muon.ts';
-import { flagOf } from './row.ts';
+import { flagOf, type OptionRow } from './row.ts';
 import { type OptionName, optionRows, type TrainOptions } from './table.ts';
 
 /** A value that a recipe chooses, and where it comes from. */
@@ -92,8 +92,14 @@ export function recipeChoices(given: TrainOptions): RecipeChoice[] {
   add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${program}; gradients are means here`);
   if (given.steps === undefined && given.tokens === undefined) add(...budgetOf(sizes, totalBatch));
   refuseBroken(given);
-  return all;
+  return all.filter(hasEffectWith({ ...Object.fromEntries(all.map(({ name, value }) => [name, value])), ...given }));
 }
+
+/** For choices that a given option leaves without effect, as --optimizer adamw those of Muon. */
+const hasEffectWith = (options: TrainOptions) => (choice: RecipeChoice) => {
+  const { onlyWith }: OptionRow = optionRows[choice.name];
+  return !onlyWith || onlyWith.values.includes(options[onlyWith.option as OptionName] as string);
+};
 
 /** As many tokens for each weight of the layers' matrices as in the origin. */
 function budgetOf(sizes: Sizes, totalBatch: number): [TrainOptions, origin: string] {

@@ -37,13 +37,13 @@ export const startRows = {
   recipe: {
     usage: '--recipe <NAME>',
     type: ['modern'],
-    help: 'modern: model, optimizer and schedule of a modern GPT; all else overrides it',
+    help: 'modern: a modern GPT trained with Muon (docs/recipe.md); options override it',
     bench: true,
   },
   tokens: {
     usage: '--tokens <N>',
     type: { ...whole(1), units: true },
-    help: 'tokens to train on, as 1700000000 or 1.7B, in place of --steps',
+    help: 'tokens to train on, as 1700000000 or 1.7B, instead of --steps',
     elsewhere: ['max-tokens', 'num-tokens', 'token-budget'],
   },
   config: {

@@ -21,7 +21,7 @@ export type TrainOptions = {
   positions?: 'learned' | 'rotary' | undefined;
   /** `--qk-norm <NAME>`: norm of each head's queries and keys: none, rmsnorm (default: none). */
   queryKeyNorm?: 'none' | 'rmsnorm' | undefined;
-  /** `--attention-scale <X>`: factor of the products of queries and keys; 0: 1 / sqrt(head size) (default: 0). */
+  /** `--attention-scale <X>`: factor of attention's query-key products; 0: 1 / sqrt(head size) (default: 0). */
   attentionScale?: number | undefined;
   /** `--embedding-norm <NAME>`: norm of the embedding: none, rmsnorm (default: none). */
   embeddingNorm?: 'none' | 'rmsnorm' | undefined;
@@ -31,7 +31,7 @@ export type TrainOptions = {
   head?: 'tied' | 'untied' | undefined;
   /** `--softcap <X>`: largest absolute value of a logit, approached smoothly; 0: no limit (default: 0). */
   softcap?: number | undefined;
-  /** `--init <NAME>`: initial weights: gpt2, or fan-in, with zeros in projections and an untied head (default: gpt2). */
+  /** `--init <NAME>`: initial weights: gpt2; fan-in: by width, zeros in projections and untied head (default: gpt2). */
   initialization?: 'gpt2' | 'fan-in' | undefined;
   /** `--data <DIR>`: folder of token shards (see prepro) (default: data/tinyshakespeare). */
   data?: string | undefined;
@@ -51,17 +51,17 @@ export type TrainOptions = {
   learningRate?: number | undefined;
   /** `--warmup <N>`: steps of linear warmup (default: 0). */
   warmup?: number | undefined;
-  /** `--schedule <NAME>`: how the rate falls: cosine, linear, constant; wsd, trapezoid: only at the end (default: constant; cosine with --final-lr-frac). */
+  /** `--schedule <NAME>`: how the rate falls: cosine, linear, constant; wsd, trapezoid: flat, then down (default: constant; cosine with --final-lr-frac). */
   schedule?: 'cosine' | 'linear' | 'constant' | 'wsd' | 'trapezoid' | undefined;
   /** `--final-lr-frac <X>`: learning rate at the end of --schedule, as a share of --lr; 1: no decay (default: constant 1, cosine 0.1, linear 0, wsd 0, trapezoid 0). */
   finalLearningRateFraction?: number | undefined;
-  /** `--decay-frac <X>`: share of the steps in which the rate of wsd (as a root) or trapezoid falls (default: 0.2). */
+  /** `--decay-frac <X>`: share of the steps, at the end, in which wsd or trapezoid (linearly) falls (default: 0.2). */
   decayFraction?: number | undefined;
   /** `--optimizer <NAME>`: adamw, or muon: Muon for the blocks' matrices, AdamW for all other parameters (default: adamw). */
   optimizer?: 'adamw' | 'muon' | undefined;
-  /** `--embedding-lr <X>`: AdamW's peak learning rate for the embedding; it follows the schedule of --lr (default: --lr). */
+  /** `--embedding-lr <X>`: AdamW's peak learning rate for the embedding; follows the schedule of --lr (default: --lr). */
   embeddingLearningRate?: number | undefined;
-  /** `--head-lr <X>`: AdamW's peak learning rate for the matrix of an untied head; as --embedding-lr (default: --lr). */
+  /** `--head-lr <X>`: AdamW's peak learning rate for an untied head; follows the schedule of --lr (default: --lr). */
   headLearningRate?: number | undefined;
   /** `--muon-lr <X>`: Muon's peak learning rate; it follows the schedule of --lr (default: 0.02). */
   muonLearningRate?: number | undefined;
@@ -71,7 +71,7 @@ export type TrainOptions = {
   newtonSchulz?: 'polar-express' | 'quintic' | 'cubic' | undefined;
   /** `--weight-decay <X>`: weight decay of matrices (default: 0). */
   weightDecay?: number | undefined;
-  /** `--muon-weight-decay <X>`: weight decay of Muon's matrices; --weight-decay is then that of AdamW's (default: --weight-decay). */
+  /** `--muon-weight-decay <X>`: weight decay of the matrices that Muon updates; of others: --weight-decay (default: --weight-decay). */
   muonWeightDecay?: number | undefined;
   /** `--beta1 <X>`: share of AdamW's first moment that a step keeps (default: 0.9). */
   beta1?: number | undefined;
@@ -125,9 +125,9 @@ export type TrainOptions = {
   overwrite?: boolean | undefined;
   /** `--preset <NAME>`: options of a ready-made run (see gpt2 presets); --config and flags override it. */
   preset?: 'shakespeare-laptop' | 'gpt2-124m-fineweb' | 'finetune' | undefined;
-  /** `--recipe <NAME>`: modern: model, optimizer and schedule of a modern GPT; all else overrides it. */
+  /** `--recipe <NAME>`: modern: a modern GPT trained with Muon (docs/recipe.md); options override it. */
   recipe?: 'modern' | undefined;
-  /** `--tokens <N>`: tokens to train on, as 1700000000 or 1.7B, in place of --steps. */
+  /** `--tokens <N>`: tokens to train on, as 1700000000 or 1.7B, instead of --steps. */
   tokens?: number | undefined;
   /** `--config <PATH>`: read options from a JSON file or a run's config.json; flags override it. */
   config?: string | undefined;
