@@ -55,7 +55,7 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   if (sequence > context) {
     refuse(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
-  if (steps !== undefined && options.tokens === undefined && warmup > steps) {
+  if (steps !== undefined && warmup > steps) {
     refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
   }
   const { finalLearningRateFraction: final, muonLearningRate } = options;

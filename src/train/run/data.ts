@@ -41,9 +41,8 @@ export function openData(opening: Opening) {
     );
   }
   if (warmup > steps) {
-    throw new Gpt2Error(
-      `--warmup ${warmup} is over the ${steps} steps of one epoch of ${data}; take a shorter --warmup or give --steps`,
-    );
+    const of = tokens === undefined ? `one epoch of ${data}` : `--tokens ${tokens}`;
+    throw new Gpt2Error(`--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`);
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;
   return { steps, loader, validation, hellaswag: openHellaswag(opening) };
