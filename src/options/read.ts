@@ -116,14 +116,10 @@ export const readRunOptions = (path: string): TrainOptions =>
  */
 export function withSources(given: TrainOptions): TrainOptions {
   const { options, recipe } = withRecipe(given);
-  const { steps, tokens } = options;
-  if (steps !== undefined && tokens !== undefined) {
-    throw new UsageError(`--steps ${steps} and --tokens ${tokens} exclude each other: give one of them`);
-  }
-  return { ...(recipe && chosen(recipe.choices)), ...options };
+  return { ...valuesOf(recipe?.choices), ...options };
 }
 
-const chosen = (choices: readonly RecipeChoice[]): TrainOptions =>
+const valuesOf = (choices: readonly RecipeChoice[] = []): TrainOptions =>
   Object.fromEntries(choices.map(({ name, value }) => [name, value]));
 
 /**
@@ -135,13 +131,13 @@ export function withRecipe(given: TrainOptions): {
   recipe: { name: string; choices: RecipeChoice[] } | undefined;
 } {
   const { preset: _, ...ofFile } = withFile(given);
-  const merged: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
-  const { recipe: name, ...options } = merged;
-  if (name === undefined) return { options, recipe: undefined };
-  return {
-    options,
-    recipe: { name, choices: recipeChoices(options).filter((each) => merged[each.name] === undefined) },
-  };
+  const { recipe: name, ...others }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
+  const options: TrainOptions = others;
+  const { steps, tokens } = options;
+  if (steps !== undefined && tokens !== undefined) {
+    throw new UsageError(`--steps ${steps} and --tokens ${tokens} exclude each other: give one of them`);
+  }
+  return { options, recipe: name === undefined ? undefined : { name, choices: recipeChoices(options) } };
 }
 
 /** A UsageError with the values that it names and that --config, --preset or --recipe gave; any other error as it is. */
@@ -171,7 +167,7 @@ function sourcesOf(given: TrainOptions): [source: string, added: TrainOptions][]
       ? []
       : [[`--config ${config}`, addedTo(given, withFile(given))] as [string, TrainOptions]]),
     ...(preset ? [[`--preset ${preset.name}`, preset.options] as [string, TrainOptions]] : []),
-    ...(recipe ? [[`--recipe ${recipe.name}`, chosen(recipe.choices)] as [string, TrainOptions]] : []),
+    ...(recipe ? [[`--recipe ${recipe.name}`, valuesOf(recipe.choices)] as [string, TrainOptions]] : []),
   ];
 }
 

@@ -5,6 +5,7 @@ import type { Architecture } from '../model/architecture.ts';
 import { customModel, type ModelConfig, presetConfig } from '../model/config.ts';
 import { parameterTable, realCount } from '../model/parameters.ts';
 import { isBlockMatrix } from '../optimizer/muon.ts';
+import { withGiven } from './resume.ts';
 import { flagOf, type OptionRow } from './row.ts';
 import { type OptionName, optionRows, type TrainOptions } from './table.ts';
 
@@ -56,7 +57,7 @@ const originHeadSize = 128;
 /** Of models whose channels are no multiple of 128, as GPT-2's. */
 const smallHeadSize = 64;
 
-/** Everything that a recipe chooses for these options, whether or not they override it. @throws UsageError if it cannot */
+/** What a recipe chooses in addition to these options: nothing that would have no effect with them. @throws UsageError if it cannot */
 export function recipeChoices(given: TrainOptions): RecipeChoice[] {
   const sizes = sizesOf(given);
   const { channels } = sizes;
@@ -92,14 +93,14 @@ export function recipeChoices(given: TrainOptions): RecipeChoice[] {
   add({ eps: round(eps / totalBatch) }, `${eps} for sums over a step's tokens: ${program}; gradients are means here`);
   if (given.steps === undefined && given.tokens === undefined) add(...budgetOf(sizes, totalBatch));
   refuseBroken(given);
-  return all.filter(hasEffectWith({ ...Object.fromEntries(all.map(({ name, value }) => [name, value])), ...given }));
+  const chosen = Object.fromEntries(all.map(({ name, value }) => [name, value])) as TrainOptions;
+  const together = withGiven(chosen, given);
+  return all.filter(({ name }) => {
+    const { onlyWith }: OptionRow = optionRows[name];
+    const needed = onlyWith && together[onlyWith.option as OptionName];
+    return given[name] === undefined && name in together && (!onlyWith || onlyWith.values.includes(needed as string));
+  });
 }
-
-/** For choices that a given option leaves without effect, as --optimizer adamw those of Muon. */
-const hasEffectWith = (options: TrainOptions) => (choice: RecipeChoice) => {
-  const { onlyWith }: OptionRow = optionRows[choice.name];
-  return !onlyWith || onlyWith.values.includes(options[onlyWith.option as OptionName] as string);
-};
 
 /** As many tokens for each weight of the layers' matrices as in the origin. */
 function budgetOf(sizes: Sizes, totalBatch: number): [TrainOptions, origin: string] {

@@ -11,39 +11,44 @@ import { AdamW } from '../../src/optimizer/adamw.ts';
 import { divisors, trainingPlan } from '../../src/train/plan/memory.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
+import { modernOptimizer, modernParts } from '../support/modern-models.ts';
 
-const config: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };
+const sizes: ModelConfig = { layers: 3, channels: 128, heads: 2, context: 64, vocabularySize: 200 };
 
 describeBackends(
   'recompute',
   (_, kind, dtype) => {
-    it.each([1, 2])('gives the bits of keeping everything, %i micro-batches', async (accumulation) => {
-      const [B, T] = [2, 50];
-      const optimizer = new AdamW({ weightDecay: 0.1 });
-      const trained = async (recompute: Recompute) => {
-        using device = Device.open({ kind, dtype, accumulates: accumulation > 1 });
-        const model = createModel(device, config, { B, T, purpose: 'training', recompute });
-        initializeWeights(model, 42);
-        const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer, gradientClip: 1 });
-        const random = new Random(3);
-        const tokens = () => random.integers(B * T, config.vocabularySize);
-        const steps = [];
-        for (let step = 0; step < 4; step++) {
-          steps.push(await trainer.step(step, 1e-3, () => ({ inputs: tokens(), targets: tokens() })));
+    it.each(['GPT-2', 'modern GPT'].flatMap((model) => [1, 2].map((accumulation) => ({ model, accumulation }))))(
+      'gives the bits of keeping everything: $model, $accumulation micro-batches',
+      async ({ model: name, accumulation }) => {
+        const [B, T] = [2, 50];
+        const config = name === 'GPT-2' ? sizes : { ...sizes, ...modernParts };
+        const optimizer = name === 'GPT-2' ? new AdamW({ weightDecay: 0.1 }) : modernOptimizer(accumulation * B * T);
+        const trained = async (recompute: Recompute) => {
+          using device = Device.open({ kind, dtype, accumulates: accumulation > 1 });
+          const model = createModel(device, config, { B, T, purpose: 'training', recompute });
+          initializeWeights(model, 42);
+          const trainer = new Trainer(model, { batch: B, sequence: T, accumulation, optimizer, gradientClip: 1 });
+          const random = new Random(3);
+          const tokens = () => random.integers(B * T, config.vocabularySize);
+          const steps = [];
+          for (let step = 0; step < 4; step++) {
+            steps.push(await trainer.step(step, 1e-3, () => ({ inputs: tokens(), targets: tokens() })));
+          }
+          const planned = trainingPlan(device, config, { B, T, optimizer, rows: B * accumulation, recompute });
+          expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(device.allocated));
+          const { activations } = Object.fromEntries(planned) as { activations: number };
+          return { steps, weights: await weightsHash(model), activations };
+        };
+        const [none, gelu, block] = [await trained('none'), await trained('gelu'), await trained('block')];
+        for (const other of [gelu, block]) {
+          expect(other.steps).toEqual(none.steps);
+          expect(other.weights).toBe(none.weights);
         }
-        const planned = trainingPlan(device, config, { B, T, optimizer, rows: B * accumulation, recompute });
-        expect(Object.fromEntries(planned)).toEqual(Object.fromEntries(device.allocated));
-        const { activations } = Object.fromEntries(planned) as { activations: number };
-        return { steps, weights: await weightsHash(model), activations };
-      };
-      const [none, gelu, block] = [await trained('none'), await trained('gelu'), await trained('block')];
-      for (const other of [gelu, block]) {
-        expect(other.steps).toEqual(none.steps);
-        expect(other.weights).toBe(none.weights);
-      }
-      expect(none.activations).toBeGreaterThan(gelu.activations);
-      expect(gelu.activations).toBeGreaterThan(block.activations);
-    });
+        expect(none.activations).toBeGreaterThan(gelu.activations);
+        expect(gelu.activations).toBeGreaterThan(block.activations);
+      },
+    );
   },
   { dtypes: ['fp32', 'bf16'] },
 );

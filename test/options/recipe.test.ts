@@ -1,16 +1,167 @@
-// The recipe "modern": options that are given override what it sets.
-import { expect, it } from 'vitest';
+// --recipe modern: each value for d12 and by which rules others follow, what overrides it, and what it is refused with; and each part
+// of its model alone, in a GPT-2 and taken out of a modern GPT.
+import { writeFileSync } from 'node:fs';
+import { afterAll, describe, expect, it } from 'vitest';
+import { planRun } from '../../src/index.ts';
+import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { completeOptions } from '../../src/options/check.ts';
-import { withSources } from '../../src/options/read.ts';
-import type { TrainOptions } from '../../src/options/table.ts';
+import { readOption, withRecipe, withSources } from '../../src/options/read.ts';
+import { flagOf } from '../../src/options/row.ts';
+import { type OptionName, optionNames, optionRows, type TrainOptions } from '../../src/options/table.ts';
+import { readRun } from '../../src/runs/reader.ts';
+import { train } from '../../src/train/train.ts';
+import { Workplace } from '../support/cli.ts';
 
-it.each<[TrainOptions, keyof TrainOptions]>([
-  [{ optimizer: 'adamw', learningRate: 1e-3 }, 'muonLearningRate'],
-  [{ head: 'tied' }, 'headLearningRate'],
-  [{ schedule: 'cosine' }, 'decayFraction'],
-])('with %o it does not set %s, which has no effect', (given, name) => {
-  expect(withSources({ recipe: 'modern' })).toHaveProperty(name);
-  const options = withSources({ recipe: 'modern', ...given });
-  expect(options).not.toHaveProperty(name);
-  expect(() => completeOptions(options, 'cpu')).not.toThrow();
+const place = new Workplace();
+afterAll(() => place[Symbol.dispose]());
+const recipe = 'modern';
+const modern = (given: TrainOptions = {}) => withSources({ recipe, ...given });
+const originOf = (name: OptionName, given: TrainOptions = {}) =>
+  withRecipe({ recipe, ...given }).recipe!.choices.find((choice) => choice.name === name)?.origin;
+
+const parts = {
+  ...{ norm: 'rmsnorm', positions: 'rotary', queryKeyNorm: 'rmsnorm', attentionScale: 0.12 },
+  ...{ embeddingNorm: 'rmsnorm', activation: 'relu2', head: 'untied', softcap: 15, initialization: 'fan-in' },
+} as const satisfies TrainOptions;
+
+it('chooses the figures of its origin for d12', () => {
+  expect(modern()).toEqual({
+    ...parts,
+    ...{ model: 'd12', heads: 6, sequence: 1024, totalBatch: 524_288, steps: 3375 },
+    ...{ schedule: 'trapezoid', decayFraction: 0.7, finalLearningRateFraction: 0, warmup: 0 },
+    ...{ optimizer: 'muon', muonLearningRate: 0.025, muonMomentum: 0.95, newtonSchulz: 'cubic' },
+    ...{ muonWeightDecay: 0.025, weightDecay: 0, gradientClip: 0 },
+    ...{ learningRate: 0.01, embeddingLearningRate: 0.3, headLearningRate: 1 / 320 },
+    ...{ beta1: 0.8, beta2: 0.95, eps: 1.90735e-16 },
+  });
+  for (const kind of ['cpu', 'cuda'] as const) expect(completeOptions(modern(), kind)).toMatchObject(modern());
+});
+
+it('follows its rules for another step and another model, and says which were not tested', () => {
+  const { learningRate, embeddingLearningRate, headLearningRate, muonLearningRate } = modern();
+  const inRange: TrainOptions = { totalBatch: 131_072 };
+  expect(modern(inRange)).toMatchObject({ learningRate, embeddingLearningRate, headLearningRate, muonLearningRate });
+  expect(modern(inRange)).toMatchObject({ eps: 7.62939e-16, steps: 4 * 3375 });
+  const small: TrainOptions = { totalBatch: 16_384 };
+  expect(modern(small)).toMatchObject({
+    ...{ learningRate: 0.005, embeddingLearningRate: 0.15, headLearningRate: 0.0015625, muonLearningRate: 0.0125 },
+    ...{ eps: 6.10352e-15, steps: 32 * 3375 },
+  });
+  expect(originOf('learningRate', small)).toMatch(/ x sqrt\(16384 \/ 65536 tokens a step\), untested$/);
+  // Four times as many weights in each layer's matrices as d12 has, in half as many layers, and half the rates.
+  const wide: TrainOptions = { channels: 3072, layers: 6 };
+  expect(modern(wide)).toMatchObject({
+    ...{ heads: 24, steps: 8 * 3375, muonLearningRate: 0.025 },
+    ...{ learningRate: 0.005, embeddingLearningRate: 0.15, headLearningRate: 0.0015625 },
+  });
+  expect(originOf('embeddingLearningRate', wide)).toMatch(/ x sqrt\(768 \/ 3072 channels\), untested$/);
+  expect(originOf('steps', wide)).toMatch(/ x 8, the size of the layers' matrices over d12's, untested$/);
+  for (const { name, origin } of withRecipe({ recipe }).recipe!.choices) expect(origin, name).not.toContain('untested');
+});
+
+it('divides channels into heads of 128, or else of 64', () => {
+  expect([modern({ model: 'd24' }).heads, modern({ model: 'd48' }).heads]).toEqual([8, 25]);
+  expect(originOf('heads', { model: 'd48' })).toBe('heads of 64: 1600 channels are no multiple of 128');
+  expect(modern({ channels: 96, heads: 3 }).heads).toBe(3);
+  expect(modern({ channels: 96 }).heads).toBeUndefined();
+});
+
+it('is overridden by any option, from flags, files and presets', () => {
+  for (const [name, value] of Object.entries(modern()) as [OptionName, never][]) {
+    const { type } = optionRows[name];
+    const other = Array.isArray(type) ? type.find((each) => each !== value) : name === 'model' ? 'd24' : 2;
+    if (name === 'optimizer') continue;
+    expect(modern({ [name]: other })[name], name).toBe(other);
+    expect(originOf(name, { [name]: other }), name).toBeUndefined();
+  }
+  const config = place.path('some.json');
+  writeFileSync(config, JSON.stringify({ recipe, softcap: 30, steps: 7 }));
+  expect(withSources({ config, softcap: 20 })).toMatchObject({ ...parts, softcap: 20, steps: 7 });
+  // Each says how long a run is.
+  expect(withSources({ config, tokens: 1e6 })).toEqual({ ...withSources({ config }), steps: undefined, tokens: 1e6 });
+  expect(withSources({ preset: 'shakespeare-laptop', recipe })).toMatchObject({ ...parts, channels: 128, heads: 4 });
+});
+
+it.each<[TrainOptions, string[]]>([
+  [{ head: 'tied' }, ['headLearningRate']],
+  [{ schedule: 'cosine' }, ['decayFraction', 'finalLearningRateFraction']],
+  [{ schedule: 'constant' }, ['decayFraction', 'finalLearningRateFraction']],
+  [{ optimizer: 'adamw', learningRate: 1e-3 }, ['muonLearningRate', 'muonMomentum', 'newtonSchulz', 'muonWeightDecay']],
+  [{ tokens: 1e6 }, ['steps']],
+])('with %j leaves out what would have no effect', (given, names) => {
+  const all = Object.keys(modern()) as OptionName[];
+  const left = all.filter((name) => !(name in modern(given)));
+  expect(left.toSorted()).toEqual(names.toSorted());
+  expect(completeOptions(modern(given), 'cpu')).toMatchObject(given);
+});
+
+it.each<[TrainOptions, RegExp]>([
+  [{ optimizer: 'adamw' }, /^--recipe modern with --optimizer adamw needs --lr: .*; give one such as --lr 1e-3$/],
+  [{ model: 'runs/x' }, /^--recipe is for new models, and --model runs\/x has weights .*; leave out --recipe/],
+  [{ model: 'custom' }, /^--model custom needs --layers and --channels; give both$/],
+  [{ steps: 5, tokens: 500 }, /^--steps 5 and --tokens 500 exclude each other: give one of them$/],
+])('is refused with %j', (given, message) => {
+  expect(() => modern(given)).toThrow(message);
+});
+
+const small = {
+  ...{ layers: 2, channels: 32, heads: 2, context: 16, sequence: 16, batch: 2, totalBatch: 64 },
+  ...{ data: place.data({ vocabulary: 100 }), device: 'cpu', threads: 1, sampleEvery: 0, valEvery: 0 },
+} as const satisfies TrainOptions;
+
+it('an error says which value comes from the recipe', async () => {
+  const { sequence: _, totalBatch: __, ...others } = small;
+  await expect(planRun({ recipe, ...others })).rejects.toThrow(
+    /^sequence 1024 is over .* 16 positions; .* \(from recipe modern: sequence 1024\)$/,
+  );
+});
+
+it('--dry-run prints every choice with its origin', () => {
+  const flags = Object.entries(small).flatMap(([name, value]) => [flagOf(optionRows[name as OptionName]), `${value}`]);
+  const args = ['train', '--recipe', 'modern', '--dry-run', ...flags];
+  const { code, stdout, stderr } = place.run(args);
+  expect([code, stderr]).toEqual([0, '']);
+  const { choices } = withRecipe({ recipe, ...small }).recipe!;
+  expect(choices.length).toBe(optionNames.filter((name) => name in modern() && !(name in small)).length);
+  for (const { name, value, origin } of choices) {
+    const line = stdout
+      .split('\n')
+      .find((each) => each.trimStart().startsWith(`${flagOf(optionRows[name])}=${value} `));
+    expect(line, name).toContain(origin);
+  }
+  expect(JSON.parse(place.run([...args, '--json']).stdout)).toMatchObject({ recipe: { name: recipe, choices } });
+});
+
+describe('--tokens', () => {
+  it.each([
+    ['1000', 1000],
+    ['1k', 1000],
+    ['1.7B', 1.7e9],
+    ['0.5M', 500_000],
+  ])('%s', (typed, tokens) => {
+    expect(readOption('tokens', typed)).toBe(tokens);
+  });
+
+  it('are as many steps as reach them', async () => {
+    const out = place.path('tokens');
+    expect((await train({ ...small, recipe, tokens: 130, out })).steps).toBe(3);
+    expect(readRun(out).configuration).toMatchObject({ steps: 3 });
+    expect(readRun(out).configuration).not.toHaveProperty('tokens');
+  });
+});
+
+describe.each([
+  ['a modern GPT', { recipe }, gpt2Architecture],
+  ['a GPT-2', {}, parts],
+] as const)('%s', (model, base, others) => {
+  const names = Object.keys(others) as (keyof typeof others)[];
+  it.each(names)('trains with the other %s alone', async (name) => {
+    // The factor is applied where queries are normalized or rotated.
+    const needed = name === 'attentionScale' ? { queryKeyNorm: 'rmsnorm' as const } : {};
+    const out = place.path(`${model}-${name}`);
+    await train({ ...small, ...base, ...needed, [name]: others[name], steps: 2, out });
+    const { configuration, series } = readRun(out);
+    expect(configuration[name] ?? gpt2Architecture[name]).toBe(others[name]);
+    expect(series.train.map(([, loss]) => Math.abs(loss - Math.log(128)) < 1)).toEqual([true, true]);
+  });
 });

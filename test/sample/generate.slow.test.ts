@@ -1,6 +1,6 @@
 // Texts from the tiny model: with the cache of keys and values the same tokens as without one, the same for the same seed,
 // whatever stands beside them, and an end that says why.
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { logitsAt } from '../../scripts/logits-at.ts';
 import { UsageError } from '../../src/errors.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
@@ -12,6 +12,7 @@ import { parameterTable } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { type GenerateOptions, type GenerationEnd, generate } from '../../src/sample/generate.ts';
 import { describeBackends } from '../support/backends.ts';
+import { modernParts } from '../support/modern-models.ts';
 import { tinyConfig } from '../support/tiny-model.ts';
 
 const prompt = [1, 2, 3, 4, 5];
@@ -43,7 +44,9 @@ function liveModel(device: Device, config: ModelConfig): Model {
   for (const { name, shape } of parameterTable(config)) {
     if (shape.length < 2) continue;
     const tensor = model.masters.get(name);
-    tensor.write((tensor.read() as Float32Array).map((value) => (name === 'wte' ? 10 : 25) * value));
+    tensor.write(
+      (tensor.read() as Float32Array).map((value) => (name.startsWith('h.') || name === 'wpe' ? 25 : 10) * value),
+    );
   }
   castWeights(model);
   return model;
@@ -64,124 +67,130 @@ function greedyWithoutCache(model: Model, begin: readonly number[], count: numbe
   });
 }
 
-describeBackends('generation', (_, kind) => {
-  let device: Device;
-  let model: Model;
-  let cache: KeyValueCache;
-  beforeEach(() => {
-    device = Device.open({ kind });
-    model = liveModel(device, tinyConfig);
-    cache = new KeyValueCache(model, { texts: 1, window: context });
-  });
-  afterEach(() => device.close());
-
-  it('gives the tokens asked for, the same for the same seed', async () => {
-    const first = await run(cache, { tokens: 50 });
-    expect(first.tokens.length).toBe(50);
-    expect(first.end).toBe('length');
-    expect(first.tokens.every((token) => token >= 0 && token < tinyConfig.vocabularySize)).toBe(true);
-    expect(await run(cache, { tokens: 50 })).toEqual(first);
-    expect((await run(cache, { tokens: 50, temperature: 5, seed: 2 })).tokens).not.toEqual(first.tokens);
-    expect(await run(cache, { tokens: 0 })).toEqual({ tokens: [], end: 'length' });
-  });
-
-  it.each([context, 7, 1])(
-    'takes the tokens that it would without a cache, past a window of %i too',
-    async (window) => {
-      const small = new KeyValueCache(model, { texts: 1, window });
-      const wanted = greedyWithoutCache(model, prompt, 100, window);
-      expect((await run(small, { tokens: 100, temperature: 0 })).tokens).toEqual(wanted);
-      expect(new Set(wanted).size).toBeGreaterThan(window === 1 ? 1 : 5);
-    },
-  );
-
-  it('takes 512 tokens that it would without a cache, of a context of 1024', async () => {
-    const long = { layers: 2, channels: 128, heads: 2, context: 1024, vocabularySize: 500 };
-    const longModel = liveModel(device, long);
-    const whole = new KeyValueCache(longModel, { texts: 1, window: long.context });
-    const wanted = greedyWithoutCache(longModel, prompt, 512, long.context);
-    expect((await run(whole, { tokens: 512, temperature: 0 })).tokens).toEqual(wanted);
-    expect(new Set(wanted).size).toBeGreaterThan(20);
-  });
-
-  it('a prompt longer than the window is seen by its end', async () => {
-    const long = Array.from({ length: context + 9 }, (__, index) => (index * 5) % 60);
-    const wanted = greedyWithoutCache(model, long, 30, context);
-    expect((await run(cache, { prompts: [long], tokens: 30, temperature: 0 })).tokens).toEqual(wanted);
-  });
-
-  it('gives each of several texts what it would get alone', async () => {
-    const prompts = [[1, 2, 3], [50], [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], [1, 2, 3]];
-    const together = new KeyValueCache(model, { texts: 5, window: context });
-    const texts = await runAll(together, { prompts, tokens: 60 });
-    for (const [index, text] of texts.entries()) {
-      expect(await run(together, { prompts: [prompts[index]!], tokens: 60, firstText: index })).toEqual(text);
-    }
-    // The same prompt at two places is two texts.
-    expect(texts[3]!.tokens).not.toEqual(texts[0]!.tokens);
-    await expect(runAll(together, { prompts: new Array(6).fill(prompt) })).rejects.toThrow('room for 5 texts, not 6');
-  });
-
-  it('stops at the token it is told to, which is not given out, while others go on', async () => {
-    const both = new KeyValueCache(model, { texts: 2, window: context });
-    const prompts = [prompt, [9]];
-    const [first, second] = await runAll(both, { prompts, temperature: 0, tokens: 40 });
-    const stopAt = first!.tokens.find((token) => !second!.tokens.includes(token)) ?? -2;
-    const stopped = await runAll(both, { prompts, temperature: 0, tokens: 40, stopAt });
-    expect(stopped).toEqual([
-      { tokens: first!.tokens.slice(0, first!.tokens.indexOf(stopAt)), end: 'stop token' },
-      second,
-    ]);
-  });
-
-  it('ends where the window is full, if told to', async () => {
-    const { tokens } = await run(cache, { tokens: 100 });
-    expect(await run(cache, { tokens: 100, whenFull: 'stop' })).toEqual({
-      // The window's last token is run as well, and chooses one more.
-      tokens: tokens.slice(0, context - prompt.length + 1),
-      end: 'window full',
+describe.each([
+  ['GPT-2', tinyConfig],
+  // As GPT-2's, the weights are drawn: no projection is zero.
+  ['a modern GPT', { ...tinyConfig, ...modernParts, initialization: 'gpt2' as const }],
+])('%s', (__, config) =>
+  describeBackends('generation', (_, kind) => {
+    let device: Device;
+    let model: Model;
+    let cache: KeyValueCache;
+    beforeEach(() => {
+      device = Device.open({ kind });
+      model = liveModel(device, config);
+      cache = new KeyValueCache(model, { texts: 1, window: context });
     });
-  });
+    afterEach(() => device.close());
 
-  it('lets the event loop run between tokens', async () => {
-    let turns = 0;
-    const counter = setInterval(() => turns++, 0);
-    await run(cache, { tokens: 200 });
-    clearInterval(counter);
-    expect(turns).toBeGreaterThan(3);
-  });
+    it('gives the tokens asked for, the same for the same seed', async () => {
+      const first = await run(cache, { tokens: 50 });
+      expect(first.tokens.length).toBe(50);
+      expect(first.end).toBe('length');
+      expect(first.tokens.every((token) => token >= 0 && token < tinyConfig.vocabularySize)).toBe(true);
+      expect(await run(cache, { tokens: 50 })).toEqual(first);
+      expect((await run(cache, { tokens: 50, temperature: 5, seed: 2 })).tokens).not.toEqual(first.tokens);
+      expect(await run(cache, { tokens: 0 })).toEqual({ tokens: [], end: 'length' });
+    });
 
-  it('may be left before its end, and begun anew', async () => {
-    const whole = await run(cache, { tokens: 60 });
-    for await (const _next of generate(cache, { prompts: [prompt], tokens: 60, seed: 1 })) break;
-    expect(await run(cache, { tokens: 60 })).toEqual(whole);
-  });
+    it.each([context, 7, 1])(
+      'takes the tokens that it would without a cache, past a window of %i too',
+      async (window) => {
+        const small = new KeyValueCache(model, { texts: 1, window });
+        const wanted = greedyWithoutCache(model, prompt, 100, window);
+        expect((await run(small, { tokens: 100, temperature: 0 })).tokens).toEqual(wanted);
+        expect(new Set(wanted).size).toBeGreaterThan(window === 1 ? 1 : 5);
+      },
+    );
 
-  it('has a cache to itself until it ends or is left', async () => {
-    const whole = await run(cache, { tokens: 60 });
-    const generation = generate(cache, { prompts: [prompt], tokens: 60, seed: 1 });
-    await generation.next();
-    await expect(run(cache, {})).rejects.toThrow('the cache is in use by another generation');
-    await generation.return();
-    expect(await run(cache, { tokens: 60 })).toEqual(whole);
-  });
+    it('takes 512 tokens that it would without a cache, of a context of 1024', async () => {
+      const long = { ...config, channels: 128, heads: 2, context: 1024, vocabularySize: 500 };
+      const longModel = liveModel(device, long);
+      const whole = new KeyValueCache(longModel, { texts: 1, window: long.context });
+      const wanted = greedyWithoutCache(longModel, prompt, 512, long.context);
+      expect((await run(whole, { tokens: 512, temperature: 0 })).tokens).toEqual(wanted);
+      expect(new Set(wanted).size).toBeGreaterThan(20);
+    });
 
-  it('ends where the model has diverged', async () => {
-    model.masters.get('lnfb').write(new Float32Array(tinyConfig.channels).fill(Number.NaN));
-    castWeights(model);
-    expect(await run(cache, {})).toEqual({ tokens: [], end: 'diverged' });
-  });
+    it('a prompt longer than the window is seen by its end', async () => {
+      const long = Array.from({ length: context + 9 }, (__, index) => (index * 5) % 60);
+      const wanted = greedyWithoutCache(model, long, 30, context);
+      expect((await run(cache, { prompts: [long], tokens: 30, temperature: 0 })).tokens).toEqual(wanted);
+    });
 
-  it('refuses what cannot be, by name', async () => {
-    const refused = (options: Partial<GenerateOptions>) => expect(run(cache, options)).rejects;
-    await refused({ prompts: [[1, 61]] }).toThrow('the prompt has the token 61');
-    await refused({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
-    // Nothing to go on from means the end of text, which this small vocabulary lacks.
-    await refused({ prompts: [[]] }).toThrow('the prompt has the token 50256');
-    await refused({ tokens: -1 }).toThrow(UsageError);
-    await refused({ temperature: -1 }).toThrow('temperature takes a number of at least 0, not -1');
-    await refused({ topK: 0.5 }).toThrow('topK takes a whole number from 0 to 2147483647, not 0.5');
-    await refused({ topP: 2 }).toThrow('topP takes a number from 0 to 1, not 2');
-    await refused({ seed: 0.5 }).toThrow('seed takes a whole number from -2147483648 to 4294967295, not 0.5');
-  });
-});
+    it('gives each of several texts what it would get alone', async () => {
+      const prompts = [[1, 2, 3], [50], [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20], [1, 2, 3]];
+      const together = new KeyValueCache(model, { texts: 5, window: context });
+      const texts = await runAll(together, { prompts, tokens: 60 });
+      for (const [index, text] of texts.entries()) {
+        expect(await run(together, { prompts: [prompts[index]!], tokens: 60, firstText: index })).toEqual(text);
+      }
+      // The same prompt at two places is two texts.
+      expect(texts[3]!.tokens).not.toEqual(texts[0]!.tokens);
+      await expect(runAll(together, { prompts: new Array(6).fill(prompt) })).rejects.toThrow('room for 5 texts, not 6');
+    });
+
+    it('stops at the token it is told to, which is not given out, while others go on', async () => {
+      const both = new KeyValueCache(model, { texts: 2, window: context });
+      const prompts = [prompt, [9]];
+      const [first, second] = await runAll(both, { prompts, temperature: 0, tokens: 40 });
+      const stopAt = first!.tokens.find((token) => !second!.tokens.includes(token)) ?? -2;
+      const stopped = await runAll(both, { prompts, temperature: 0, tokens: 40, stopAt });
+      expect(stopped).toEqual([
+        { tokens: first!.tokens.slice(0, first!.tokens.indexOf(stopAt)), end: 'stop token' },
+        second,
+      ]);
+    });
+
+    it('ends where the window is full, if told to', async () => {
+      const { tokens } = await run(cache, { tokens: 100 });
+      expect(await run(cache, { tokens: 100, whenFull: 'stop' })).toEqual({
+        // The window's last token is run as well, and chooses one more.
+        tokens: tokens.slice(0, context - prompt.length + 1),
+        end: 'window full',
+      });
+    });
+
+    it('lets the event loop run between tokens', async () => {
+      let turns = 0;
+      const counter = setInterval(() => turns++, 0);
+      await run(cache, { tokens: 200 });
+      clearInterval(counter);
+      expect(turns).toBeGreaterThan(3);
+    });
+
+    it('may be left before its end, and begun anew', async () => {
+      const whole = await run(cache, { tokens: 60 });
+      for await (const _next of generate(cache, { prompts: [prompt], tokens: 60, seed: 1 })) break;
+      expect(await run(cache, { tokens: 60 })).toEqual(whole);
+    });
+
+    it('has a cache to itself until it ends or is left', async () => {
+      const whole = await run(cache, { tokens: 60 });
+      const generation = generate(cache, { prompts: [prompt], tokens: 60, seed: 1 });
+      await generation.next();
+      await expect(run(cache, {})).rejects.toThrow('the cache is in use by another generation');
+      await generation.return();
+      expect(await run(cache, { tokens: 60 })).toEqual(whole);
+    });
+
+    it('ends where the model has diverged', async () => {
+      model.masters.get('lnfw').write(new Float32Array(tinyConfig.channels).fill(Number.NaN));
+      castWeights(model);
+      expect(await run(cache, {})).toEqual({ tokens: [], end: 'diverged' });
+    });
+
+    it('refuses what cannot be, by name', async () => {
+      const refused = (options: Partial<GenerateOptions>) => expect(run(cache, options)).rejects;
+      await refused({ prompts: [[1, 61]] }).toThrow('the prompt has the token 61');
+      await refused({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
+      // Nothing to go on from means the end of text, which this small vocabulary lacks.
+      await refused({ prompts: [[]] }).toThrow('the prompt has the token 50256');
+      await refused({ tokens: -1 }).toThrow(UsageError);
+      await refused({ temperature: -1 }).toThrow('temperature takes a number of at least 0, not -1');
+      await refused({ topK: 0.5 }).toThrow('topK takes a whole number from 0 to 2147483647, not 0.5');
+      await refused({ topP: 2 }).toThrow('topP takes a number from 0 to 1, not 2');
+      await refused({ seed: 0.5 }).toThrow('seed takes a whole number from -2147483648 to 4294967295, not 0.5');
+    });
+  }),
+);

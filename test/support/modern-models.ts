@@ -1,4 +1,5 @@
 // The models of the recipe "modern" that PyTorch recorded. Their weights are drawn: ours are within 2e-6 of PyTorch's.
+import type { Architecture } from '../../src/model/architecture.ts';
 import type { ModelConfig } from '../../src/model/config.ts';
 import { initializeWeights } from '../../src/model/initialize.ts';
 import { castWeights, createModel, type Model } from '../../src/model/model.ts';
@@ -48,19 +49,25 @@ export const modernFixture = readFixtureJson<{
 }>('modern.json');
 export const modernTensors = readFixture('modern.safetensors');
 
-function modernConfig({ vocabulary: vocabularySize, layers, channels, heads, context }: Sizes): ModelConfig {
-  const { attentionScale, softcap } = modernFixture.parts;
-  return {
-    ...{ layers, channels, heads, context, vocabularySize, attentionScale, softcap },
-    norm: 'rmsnorm',
-    embeddingNorm: 'rmsnorm',
-    positions: 'rotary',
-    queryKeyNorm: 'rmsnorm',
-    activation: 'relu2',
-    head: 'untied',
-    initialization: 'fan-in',
-  };
-}
+const { attentionScale, softcap } = modernFixture.parts;
+
+/** The parts of a modern GPT. */
+export const modernParts: Architecture = {
+  attentionScale,
+  softcap,
+  norm: 'rmsnorm',
+  embeddingNorm: 'rmsnorm',
+  positions: 'rotary',
+  queryKeyNorm: 'rmsnorm',
+  activation: 'relu2',
+  head: 'untied',
+  initialization: 'fan-in',
+};
+
+const modernConfig = ({ vocabulary: vocabularySize, layers, channels, heads, context }: Sizes): ModelConfig => ({
+  ...{ layers, channels, heads, context, vocabularySize },
+  ...modernParts,
+});
 
 export const tinyModernConfig = modernConfig(modernFixture.tiny.model);
 export const smallModernConfig = modernConfig(modernFixture.small.model);

@@ -40,8 +40,9 @@ export function openData(opening: Opening) {
     );
   }
   if (warmup > steps) {
+    const of = tokens === undefined ? `one epoch of ${data}` : `--tokens ${tokens}`;
     throw new Gpt2Error(
-      `--warmup ${warmup} is over the ${steps} steps of ${tokens === undefined ? `one epoch of ${data}` : `--tokens ${tokens}`}; take a shorter --warmup or give --steps`,
+      `--warmup ${warmup} is over the ${steps} steps of ${of}; take a shorter --warmup or give --steps`,
     );
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;

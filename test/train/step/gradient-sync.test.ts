@@ -1,5 +1,6 @@
 // Checks the order in which a step of several ranks enqueues collectives, in one process with a communicator that records calls.
 import { describe, expect, it, vi } from 'vitest';
+import { type Architecture, parts } from '../../../src/model/architecture.ts';
 import { arenaLayout } from '../../../src/model/arena.ts';
 import { createModel } from '../../../src/model/model.ts';
 import { Sharding } from '../../../src/model/sharded-parameters.ts';
@@ -11,7 +12,13 @@ import { Trainer } from '../../../src/train/step/trainer.ts';
 const [B, T] = [1, 8];
 const batch = { inputs: new Int32Array(B * T), targets: new Int32Array(B * T) };
 /** What is written down of ops that are done, too: marks of where forward and backward are. */
-const marks = ['embeddingForward', 'attentionForward', 'attentionBackward', 'embeddingBackward', 'adamw'];
+const marks = ['embeddingForward', 'attentionForward', 'classifier', 'attentionBackward', 'embeddingBackward', 'adamw'];
+
+interface Case {
+  readonly layers: number;
+  readonly head: Architecture['head'];
+  readonly accumulation: number;
+}
 
 interface Call {
   readonly name: string;
@@ -19,9 +26,9 @@ interface Call {
 }
 
 /** The calls of the third of three steps. */
-async function callsOfStep(layers: number, options: { zero: 0 | 1; overlapsBackward: boolean; accumulation: number }) {
-  using device = Device.open({ kind: 'cpu', accumulates: options.accumulation > 1 });
-  const config = { layers, channels: 32, heads: 2, context: T, vocabularySize: 50 };
+async function callsOfStep({ layers, head, accumulation }: Case, options: { zero: 0 | 1; overlapsBackward: boolean }) {
+  using device = Device.open({ kind: 'cpu', accumulates: accumulation > 1 });
+  const config = { layers, channels: 32, heads: 2, context: T, vocabularySize: 50, head };
   const communicator = { device, rank: 0, ranks: 2, parts: 2, handle: 1n, share() {} } as unknown as Communicator;
   let calls: Call[] = [];
   const call = device.call.bind(device);
@@ -34,7 +41,7 @@ async function callsOfStep(layers: number, options: { zero: 0 | 1; overlapsBackw
   });
   const sharding = options.zero === 1 ? new Sharding(communicator, config) : undefined;
   const model = createModel(device, config, { B, T, purpose: 'training' }, sharding);
-  const { accumulation, overlapsBackward } = options;
+  const { overlapsBackward } = options;
   const sizes = {
     batch: B,
     sequence: T,
@@ -52,34 +59,39 @@ async function callsOfStep(layers: number, options: { zero: 0 | 1; overlapsBackw
   return { calls, buckets: layout.buckets.length, together: layout.layersInBucket };
 }
 
-const grid = [1, 2, 6, 7, 13].flatMap((layers) => [1, 2].map((accumulation) => ({ layers, accumulation })));
-
-it.each(grid)(
-  'weights return bucket by bucket, each waited for by its layers: %o',
-  async ({ layers, accumulation }) => {
-    const { calls, buckets, together } = await callsOfStep(layers, { zero: 1, overlapsBackward: false, accumulation });
-    const names = calls.map(({ name }) => name);
-    const recorded = calls.filter(({ name }) => name === 'collectivesRecord').map(({ event }) => event);
-    const waited = calls.filter(({ name }) => name === 'eventWait').map(({ event }) => event);
-    expect(new Set(recorded).size).toBe(buckets);
-    // Each once, the last too: a recording cannot end before.
-    expect(waited).toEqual(recorded);
-    // AdamW of the vectors, then of each bucket, gathered and marked.
-    const update = ['adamw', ...recorded.flatMap(() => ['adamw', 'allGather', 'collectivesRecord'])];
-    expect(names.slice(0, update.length)).toEqual(update);
-    const place = (name: string, nth: number) => calls.flatMap((each, at) => (each.name === name ? [at] : []))[nth]!;
-    expect(place('eventWait', 0)).toBeLessThan(place('embeddingForward', 0));
-    for (let layer = 0; layer < layers; layer++) {
-      expect(place('eventWait', Math.floor(layer / together) + 1)).toBeLessThan(place('attentionForward', layer));
-    }
-  },
+const grid = [1, 2, 6, 7, 13].flatMap((layers) =>
+  parts.head.flatMap((head) => [1, 2].map((accumulation): Case => ({ layers, head, accumulation }))),
 );
+
+it.each(grid)('weights return bucket by bucket, each waited for by its layers: %o', async (given) => {
+  const { calls, buckets, together } = await callsOfStep(given, { zero: 1, overlapsBackward: false });
+  const names = calls.map(({ name }) => name);
+  const recorded = calls.filter(({ name }) => name === 'collectivesRecord').map(({ event }) => event);
+  const waited = calls.filter(({ name }) => name === 'eventWait').map(({ event }) => event);
+  expect(new Set(recorded).size).toBe(buckets);
+  // Each once, the last too: a recording cannot end before.
+  expect(waited).toEqual(recorded);
+  // AdamW of the vectors, then of each bucket, gathered and marked.
+  const update = ['adamw', ...recorded.flatMap(() => ['adamw', 'allGather', 'collectivesRecord'])];
+  expect(names.slice(0, update.length)).toEqual(update);
+  const place = (name: string, nth: number) => calls.flatMap((each, at) => (each.name === name ? [at] : []))[nth]!;
+  expect(place('eventWait', 0)).toBeLessThan(place('embeddingForward', 0));
+  const { layers, head } = given;
+  for (let layer = 0; layer < layers; layer++) {
+    expect(place('eventWait', Math.floor(layer / together) + 1)).toBeLessThan(place('attentionForward', layer));
+  }
+  if (head === 'untied') {
+    const last = recorded.length - 1;
+    expect(place('eventWait', last)).toBeGreaterThan(place('attentionForward', layers - 1));
+    expect(place('eventWait', last)).toBeLessThan(place('classifier', 0));
+  }
+});
 
 describe.each([0, 1] as const)('ZeRO %i', (zero) => {
   const sum = zero === 1 ? 'reduceScatter' : 'allReduce';
 
-  it.each(grid)('gradients go together behind the last backward: %o', async ({ layers, accumulation }) => {
-    const { calls, buckets } = await callsOfStep(layers, { zero, overlapsBackward: false, accumulation });
+  it.each(grid)('gradients go together behind the last backward: %o', async (given) => {
+    const { calls, buckets } = await callsOfStep(given, { zero, overlapsBackward: false });
     const names = calls.map(({ name }) => name);
     const group = names.slice(names.indexOf('collectivesGroupBegin') + 1, names.indexOf('collectivesGroupEnd'));
     // And the vectors, and the loss with the wish to stop.
@@ -89,15 +101,15 @@ describe.each([0, 1] as const)('ZeRO %i', (zero) => {
     expect(names.filter((name) => name === 'reduceScatter').length).toBe(zero === 1 ? buckets : 0);
   });
 
-  it.each(grid)('or each as soon as it is whole: %o', async ({ layers, accumulation }) => {
-    const { calls, buckets, together } = await callsOfStep(layers, { zero, overlapsBackward: true, accumulation });
+  it.each(grid)('or each as soon as it is whole: %o', async (given) => {
+    const { calls, buckets, together } = await callsOfStep(given, { zero, overlapsBackward: true });
     const names = calls.map(({ name }) => name);
-    const backward = names.slice(
-      names.lastIndexOf('attentionForward') + 1,
-      names.lastIndexOf('collectivesGroupBegin') + 1,
-    );
+    const backward = names.slice(names.lastIndexOf('classifier') + 1, names.lastIndexOf('collectivesGroupBegin') + 1);
+    const { layers, head } = given;
     const wanted = Array.from({ length: layers }, (_, index) => layers - 1 - index).flatMap((layer) => [
       'attentionBackward',
+      // The head's own bucket was complete before, and goes with the first of the layers.
+      ...(head === 'untied' && layer === layers - 1 ? [sum] : []),
       ...(layer % together === 0 ? [sum] : []),
     ]);
     expect(backward).toEqual([...wanted, 'embeddingBackward', 'collectivesGroupBegin']);
