@@ -43,7 +43,7 @@ export { type LivePage, openLivePage } from './live/live-page.ts';
 export { customModel, presetNames } from './model/config.ts';
 export { dataSheetFlops } from './model/flops.ts';
 export { selectDevice as selectDeviceAsTyped, selectKind } from './native/select-device.ts';
-export { completeOptions } from './options/check.ts';
+export { askedSteps, completeOptions } from './options/check.ts';
 export { isCompared, recordedValue } from './options/configuration.ts';
 export { type PresetName, presets, recipeNames } from './options/presets.ts';
 export { namingSources, readValue, withSources } from './options/read.ts';

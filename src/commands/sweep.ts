@@ -6,6 +6,7 @@ import type { Readable, Writable } from 'node:stream';
 import { Option } from 'commander';
 import { Gpt2Error, readRun, type TrainOptions, UsageError } from '../index.ts';
 import {
+  askedSteps,
   asTyped,
   attempt,
   checkRuns,
@@ -31,6 +32,7 @@ import {
   signalOf,
   timeName,
   withGiven,
+  withSources,
 } from '../program.ts';
 import { flagsOf } from './option-of-table.ts';
 import { jsonLine, notice } from './output.ts';
@@ -62,14 +64,15 @@ interface SweptRun {
  * @param specs of --sweep: "lr=1e-4,3e-4"
  * @throws UsageError before any run starts; Gpt2Error at the end, naming the runs that failed
  */
-export async function sweep(options: TrainOptions, specs: readonly string[], interruption: () => AbortSignal) {
+export async function sweep(given: TrainOptions, specs: readonly string[], interruption: () => AbortSignal) {
+  const options = withSources(given);
   if (placeFromEnvironment()) throw new UsageError('--sweep starts its runs itself: run it without a launcher');
   runToResume(options);
   const out = options.out ?? join('runs', `sweep-${timeName()}`);
   if (holdsRun(out)) {
     throw new UsageError(`${out} already holds a run: name another folder for the sweep with --out`);
   }
-  const runs = combine(options, specs, out);
+  const runs = combine(given, specs, out);
   const kinds = runs.map((run) => selectKind(run.options.device ?? 'auto'));
   for (const [index, run] of runs.entries()) completeOptions(run.options, kinds[index]!);
   const unfinished = runs.filter((run) => options.overwrite || !isFinished(run));
@@ -115,8 +118,8 @@ export async function sweep(options: TrainOptions, specs: readonly string[], int
   );
 }
 
-/** Every combination, the last option varying fastest. */
-function combine(options: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
+/** Every combination, the last option varying fastest. What a recipe chooses may depend on swept values. */
+function combine(given: TrainOptions, specs: readonly string[], out: string): SweptRun[] {
   const axes = specs.map(readAxis);
   const repeated = axes.find(({ option }, index) => axes.findIndex((other) => other.option === option) < index);
   if (repeated) throw new UsageError(`--sweep names ${repeated.name} twice: give its values once, with commas`);
@@ -132,9 +135,10 @@ function combine(options: TrainOptions, specs: readonly string[], out: string): 
   }
   return runs.map(({ names, values }) => {
     const name = names.join(',');
+    const options = withSources(withGiven(given, values));
     const tensorboard = options.tensorboard && join(options.tensorboard, name);
     const resume = options.overwrite ? false : 'auto';
-    return { name, options: { ...withGiven({ ...options, tensorboard }, values), resume, out: join(out, name) } };
+    return { name, options: { ...options, tensorboard, resume, out: join(out, name) } };
   });
 }
 
@@ -179,7 +183,8 @@ function isFinished({ options }: SweptRun): boolean {
       `${options.out} was trained with ${flag} ${was}, not ${value}; name another --out, or give --overwrite`,
     );
   }
-  return options.steps === undefined || options.steps === configuration.steps;
+  const steps = askedSteps(options, configuration.totalBatch);
+  return steps === undefined || steps === configuration.steps;
 }
 
 /** Runs one to its end. @returns its exit code, or the signal that killed it */

@@ -75,8 +75,8 @@ export function trainCommand(interruption: (how?: 'quiet') => AbortSignal): Comm
   }
   command.addOption(sweepOption().helpGroup(Object.keys(optionParts).at(-1)!));
   const start = async (given: TrainOptions, specs?: readonly string[]): Promise<void> => {
+    if (specs) return sweep(given, specs, () => interruption('quiet'));
     const options = withSources(given);
-    if (specs) return sweep(options, specs, () => interruption('quiet'));
     const onNotice = (text: string) => {
       clearStatus();
       (options.json ? process.stderr : process.stdout).write(`${text}\n`);

@@ -68,6 +68,11 @@ export function checkArchitecture(config: GivenParts, headSize: number): void {
       `positions rotary need a head size that is a multiple of 4, not ${headSize}; take other --channels or --heads`,
     );
   }
+  if (queryKeyNorm === 'rmsnorm' && headSize % 2 !== 0) {
+    throw new UsageError(
+      `queryKeyNorm rmsnorm needs an even head size, not ${headSize}; take other --channels or --heads`,
+    );
+  }
   if (attentionScale !== 0 && positions === 'learned' && queryKeyNorm === 'none') {
     throw new UsageError(
       `attentionScale ${attentionScale} needs positions rotary or queryKeyNorm rmsnorm, whose kernel applies it; give one of them`,

@@ -65,8 +65,8 @@ export function arenaLayout(
   const headBucket = table.some(({ name }) => name === headMatrix) ? afterLayers : undefined;
   const bucketed = Array.from({ length: afterLayers + (headBucket ? 1 : 0) }, (): Parameter[] => []);
   for (const parameter of table) {
-    if (parameter.kind === 'matrix')
-      bucketed[bucketOf({ layersInBucket, headBucket }, parameter.name)]!.push(parameter);
+    if (parameter.kind !== 'matrix') continue;
+    bucketed[bucketOf({ layersInBucket, headBucket }, parameter.name)]!.push(parameter);
   }
   const starts = new Map<string, number>();
   const sizes = { matrix: 0, vector: 0 };

@@ -70,7 +70,7 @@ export function backward(
   }
   const [dwte, dwpe] = [gradients.get('wte'), gradients.find('wpe') ?? null];
   // What the op adds to: the head's gradient of the same matrix, earlier micro-batches, or nothing.
-  if (weights.find(headMatrix) && !accumulate)
-    device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
+  const isUntied = weights.find(headMatrix) !== undefined;
+  if (isUntied && !accumulate) device.call('fillZero', { destination: dwte.pointer, bytes: dwte.bytes });
   embeddingBackward(device, { dwte, dwpe, dout: dresidual, tokens, V: config.vocabularySize, accumulate });
 }

@@ -71,37 +71,31 @@ interface NormMatmul {
   readonly normBias: Tensor | undefined;
   /** Memory for the normalized rows and their statistics, where the norm is an op of its own. */
   readonly normed: Tensor;
-  readonly mean?: Tensor | undefined;
   readonly rstd: Tensor;
   readonly weight: Tensor;
+  readonly bias: Tensor | null;
+}
+
+interface NormMatmulActivation extends NormMatmul {
+  readonly mean: Tensor | undefined;
+  readonly bias: Tensor;
+  readonly pre: Tensor | undefined;
 }
 
 /** A matmul on the norm of its input: one op with layernorm. */
-function normMatmulForward(
-  device: Device,
-  { normBias, normed, mean, rstd, ...args }: NormMatmul & { readonly bias: Tensor | null },
-): void {
+function normMatmulForward(device: Device, { normBias, normed, rstd, ...args }: NormMatmul): void {
   if (normBias) {
     layernormMatmulForward(device, { ...args, normBias });
     return;
   }
   const { normWeight, in: input, ...matmul } = args;
-  normForward(device, { out: normed, mean, rstd, in: input, weight: normWeight });
+  normForward(device, { out: normed, rstd, in: input, weight: normWeight });
   matmulForward(device, { ...matmul, in: normed });
 }
 
 /** The same with the activation of the MLP: one op with layernorm and GELU. */
-function normMatmulActivationForward(
-  device: Device,
-  {
-    pre,
-    normBias,
-    normed,
-    mean,
-    rstd,
-    ...args
-  }: NormMatmul & { readonly bias: Tensor; readonly pre: Tensor | undefined },
-): void {
+function normMatmulActivationForward(device: Device, all: NormMatmulActivation): void {
+  const { pre, normBias, normed, mean, rstd, ...args } = all;
   if (normBias && pre) {
     layernormMatmulGeluForward(device, { ...args, normBias, pre });
     return;

@@ -1,5 +1,6 @@
 // The head: logits = lnf * wte^T and their cross-entropy, in chunks of tokens, because the logits of a large batch do not fit in
-// memory. An untied head has a matrix of its own, with biases. In training the backward of each chunk follows its forward, while its logits are in memory.
+// memory. In training the backward of each chunk follows its forward, while its logits are in memory. An untied head has a matrix
+// of its own, with biases.
 import type { Tensor } from '../native/buffer.ts';
 import { classifier } from '../ops/ops.generated.ts';
 import type { ActivationSet } from './activations.ts';

@@ -26,8 +26,8 @@ export function chooseOptimizer(options: OptimizerOptions): OptimizerChoice {
   const { weightDecay, beta1, beta2, eps, learningRate, muonLearningRate } = options;
   // All rates rise and fall with the step's, which is 0 throughout if --lr is.
   const multiple = (rate: number) => (learningRate === 0 ? 0 : rate / learningRate);
-  const adamwAt = (rate = learningRate) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
-  const adamw = new AdamW({ weightDecay, beta1, beta2, eps });
+  const adamwAt = (rate: number) => new AdamW({ weightDecay, beta1, beta2, eps, rate: multiple(rate) });
+  const adamw = adamwAt(learningRate);
   const { embeddingLearningRate, headLearningRate } = options;
   const own = new Map([
     ['wte', embeddingLearningRate === undefined ? adamw : adamwAt(embeddingLearningRate)],

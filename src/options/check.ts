@@ -1,5 +1,6 @@
 // Completes options with defaults once the device and the model are known, checks rules about several options, and freezes them.
 import { UsageError } from '../errors.ts';
+import { architectureOf } from '../model/architecture.ts';
 import { customModel, defaultContext, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { LibraryKind } from '../native/find-library.ts';
 import { defaultOf, type Facts, flagOf } from './row.ts';
@@ -14,12 +15,12 @@ import {
 
 /**
  * @param given with the options of a config file or of the resumed run
- * @param weights sizes of the weights that --model names, if they are known yet
+ * @param weights the model of the weights that --model names, if it is known yet; it has parts of its own
  * @throws UsageError
  */
 export function completeOptions(given: TrainOptions, kind: LibraryKind, weights?: ModelConfig): DefaultedOptions {
   const facts = factsOf(given, kind, weights);
-  const options = withDefaults(given, facts);
+  const options = withDefaults({ ...(weights && architectureOf(weights)), ...given }, facts);
   checkNeeds(given);
   checkOptions(options, facts);
   return options;
@@ -55,10 +56,10 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
   if (sequence > context) {
     refuse(`--seq ${sequence} is over the model's context of ${context} positions; take a shorter --seq`);
   }
-  if (steps !== undefined && options.tokens === undefined && warmup > steps) {
+  if (steps !== undefined && warmup > steps) {
     refuse(`--warmup ${warmup} is over --steps ${steps}; take a shorter --warmup`);
   }
-  const { finalLearningRateFraction: final, muonLearningRate } = options;
+  const { finalLearningRateFraction: final } = options;
   if (schedule === 'constant' && final !== 1) {
     refuse(
       `--final-lr-frac ${final} has no effect with --schedule constant; leave out --schedule, or take one that falls: cosine, linear, wsd, trapezoid`,
@@ -72,8 +73,10 @@ function checkOptions(options: DefaultedOptions, { context }: Facts): void {
     const given = `${flagOf(optionRows[name])} ${options[name]}`;
     refuse(`${given} has no effect with ${flag} ${value}; give ${flag} ${onlyWith.values[0]} too`);
   }
-  if (options.learningRate === 0 && muonLearningRate !== defaultOf(optionRows.muonLearningRate)) {
-    refuse(`--muon-lr ${muonLearningRate} has no effect with --lr 0, whose schedule it follows; give --lr above 0`);
+  for (const name of ['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const) {
+    if (options.learningRate !== 0 || options[name] === defaultOf(optionRows[name])) continue;
+    const given = `${flagOf(optionRows[name])} ${options[name]}`;
+    refuse(`${given} has no effect with --lr 0, whose schedule it follows; give --lr above 0`);
   }
 }
 
@@ -90,6 +93,10 @@ function withDefaults(given: TrainOptions, facts: Facts): DefaultedOptions {
   const values = optionNames.map((name) => [name, given[name] ?? defaultOf(optionRows[name], facts)] as const);
   return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as DefaultedOptions;
 }
+
+/** The steps that --steps or --tokens asks for; undefined: one epoch. */
+export const askedSteps = ({ steps, tokens }: TrainOptions, totalBatch: number): number | undefined =>
+  tokens === undefined ? steps : Math.ceil(tokens / totalBatch);
 
 /** Tokens in one round of micro-batches over all ranks; `auto` counts as one sequence, which every choice is a multiple of. */
 const roundTokens = ({ batch, sequence, ranks }: Pick<DefaultedOptions, 'batch' | 'sequence' | 'ranks'>): number =>

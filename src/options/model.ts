@@ -1,9 +1,10 @@
 // The model that options describe.
-import { architectureOf, otherThanGpt2 } from '../model/architecture.ts';
+import { otherThanGpt2 } from '../model/architecture.ts';
 import { checkConfig, defaultContext, gpt2VocabularySize, type ModelConfig, presetConfig } from '../model/config.ts';
 import type { DefaultedOptions } from './table.ts';
 
 /**
+ * @param options completed with the parts of the weights
  * @param weights the model of the weights that the run starts with; undefined: a new model
  * @throws UsageError as `checkConfig`
  */
@@ -15,6 +16,8 @@ export function modelOf(
   // A custom model has --layers, --channels and --heads.
   const base = weights ?? { context: defaultContext, ...presetConfig(options.model), vocabularySize };
   const { layers = base.layers!, channels = base.channels!, heads = base.heads!, context = base.context } = options;
-  const parts = otherThanGpt2(architectureOf(weights ?? options));
-  return checkConfig({ layers, channels, heads, context, vocabularySize: base.vocabularySize, ...parts });
+  return checkConfig({
+    ...{ layers, channels, heads, context, vocabularySize: base.vocabularySize },
+    ...otherThanGpt2(options),
+  });
 }

@@ -115,12 +115,16 @@ export const readRunOptions = (path: string): TrainOptions =>
  * @throws as `readOptionsFile`, and as `recipeChoices`
  */
 export function withSources(given: TrainOptions): TrainOptions {
-  if (given.steps !== undefined && given.tokens !== undefined) {
-    throw new UsageError(`--steps ${given.steps} and --tokens ${given.tokens} exclude each other: give one of them`);
-  }
   const { options, recipe } = withRecipe(given);
-  return { ...Object.fromEntries(recipe?.choices.map(({ name, value }) => [name, value]) ?? []), ...options };
+  const { steps, tokens } = options;
+  if (steps !== undefined && tokens !== undefined) {
+    throw new UsageError(`--steps ${steps} and --tokens ${tokens} exclude each other: give one of them`);
+  }
+  return { ...(recipe && chosen(recipe.choices)), ...options };
 }
+
+const chosen = (choices: readonly RecipeChoice[]): TrainOptions =>
+  Object.fromEntries(choices.map(({ name, value }) => [name, value]));
 
 /**
  * The options with those of --config's file and --preset, and what the recipe that they name chooses in addition.
@@ -131,16 +135,16 @@ export function withRecipe(given: TrainOptions): {
   recipe: { name: string; choices: RecipeChoice[] } | undefined;
 } {
   const { preset: _, ...ofFile } = withFile(given);
-  const { recipe: name, ...others }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
-  const options: TrainOptions = others;
+  const merged: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
+  const { recipe: name, ...options } = merged;
   if (name === undefined) return { options, recipe: undefined };
   return {
     options,
-    recipe: { name, choices: recipeChoices(options).filter((each) => options[each.name] === undefined) },
+    recipe: { name, choices: recipeChoices(options).filter((each) => merged[each.name] === undefined) },
   };
 }
 
-/** A UsageError with the values that it names and that --config or --preset gave; any other error as it is. */
+/** A UsageError with the values that it names and that --config, --preset or --recipe gave; any other error as it is. */
 export function namingSources(error: unknown, given: TrainOptions): unknown {
   const sources = attempt(() => sourcesOf(given));
   // Without a valid source, that is the error.
@@ -156,16 +160,18 @@ export function namingSources(error: unknown, given: TrainOptions): unknown {
   return named.length === 0 ? error : reworded(error, (message) => `${message} (${named.join('; ')})`);
 }
 
-/** What --config's file and --preset add to the options that are given themselves. */
+/** What --config's file, --preset and --recipe add to the options that are given themselves. */
 function sourcesOf(given: TrainOptions): [source: string, added: TrainOptions][] {
   checkTrainOptions(given);
   const { config } = given;
   const preset = presetOptions(given);
+  const { recipe } = withRecipe(given);
   return [
     ...(config === undefined
       ? []
       : [[`--config ${config}`, addedTo(given, withFile(given))] as [string, TrainOptions]]),
     ...(preset ? [[`--preset ${preset.name}`, preset.options] as [string, TrainOptions]] : []),
+    ...(recipe ? [[`--recipe ${recipe.name}`, chosen(recipe.choices)] as [string, TrainOptions]] : []),
   ];
 }
 

@@ -16,7 +16,7 @@ export function runToResume({ resume, overwrite, out }: TrainOptions): string | 
 
 /**
  * Options that are given, those of `before` otherwise. Another schedule ends as is its default, an end makes a constant rate fall,
- * and a model of the hub keeps its recorded commit.
+ * steps and tokens replace each other, and a model of the hub keeps its recorded commit.
  */
 export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptions {
   const { schedule, finalLearningRateFraction: final } = given;
@@ -28,6 +28,8 @@ export function withGiven(before: TrainOptions, given: TrainOptions): TrainOptio
   if (schedule === undefined && final !== undefined && final !== 1 && before.schedule === 'constant') {
     delete kept.schedule;
   }
+  if (given.steps !== undefined) delete kept.tokens;
+  if (given.tokens !== undefined) delete kept.steps;
   const merged = { ...kept, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) };
   if (isSameHubModel(before, given)) merged.model = before.model;
   return merged;

@@ -1,7 +1,6 @@
 // Options of one start of the program, which no file records. Part of the options table (table.ts).
 import { shellWord } from '../package-root.ts';
 import { recipeNames } from './presets.ts';
-import { recipes } from './recipe-names.ts';
 import { type OptionRow, real, whole } from './row.ts';
 
 /** Port of the live page. */
@@ -37,7 +36,7 @@ export const startRows = {
   },
   recipe: {
     usage: '--recipe <NAME>',
-    type: recipes,
+    type: ['modern'],
     help: 'modern: a modern GPT trained with Muon (docs/recipe.md); options override it',
     bench: true,
   },

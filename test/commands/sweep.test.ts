@@ -46,6 +46,12 @@ it('a swept schedule has its own end', async () => {
   expect((error as Error).message).toBe('a run was started');
 });
 
+it('a recipe chooses for each swept value', async () => {
+  // Its --lr is for Muon's run, so with AdamW it asks for another.
+  const error = await start(['optimizer=muon,adamw'], { recipe: 'modern' });
+  expect((error as Error).message).toContain('--recipe modern with --optimizer adamw needs --lr');
+});
+
 it.each<[string[], TrainOptions, string]>([
   [['data=data,dta'], {}, 'dta does not exist'],
   [['model=d6,none'], {}, 'none does not exist'],

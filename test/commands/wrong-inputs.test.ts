@@ -92,7 +92,12 @@ const rows: Record<string, Row[]> = {
     [2, train('--batch', '2.5'), 'not "2.5"', ['--batch']],
     [2, train('--batch', '0x10'), 'not "0x10"', ['--batch']],
     [2, train('--seed', '4294967296'), 'not "4294967296"', ['--seed takes a whole number from 0 to 4294967295']],
-    [2, train('--schedule', 'cosin'), 'not "cosin"', ['--schedule takes one of cosine, linear, constant, wsd, trapezoid']],
+    [
+      2,
+      train('--schedule', 'cosin'),
+      'not "cosin"',
+      ['--schedule takes one of cosine, linear, constant, wsd, trapezoid'],
+    ],
     [2, train('--dtype', 'fp16'), 'not "fp16"', ['--dtype takes one of fp32, tf32, bf16']],
     [2, train('--device', 'tpu'), 'not "tpu"', ['--device takes auto, cpu, cuda or cuda:N']],
     [2, train('--seq', '65'), "--seq 65 is over the model's context of 64 positions", ['--seq']],

@@ -4,6 +4,7 @@ import { type Loader, openLoader, planValidation } from '../../batches/loader.ts
 import type { FoundCheckpoint } from '../../checkpoint/directory.ts';
 import { Gpt2Error } from '../../errors.ts';
 import { type Hellaswag, readHellaswag } from '../../evaluate/hellaswag.ts';
+import { askedSteps } from '../../options/check.ts';
 import type { Opening } from './run.ts';
 import { changedShard, shardRecord } from './same-data.ts';
 
@@ -25,16 +26,14 @@ export type RunData = Readonly<ReturnType<typeof openData>>;
 export function openData(opening: Opening) {
   const { settled, ranks, resources } = opening;
   const { options, config, checkpoint, trainShards: shards } = settled;
-  const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup } = options;
+  const { batch, sequence, order, seed, ranks: count, data, totalBatch, warmup, tokens } = options;
   const { vocabularySize } = config;
   const rank = ranks?.rank ?? 0;
   const loader = resources.keep(
     openLoader({ shards, batch, sequence, order, seed, vocabularySize, rank, ranks: count }),
   );
   if (checkpoint) seekTo(loader, checkpoint, data);
-  const { tokens } = options;
-  const asked = tokens === undefined ? options.steps : Math.ceil(tokens / totalBatch);
-  const steps = asked ?? Math.floor(loader.tokens / totalBatch);
+  const steps = askedSteps(options, totalBatch) ?? Math.floor(loader.tokens / totalBatch);
   if (steps < 1) {
     throw new Gpt2Error(
       `${data} has ${loader.tokens} training tokens, fewer than one step of ${totalBatch}; give --steps or a smaller --total-batch`,
@@ -42,7 +41,7 @@ export function openData(opening: Opening) {
   }
   if (warmup > steps) {
     throw new Gpt2Error(
-      `--warmup ${warmup} is over the ${steps} steps of one epoch of ${data}; take a shorter --warmup or give --steps`,
+      `--warmup ${warmup} is over the ${steps} steps of ${tokens === undefined ? `one epoch of ${data}` : `--tokens ${tokens}`}; take a shorter --warmup or give --steps`,
     );
   }
   const validation = options.valEvery > 0 ? openValidation(opening, rank) : undefined;

@@ -1,0 +1,75 @@
+// Options that several sources give, or that a recipe chooses: which value counts, and what an error says of it.
+import { writeFileSync } from 'node:fs';
+import { afterAll, describe, expect, it } from 'vitest';
+import { gpt2Architecture } from '../../src/model/architecture.ts';
+import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
+import { completeOptions } from '../../src/options/check.ts';
+import { namingSources, withSources } from '../../src/options/read.ts';
+import { resumedOptions } from '../../src/options/resume.ts';
+import { Workplace } from '../support/cli.ts';
+
+const place = new Workplace();
+afterAll(() => place[Symbol.dispose]());
+
+function fileOf(options: object): string {
+  const path = place.path('options.json');
+  writeFileSync(path, JSON.stringify(options));
+  return path;
+}
+
+describe('--steps and --tokens replace each other', () => {
+  it('in a file and in a preset', () => {
+    for (const given of [{ config: fileOf({ steps: 7 }) }, { preset: 'shakespeare-laptop' } as const]) {
+      const options = withSources({ ...given, tokens: 1e6 });
+      expect([options.steps, options.tokens]).toEqual([undefined, 1e6]);
+      // The options of a run are read again where they are used.
+      expect(withSources(options)).toEqual(options);
+    }
+    const options = withSources({ config: fileOf({ tokens: 1e6 }), steps: 7 });
+    expect([options.steps, options.tokens]).toEqual([7, undefined]);
+  });
+
+  it('in a run that is resumed', () => {
+    const resumed = resumedOptions({ steps: 7 }, { tokens: 1e6 }, () => {});
+    expect([resumed.steps, resumed.tokens]).toEqual([undefined, 1e6]);
+  });
+
+  it('but one source gives one of them', () => {
+    const config = fileOf({ steps: 7, tokens: 1e6 });
+    for (const given of [{ config }, { steps: 7, tokens: 1e6 }]) {
+      expect(() => withSources(given)).toThrow('--steps 7 and --tokens 1000000 exclude each other: give one of them');
+    }
+  });
+});
+
+it('an error says which of its values the recipe chose', () => {
+  const given = { recipe: 'modern', batch: 3 } as const;
+  const attempt = () => completeOptions(withSources(given), 'cpu');
+  expect(attempt).toThrow('--total-batch 524288 is not a multiple of --batch 3');
+  try {
+    attempt();
+  } catch (error) {
+    expect((namingSources(error, given) as Error).message).toMatch(
+      / \(from --recipe modern: --total-batch 524288, --seq 1024\)$/,
+    );
+  }
+});
+
+it('weights have parts of their own, which options need not repeat', () => {
+  const sizes = { layers: 1, channels: 32, heads: 2, context: 16, vocabularySize: 100 };
+  const weights: ModelConfig = { ...sizes, head: 'untied', softcap: 15 };
+  const options = completeOptions({ model: 'some/weights', headLearningRate: 1e-3, sequence: 16 }, 'cpu', weights);
+  expect(options).toMatchObject({ ...gpt2Architecture, head: 'untied', softcap: 15 });
+});
+
+it.each(['embeddingLearningRate', 'headLearningRate', 'muonLearningRate'] as const)('%s follows --lr', (name) => {
+  const given = { learningRate: 0, [name]: 0.5, head: 'untied', optimizer: 'muon' } as const;
+  expect(() => completeOptions(given, 'cpu')).toThrow('has no effect with --lr 0, whose schedule it follows');
+});
+
+it('an odd head size cannot be normalized in pairs', () => {
+  const sizes = { layers: 1, channels: 21, heads: 3, context: 16, vocabularySize: 100 };
+  expect(() => checkConfig({ ...sizes, queryKeyNorm: 'rmsnorm' })).toThrow(
+    'queryKeyNorm rmsnorm needs an even head size, not 7',
+  );
+});
