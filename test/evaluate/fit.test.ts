@@ -6,6 +6,7 @@ import { inferencePlan } from '../../src/model/memory.ts';
 import { createModel } from '../../src/model/model.ts';
 import { Device } from '../../src/native/device.ts';
 import { describeBackends } from '../support/backends.ts';
+import { modernParts } from '../support/modern-models.ts';
 
 const small = { layers: 3, channels: 48, heads: 4, context: 128, vocabularySize: 1000 };
 
@@ -13,13 +14,14 @@ describeBackends(
   'the plan for inference',
   (_, kind, dtype) => {
     it.each([
-      [1, 1],
-      [3, 128],
-      [40, 100],
-    ])('is what %d x %d takes', (B, T) => {
+      [1, 1, small],
+      [3, 128, small],
+      [40, 100, small],
+      [3, 128, { ...small, ...modernParts }],
+    ])('is what %d x %d takes of %j', (B, T, config) => {
       using device = Device.open({ kind, dtype });
-      createModel(device, small, { B, T, purpose: 'inference' });
-      expect(Object.fromEntries(inferencePlan(device, small, { B, T }))).toEqual(Object.fromEntries(device.allocated));
+      createModel(device, config, { B, T, purpose: 'inference' });
+      expect(Object.fromEntries(inferencePlan(device, config, { B, T }))).toEqual(Object.fromEntries(device.allocated));
     });
   },
   { dtypes: ['fp32', 'bf16'] },

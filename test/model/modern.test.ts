@@ -3,18 +3,21 @@
 import { expect, it } from 'vitest';
 import { ParameterArena } from '../../src/model/arena.ts';
 import { backward } from '../../src/model/backward.ts';
+import { modelLabel, presetConfig } from '../../src/model/config.ts';
 import { decode } from '../../src/model/decode.ts';
 import { forward } from '../../src/model/forward.ts';
 import { headForward, headForwardBackward } from '../../src/model/head.ts';
 import { KeyValueCache } from '../../src/model/key-value-cache.ts';
-import { parameterTable } from '../../src/model/parameters.ts';
+import { parameterCount, parameterTable, realCount } from '../../src/model/parameters.ts';
 import { Device } from '../../src/native/device.ts';
 import { floats } from '../../src/op-cases/numbers.ts';
+import { noUpdate } from '../../src/optimizer/optimizer.ts';
 import { Trainer } from '../../src/train/step/trainer.ts';
 import { describeBackends } from '../support/backends.ts';
 import {
   modernFixture,
   modernOptimizer,
+  modernParts,
   modernTensors,
   tinyModernConfig,
   tinyModernModel,
@@ -29,8 +32,12 @@ const batchOf = {
 // PyTorch's own fp32 is up to 2e-6 from its float64 in gradients, and in all weights but wte after ten updates.
 const limit = 1e-5;
 
-it('has the parameters that were recorded', () => {
-  expect(parameterTable(tinyModernConfig).map(({ name }) => name)).toEqual(Object.keys(draws));
+it('has the parameters that were recorded, and counts them', () => {
+  const table = parameterTable(tinyModernConfig);
+  expect(table.map(({ name }) => name)).toEqual(Object.keys(draws));
+  expect(parameterCount(tinyModernConfig)).toBe(table.reduce((sum, parameter) => sum + realCount(parameter), 0));
+  const d12 = { ...presetConfig('d12')!, ...modernParts };
+  expect(modelLabel(d12)).toBe('l12-c768-h12');
 });
 
 describeBackends('modern model', (_, kind) => {
@@ -77,6 +84,23 @@ describeBackends('modern model', (_, kind) => {
       for (const { name } of parameterTable(tinyModernConfig)) {
         const wanted = modernTensors.get(`gradient/${name}`).values.map((value) => value * (accumulate ? 2 : 1));
         expectClose(`${name}${accumulate ? ' +=' : ''}`, floats(gradients.get(name)), wanted, limit);
+      }
+    }
+  });
+
+  it('micro-batches add up to the gradients of the batch, in every step', async () => {
+    using device = Device.open({ kind, accumulates: true });
+    const model = tinyModernModel(device);
+    const step = { batch: 1, sequence: T, accumulation: B, optimizer: noUpdate, gradientClip: 0 };
+    const trainer = new Trainer(model, step);
+    for (let index = 0; index < 2; index++) {
+      let row = 0;
+      await trainer.step(index, 0, () => {
+        const at = row++ * T;
+        return { inputs: batchOf.inputs.subarray(at, at + T), targets: batchOf.targets.subarray(at, at + T) };
+      });
+      for (const { name } of parameterTable(tinyModernConfig)) {
+        expectClose(name, floats(trainer.gradients.get(name)), modernTensors.get(`gradient/${name}`).values, limit);
       }
     }
   });
