@@ -131,8 +131,7 @@ export function withRecipe(given: TrainOptions): {
   recipe: { name: string; choices: RecipeChoice[] } | undefined;
 } {
   const { preset: _, ...ofFile } = withFile(given);
-  const { recipe: name, ...others }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
-  const options: TrainOptions = others;
+  const { recipe: name, ...options }: TrainOptions = { ...presetOptions(given)?.options, ...ofFile };
   const { steps, tokens } = options;
   if (steps !== undefined && tokens !== undefined) {
     throw new UsageError(`--steps ${steps} and --tokens ${tokens} exclude each other: give one of them`);

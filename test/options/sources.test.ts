@@ -1,10 +1,10 @@
-// Options that several sources give, or that a recipe chooses: which value counts, and what an error says of it.
+// Options that several sources give, and parts that weights give: which value counts.
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import { gpt2Architecture } from '../../src/model/architecture.ts';
 import { checkConfig, type ModelConfig } from '../../src/model/config.ts';
 import { completeOptions } from '../../src/options/check.ts';
-import { namingSources, withSources } from '../../src/options/read.ts';
+import { withSources } from '../../src/options/read.ts';
 import { resumedOptions } from '../../src/options/resume.ts';
 import { Workplace } from '../support/cli.ts';
 
@@ -40,19 +40,6 @@ describe('--steps and --tokens replace each other', () => {
       expect(() => withSources(given)).toThrow('--steps 7 and --tokens 1000000 exclude each other: give one of them');
     }
   });
-});
-
-it('an error says which of its values the recipe chose', () => {
-  const given = { recipe: 'modern', batch: 3 } as const;
-  const attempt = () => completeOptions(withSources(given), 'cpu');
-  expect(attempt).toThrow('--total-batch 524288 is not a multiple of --batch 3');
-  try {
-    attempt();
-  } catch (error) {
-    expect((namingSources(error, given) as Error).message).toMatch(
-      / \(from --recipe modern: --total-batch 524288, --seq 1024\)$/,
-    );
-  }
 });
 
 it('weights have parts of their own, which options need not repeat', () => {
