@@ -34,6 +34,9 @@ export interface Architecture extends Parts {
   readonly softcap: number;
 }
 
+/** Parts that may be left out: they are GPT-2's. */
+export type GivenParts = { readonly [P in keyof Architecture]?: Architecture[P] | undefined };
+
 export const gpt2Architecture = {
   ...(Object.fromEntries(Object.entries(parts).map(([part, [first]]) => [part, first])) as Parts),
   attentionScale: 0,
@@ -43,7 +46,7 @@ export const gpt2Architecture = {
 export const architectureNames = Object.keys(gpt2Architecture) as readonly (keyof Architecture)[];
 
 /** The parts that are not GPT-2's. */
-export const otherThanGpt2 = (config: Partial<Architecture>): Partial<Architecture> =>
+export const otherThanGpt2 = (config: GivenParts): Partial<Architecture> =>
   Object.fromEntries(
     architectureNames.flatMap((name) => {
       const value = config[name];
@@ -52,13 +55,13 @@ export const otherThanGpt2 = (config: Partial<Architecture>): Partial<Architectu
   );
 
 /** A model's parts: those that a configuration leaves out are GPT-2's. */
-export const architectureOf = (config: Partial<Architecture>): Architecture => ({
+export const architectureOf = (config: GivenParts): Architecture => ({
   ...gpt2Architecture,
   ...otherThanGpt2(config),
 });
 
 /** @throws UsageError for parts that do not go together */
-export function checkArchitecture(config: Partial<Architecture>, headSize: number): void {
+export function checkArchitecture(config: GivenParts, headSize: number): void {
   const { positions, queryKeyNorm, attentionScale } = architectureOf(config);
   if (positions === 'rotary' && headSize % 4 !== 0) {
     throw new UsageError(

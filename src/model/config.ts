@@ -3,10 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { checkGiven } from '../checks/given.ts';
 import { whole } from '../checks/number.ts';
 import { UsageError } from '../errors.ts';
-import { type Architecture, architectureOf, checkArchitecture, partRanges, parts } from './architecture.ts';
+import { architectureOf, checkArchitecture, type GivenParts, partRanges, parts } from './architecture.ts';
 
 /** The sizes of a model, and its parts: GPT-2's where they are left out. */
-export interface ModelConfig extends Partial<Architecture> {
+export interface ModelConfig extends GivenParts {
   readonly layers: number;
   readonly channels: number;
   readonly heads: number;
