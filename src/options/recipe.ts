@@ -127,12 +127,12 @@ function sizesOf({ model = 'd12', layers, channels }: TrainOptions): Sizes {
   );
 }
 
-/** Combinations that are known to diverge. */
+/** @throws UsageError for rates that are another optimizer's. */
 function refuseBroken(given: TrainOptions): void {
   if (given.optimizer === 'adamw' && given.learningRate === undefined) {
     const flag = flagOf(optionRows.learningRate);
     throw new UsageError(
-      `--recipe modern with --optimizer adamw needs ${flag}: the recipe's, ${rates.learningRate}, is for vectors, and matrices diverge with it; give one such as ${flag} 1e-3`,
+      `--recipe modern with --optimizer adamw needs ${flag}: the recipe's, ${rates.learningRate}, is for vectors, far above those at which AdamW trains matrices; give one such as ${flag} 1e-3`,
     );
   }
 }
