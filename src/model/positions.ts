@@ -28,7 +28,7 @@ const headSize = ({ channels, heads }: ModelConfig): number => channels / heads;
 const rotaryBase = 1024;
 
 /**
- * Cosines and sines of a position's angles, [context, head size]. A quarter of the head's pairs rotates at rates from 1 to 1/1024
+ * Cosines and sines of a position's angles, [context, head size]. Half of the head's pairs rotate at rates from 1 to 1/1024
  * radians per position; the others do not rotate, and carry what does not depend on position (half-truncated, docs/recipe.md).
  */
 function rotations(config: ModelConfig): Float32Array {
