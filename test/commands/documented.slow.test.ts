@@ -86,12 +86,15 @@ function hasCompiler(): boolean {
 const smaller: Record<string, (args: string[]) => string[] | string> = {
   train: (args) => {
     if (args.includes('--resume')) return [];
-    if (args.includes('--dry-run')) return ['--device', 'cpu'];
+    // A recipe's step has half a million tokens.
+    const step = args.includes('--recipe') ? ['--total-batch', '1024'] : [];
+    if (args.includes('--dry-run')) return ['--device', 'cpu', ...(step.length > 0 ? [...step, '--batch', '1'] : [])];
     if (args.includes('--sweep')) return 'it starts processes; test/end-to-end/sweep.test.ts runs it';
     if (args.includes('gpt2-124m-fineweb') || args.includes('finetune')) return 'it needs a GPU or the network';
     if (args.includes('--kernel')) return 'it needs a device that runs kernels; test/lab runs it';
     if (args.includes('--gpus')) return 'it starts this process anew; test/end-to-end/ranks.test.ts runs it';
-    const sizes = ['--seq', '16', '--batch', '2', '--steps', '2', '--warmup', '0', '--val-steps', '1'];
+    const length = args.includes('--tokens') ? ['--tokens', '2k'] : ['--steps', '2'];
+    const sizes = ['--seq', '16', '--batch', '2', ...length, ...step, '--warmup', '0', '--val-steps', '1'];
     const served = args.includes('--serve') ? ['--serve', '0'] : [];
     return [...tinyModel, ...sizes, ...served, '--out', 'runs/made', '--overwrite'];
   },
@@ -202,7 +205,7 @@ function furnish(place: Workplace): void {
     const { code, stderr } = place.run(args);
     expect(code, stderr).toBe(0);
   };
-  for (const name of ['tiny_shakespeare', 'own-source']) {
+  for (const name of ['tiny_shakespeare', 'own-source', 'fineweb10B']) {
     run('prepro', 'text', 'book.txt', '--tokenizer', 'bytes', '--out', `data/${name}`, '--workers', '1');
   }
   renameSync(place.path('data/tiny_shakespeare'), place.path('data/tinyshakespeare'));
