@@ -51,7 +51,7 @@ export interface OptionRow {
   readonly perMachine?: true;
   /** The option that must be given too. */
   readonly needs?: string;
-  /** The values of another option without one of which this one has no effect, and only its default is allowed. */
+  /** This option has an effect only if another one has one of these values; else only its default is allowed. */
   readonly onlyWith?: { readonly option: string; readonly values: readonly [string, ...string[]] };
   /** `bench` has the option too. */
   readonly bench?: true;

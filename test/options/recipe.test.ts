@@ -1,4 +1,4 @@
-// --recipe modern: each value for d12 and by which rules others follow, what overrides it, and what it is refused with; and each part
+// --recipe modern: each value for d12 and the rules for other sizes, what overrides it, and what it rejects; and each part
 // of its model alone, in a GPT-2 and taken out of a modern GPT.
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -100,7 +100,7 @@ it.each<[TrainOptions, RegExp]>([
   [{ model: 'runs/x' }, /^--recipe is for new models, and --model runs\/x has weights .*; leave out --recipe/],
   [{ model: 'custom' }, /^--model custom needs --layers and --channels; give both$/],
   [{ steps: 5, tokens: 500 }, /^--steps 5 and --tokens 500 exclude each other: give one of them$/],
-])('is refused with %j', (given, message) => {
+])('is rejected with %j', (given, message) => {
   expect(() => modern(given)).toThrow(message);
 });
 

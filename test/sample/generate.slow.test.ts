@@ -130,7 +130,7 @@ describe.each([
       await expect(runAll(together, { prompts: new Array(6).fill(prompt) })).rejects.toThrow('room for 5 texts, not 6');
     });
 
-    it('stops at the token it is told to, which is not given out, while others go on', async () => {
+    it('stops at a given token, which is not yielded, while others go on', async () => {
       const both = new KeyValueCache(model, { texts: 2, window: context });
       const prompts = [prompt, [9]];
       const [first, second] = await runAll(both, { prompts, temperature: 0, tokens: 40 });
@@ -142,7 +142,7 @@ describe.each([
       ]);
     });
 
-    it('ends where the window is full, if told to', async () => {
+    it('ends where the window is full, if asked to', async () => {
       const { tokens } = await run(cache, { tokens: 100 });
       expect(await run(cache, { tokens: 100, whenFull: 'stop' })).toEqual({
         // The window's last token is run as well, and chooses one more.
@@ -181,16 +181,16 @@ describe.each([
     });
 
     it('refuses what cannot be, by name', async () => {
-      const refused = (options: Partial<GenerateOptions>) => expect(run(cache, options)).rejects;
-      await refused({ prompts: [[1, 61]] }).toThrow('the prompt has the token 61');
-      await refused({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
-      // Nothing to go on from means the end of text, which this small vocabulary lacks.
-      await refused({ prompts: [[]] }).toThrow('the prompt has the token 50256');
-      await refused({ tokens: -1 }).toThrow(UsageError);
-      await refused({ temperature: -1 }).toThrow('temperature takes a number of at least 0, not -1');
-      await refused({ topK: 0.5 }).toThrow('topK takes a whole number from 0 to 2147483647, not 0.5');
-      await refused({ topP: 2 }).toThrow('topP takes a number from 0 to 1, not 2');
-      await refused({ seed: 0.5 }).toThrow('seed takes a whole number from -2147483648 to 4294967295, not 0.5');
+      const rejected = (options: Partial<GenerateOptions>) => expect(run(cache, options)).rejects;
+      await rejected({ prompts: [[1, 61]] }).toThrow('the prompt has the token 61');
+      await rejected({ prompts: [[-1]] }).toThrow('the prompt has the token -1');
+      // An empty prompt means the end of text, which this small vocabulary does not have.
+      await rejected({ prompts: [[]] }).toThrow('the prompt has the token 50256');
+      await rejected({ tokens: -1 }).toThrow(UsageError);
+      await rejected({ temperature: -1 }).toThrow('temperature takes a number of at least 0, not -1');
+      await rejected({ topK: 0.5 }).toThrow('topK takes a whole number from 0 to 2147483647, not 0.5');
+      await rejected({ topP: 2 }).toThrow('topP takes a number from 0 to 1, not 2');
+      await rejected({ seed: 0.5 }).toThrow('seed takes a whole number from -2147483648 to 4294967295, not 0.5');
     });
   }),
 );

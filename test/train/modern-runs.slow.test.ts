@@ -106,7 +106,7 @@ describe('with its weights', () => {
     expect(losses('tuned')[0]).toBeLessThan(losses('straight')[0]!);
   });
 
-  it('another part is refused, and the recipe', () => {
+  it('another part is rejected, and the recipe', () => {
     const tuned = (...more: string[]) => place.run(['train', ...others, '--model', 'straight', '--out', 'no', ...more]);
     const where = ['--norm', 'straight'];
     expectRefusal(tuned('--norm', 'layernorm'), { code: 2, what: '--norm layernorm, but ', where });
@@ -114,13 +114,13 @@ describe('with its weights', () => {
     expectRefusal(tuned('--recipe', 'modern'), { code: 2, what: '--recipe is for new models', where: ['straight'] });
   });
 
-  it.each(['hf', 'llmc', 'gguf'])('an export to %s is refused', (format) => {
+  it.each(['hf', 'llmc', 'gguf'])('an export to %s is rejected', (format) => {
     expectRefusal(place.run(['export', '--model', 'straight', '--format', format, '--out', 'exported']), {
       ...{ code: 1, what: 'straight is no GPT-2', where: [format, 'norm rmsnorm', 'softcap 15'] },
     });
   });
 
-  it('are refused for a GPT-2 of the same sizes, and its for them, by their parts', async () => {
+  it('are rejected for a GPT-2 of the same sizes, and its weights for them, by their parts', async () => {
     using device = Device.open({ kind: 'cpu', threads: 1 });
     const [modern, plain] = [await resolveWeights(place.path('straight')), await resolveWeights(place.path('gpt2'))];
     const sizes = { B: 1, T: 8, purpose: 'inference' } as const;
