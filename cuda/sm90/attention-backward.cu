@@ -32,8 +32,8 @@ void attention_backward_128(const CudaContext &context, bf16 *dqkv, float *scrat
   cudaFuncSetAttribute(queries_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, queries_shared_bytes);
   cudaFuncSetAttribute(keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, keys_shared_bytes);
   launch_overlapping(context, queries_kernel, blocks, threads, queries_shared_bytes,
-                     map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, out, scratch,
-                     lse, arguments, scale);
+                     map(qkv, 3 * sizes.NH, sizes.stride(), block_lines), qkv_map, dout_map, dqkv_map, dout, out,
+                     scratch, lse, arguments, scale);
   launch_overlapping(context, keys_kernel, blocks, threads, keys_shared_bytes, qkv_map, dout_map, dqkv_map, scratch,
                      arguments, scale);
 }

@@ -10,11 +10,12 @@ namespace sm90 {
 namespace backward_128 {
 
 constexpr int keys_stages = 3;
-constexpr int query_lines = statistics_lines;                  // of a step
-constexpr int query_bytes = 2 * query_lines * line_bytes;      // q or dout
-constexpr int keys_stage_bytes = 2 * query_bytes;              // both
+constexpr int query_lines = statistics_lines;              // of a step
+constexpr int query_bytes = 2 * query_lines * line_bytes;  // q or dout
+constexpr int keys_stage_bytes = 2 * query_bytes;          // both
+// 1024 bytes align the ring, 128 are barriers.
 constexpr int keys_shared_bytes =
-    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * own_pair_bytes + 1024 + 128;
+    keys_stages * (keys_stage_bytes + statistics_bytes) + 2 * consumers * own_pair_bytes + 1024 + 128;
 
 // Everything is transposed: lines are keys, columns are queries.
 __global__ void __launch_bounds__(threads, 1)
@@ -24,7 +25,7 @@ __global__ void __launch_bounds__(threads, 1)
   extern __shared__ unsigned char memory[];
   const uint32_t begin = shared_address(memory), ring = (begin + 1023) & ~1023u;
   const uint32_t all_own = ring + keys_stages * keys_stage_bytes;
-  const uint32_t all_statistics_shared = all_own + 2 * own_pair_bytes;
+  const uint32_t all_statistics_shared = all_own + 2 * consumers * own_pair_bytes;
   const uint32_t full = all_statistics_shared + keys_stages * statistics_bytes, empty = full + keys_stages * 8;
   const uint32_t own_full = empty + keys_stages * 8, own_empty = own_full + 2 * 8;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
@@ -56,8 +57,13 @@ __global__ void __launch_bounds__(threads, 1)
     for (int index = 0; tile_of(arguments, index, unit); index++) {
       const int first = unit.tile * tile_lines;
       barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
-      load_own(all_own + own_at.stage * own_pair_bytes, qkv_map, NH + unit.head, qkv_map, 2 * NH + unit.head, first,
-               unit.b, own_full + own_at.stage * 8);
+      barrier_expect(own_full + own_at.stage * 8, consumers * own_pair_bytes);
+      for (int i = 0; i < consumers; i++) {
+        const uint32_t own = all_own + (own_at.stage * consumers + i) * own_pair_bytes;
+        const int key = first + i * own_lines;
+        load_box(own, qkv_map, 0, key, (NH + unit.head) * 2, unit.b, own_full + own_at.stage * 8);
+        load_box(own + own_bytes, qkv_map, 0, key, (2 * NH + unit.head) * 2, unit.b, own_full + own_at.stage * 8);
+      }
       own_at.advance();
       for (int query = first; query < T; query += query_lines) {
         const uint32_t q = ring + at.stage * keys_stage_bytes, barrier = full + at.stage * 8;
@@ -79,8 +85,8 @@ __global__ void __launch_bounds__(threads, 1)
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int tile_first = unit.tile * tile_lines, first = tile_first + consumer * own_lines;
     const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
-    const uint32_t own = uniform(all_own + own_at.stage * own_pair_bytes + consumer * own_bytes);
-    const Operand k = k_major(own), v = k_major(own + consumers * own_bytes);
+    const uint32_t own = uniform(all_own + (own_at.stage * consumers + consumer) * own_pair_bytes);
+    const Operand k = k_major(own), v = k_major(own + own_bytes);
     float dkey[64] = {}, dvalue[64] = {};
     uint32_t previous = 0;
     barrier_wait(own_full + own_at.stage * 8, own_at.parity);
@@ -132,7 +138,9 @@ __global__ void __launch_bounds__(threads, 1)
       hold(share_operand);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < query_lines / 16; i++) wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
+      for (int i = 0; i < query_lines / 16; i++) {
+        wgmma<1>(dvalue, share_operand[i], gradient_as_rows.at(i * 2048), true);
+      }
       wgmma_commit();
       wgmma_wait<1>();
       hold(dscore);
@@ -175,8 +183,7 @@ __global__ void __launch_bounds__(threads, 1)
     const float scales[2] = {scale, scale}, ones[2] = {1, 1};
     const uint32_t own_staging = own + warp * staging_bytes;
     store_lines(dqkv_map, NH + unit.head, first + warp * 16, unit.b, own_staging, dkey, scales);
-    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, own_staging + consumers * own_bytes, dvalue,
-                ones);
+    store_lines(dqkv_map, 2 * NH + unit.head, first + warp * 16, unit.b, own_staging + own_bytes, dvalue, ones);
     if (lane == 0) {
       commit_stores();
       wait_stores_read<0>();

@@ -1,8 +1,9 @@
 // Attention backward on Hopper, head size 128: the kernel that owns queries and computes D, dq, and the statistics for
 // the kernel of keys.
 //
-// A stage of k is needed for two products, the first and the last of a step, and a stage of v for the one between: two
-// buffers of k and one of v are enough.
+// Two stages of k and of v are 128 KB, so of a tile's own q and dout only three halves fit: they are a ring of the
+// warpgroups' parts, in which the first part of the next tile is loaded while both parts of a tile are in use. Blocks
+// of keys go from the diagonal down to key 0.
 #pragma once
 
 #include "attention-backward-128.cuh"
@@ -11,11 +12,14 @@ namespace gpt2 {
 namespace sm90 {
 namespace backward_128 {
 
-// The dot product of a 16-byte chunk of bf16 in shared memory and one in registers.
-__device__ __forceinline__ float dot_chunks(uint32_t a, const uint4 &b) {
-  uint32_t x[4];
-  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];" : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(a));
-  const uint32_t y[4] = {b.x, b.y, b.z, b.w};
+constexpr int key_bytes = 2 * block_bytes;  // of a block of k or v
+constexpr int queries_stages = 2;
+constexpr int queries_parts = 3;
+constexpr int queries_shared_bytes = 2 * queries_stages * key_bytes + queries_parts * own_pair_bytes + 2048;
+
+// The dot product of two 16-byte chunks of bf16.
+__device__ __forceinline__ float dot_chunks(const uint4 &a, const uint4 &b) {
+  const uint32_t x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
   float sum = 0;
 #pragma unroll
   for (int i = 0; i < 4; i++) {
@@ -25,36 +29,39 @@ __device__ __forceinline__ float dot_chunks(uint32_t a, const uint4 &b) {
   return sum;
 }
 
-constexpr int queries_tile_bytes = 2 * block_bytes;  // k or v
-constexpr int queries_shared_bytes = 3 * queries_tile_bytes + 2 * own_pair_bytes + 2048;
-
 __global__ void __launch_bounds__(threads, 1)
-    queries_kernel(const __grid_constant__ CUtensorMap qkv_map, const __grid_constant__ CUtensorMap own_qkv_map,
+    queries_kernel(const __grid_constant__ CUtensorMap keys_map, const __grid_constant__ CUtensorMap queries_map,
                    const __grid_constant__ CUtensorMap dout_map, const __grid_constant__ CUtensorMap dqkv_map,
-                   const bf16 *out, float *all_statistics, const float *lse, const AttentionArguments arguments,
-                   float scale) {
+                   const bf16 *dout, const bf16 *out, float *all_statistics, const float *lse,
+                   const AttentionArguments arguments, float scale) {
   extern __shared__ unsigned char memory[];
-  const uint32_t k_ring = (shared_address(memory) + 1023) & ~1023u;
-  const uint32_t v_shared = k_ring + 2 * queries_tile_bytes;
-  const uint32_t all_own = v_shared + queries_tile_bytes;
-  const uint32_t k_full = all_own + 2 * own_pair_bytes, k_empty = k_full + 2 * 8;
-  const uint32_t v_full = k_empty + 2 * 8, v_empty = v_full + 8;
-  const uint32_t own_full = v_empty + 8, own_empty = own_full + 2 * 8, statistics_full = own_empty + 2 * 8;
+  constexpr int stages = queries_stages, parts = queries_parts, ahead = 2;
+  const uint32_t k_ring = (shared_address(memory) + 1023) & ~1023u, v_ring = k_ring + stages * key_bytes;
+  const uint32_t own_ring = v_ring + stages * key_bytes;
+  const uint32_t k_full = own_ring + parts * own_pair_bytes, k_empty = k_full + stages * 8;
+  const uint32_t v_full = k_empty + stages * 8, v_empty = v_full + stages * 8;
+  const uint32_t own_full = v_empty + stages * 8, own_empty = own_full + parts * 8;
+  const uint32_t statistics_full = own_empty + parts * 8, statistics_empty = statistics_full + ahead * 8;
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int warpgroup = uniform(static_cast<int>(threadIdx.x / 128));
   if (threadIdx.x == 0) {
-    barrier_init(v_full, 1);
-    barrier_init(v_empty, consumers * 4);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < stages; i++) {
       barrier_init(k_full + i * 8, 1);
       barrier_init(k_empty + i * 8, consumers * 4);
+      barrier_init(v_full + i * 8, 1);
+      barrier_init(v_empty + i * 8, consumers * 4);
+    }
+    for (int i = 0; i < parts; i++) {
       barrier_init(own_full + i * 8, 1);
-      barrier_init(own_empty + i * 8, consumers * 4);
+      barrier_init(own_empty + i * 8, 4);
+    }
+    for (int i = 0; i < ahead; i++) {
       barrier_init(statistics_full + i * 8, 3 * 32);
+      barrier_init(statistics_empty + i * 8, consumers * 128);
     }
     fence_barrier_init();
-    prefetch_map(qkv_map);
-    prefetch_map(own_qkv_map);
+    prefetch_map(keys_map);
+    prefetch_map(queries_map);
     prefetch_map(dout_map);
     prefetch_map(dqkv_map);
   }
@@ -65,70 +72,78 @@ __global__ void __launch_bounds__(threads, 1)
   // The tile with the most keys is the last of the sequence.
   const auto first_of = [&](const HeadTile &unit) { return (arguments.tiles - 1 - unit.tile) * tile_lines; };
   HeadTile unit;
-  RingPosition<2> k_at, own_at;
-  RingPosition<1> v_at;
+  RingPosition<stages> at;
+  RingPosition<parts> own_at;
   if (warpgroup == 0) {
     decrease_registers<56>();
     if (warp == 0) {
       if (lane != 0) return;
       for (int index = 0; tile_of(arguments, index, unit); index++) {
         const int first = first_of(unit);
-        barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
-        load_own(all_own + own_at.stage * own_pair_bytes, own_qkv_map, unit.head, dout_map, unit.head, first, unit.b,
-                 own_full + own_at.stage * 8);
-        own_at.advance();
-        for (int key = 0; key <= first; key += block_lines) {
-          barrier_wait(k_empty + k_at.stage * 8, k_at.parity ^ 1);
-          barrier_expect(k_full + k_at.stage * 8, queries_tile_bytes);
-          load_box(k_ring + k_at.stage * queries_tile_bytes, qkv_map, 0, key, (NH + unit.head) * 2, unit.b,
-                   k_full + k_at.stage * 8);
-          k_at.advance();
-          barrier_wait(v_empty, v_at.parity ^ 1);
-          barrier_expect(v_full, queries_tile_bytes);
-          load_box(v_shared, qkv_map, 0, key, (2 * NH + unit.head) * 2, unit.b, v_full);
-          v_at.advance();
+        const auto load_part = [&](int query) {
+          const uint32_t own = own_ring + own_at.stage * own_pair_bytes, barrier = own_full + own_at.stage * 8;
+          barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
+          barrier_expect(barrier, own_pair_bytes);
+          load_box(own, queries_map, 0, query, unit.head * 2, unit.b, barrier);
+          load_box(own + own_bytes, dout_map, 0, query, unit.head * 2, unit.b, barrier);
+          own_at.advance();
+        };
+        load_part(first);
+        for (int key = first; key >= 0; key -= block_lines) {
+          barrier_wait(k_empty + at.stage * 8, at.parity ^ 1);
+          barrier_expect(k_full + at.stage * 8, key_bytes);
+          load_box(k_ring + at.stage * key_bytes, keys_map, 0, key, (NH + unit.head) * 2, unit.b,
+                   k_full + at.stage * 8);
+          barrier_wait(v_empty + at.stage * 8, at.parity ^ 1);
+          barrier_expect(v_full + at.stage * 8, key_bytes);
+          load_box(v_ring + at.stage * key_bytes, keys_map, 0, key, (2 * NH + unit.head) * 2, unit.b,
+                   v_full + at.stage * 8);
+          at.advance();
+          // Waits for the first warpgroup's end of the last tile, which must not delay what that warpgroup needs next.
+          if (key == first) load_part(first + own_lines);
         }
       }
       return;
     }
-    // The other warps compute D = row sums of dout * out, one tile ahead of the consumers. Sixteen lanes take a row, of
-    // which out comes from memory: shared memory has no room for it.
-    constexpr int rows = 6, batch = 4;
+    // The other warps compute D = row sums of dout * out, up to two tiles ahead of the consumers, from memory: shared
+    // memory has no room for out. Four lanes take a row. The time of these loads bounds the kernel: without them it
+    // takes 0.30 ms at d12's size on an H200, with them 0.36 to 0.38, and 0.40 to 0.41 without the prefetch.
+    RingPosition<ahead> statistics_at;
     for (int index = 0; tile_of(arguments, index, unit); index++) {
-      const int first = first_of(unit), C = NH * 128, last = min(T - first, tile_lines) - 1;
-      const bf16 *own_out = out + (static_cast<int64_t>(unit.b) * T + first) * C + unit.head * 128 + lane % 16 * 8;
-      const uint32_t gradient = all_own + own_at.stage * own_pair_bytes + consumers * own_bytes;
-      float *kept = statistics_of(all_statistics, arguments, unit, first);
-      const auto place = [](int line) { return line / statistics_lines * statistics_count + line % statistics_lines; };
-      // The producer has already waited for this barrier; racecheck does not track the order through its copies.
-      barrier_wait(own_empty + own_at.stage * 8, own_at.parity ^ 1);
+      const int first = first_of(unit);
 #pragma unroll 1
-      for (int line = (warp - 1) * 32 + lane; line < tile_lines; line += 96) {
-        kept[place(line)] = first + line < T ? lse[unit.statistics + first + line] * log2e : INFINITY;
+      for (int i = threadIdx.x - 32; i < tile_lines * 2; i += 96) {
+        const int64_t row = static_cast<int64_t>(unit.b) * T + min(first + i / 2, T - 1);
+        const int64_t half_row = (row * NH + unit.head) * 128 + i % 2 * 64;
+        prefetch_to_l2(dout + half_row);
+        prefetch_to_l2(out + half_row);
       }
-      barrier_wait(own_full + own_at.stage * 8, own_at.parity);
+      barrier_wait(statistics_empty + statistics_at.stage * 8, statistics_at.parity ^ 1);
 #pragma unroll 1
-      for (int begin = (warp - 1) * 2 + lane / 16; begin < tile_lines; begin += batch * rows) {
-        uint4 chunk[batch];
+      for (int line = first + (warp - 1) * 8 + lane / 4; line < first + tile_lines; line += 3 * 8) {
+        // Rows past the end have no effect: their probabilities are 0.
+        const int64_t row = static_cast<int64_t>(unit.b) * T + min(line, T - 1);
+        const int64_t at_row = (row * NH + unit.head) * 128 + lane % 4 * 8;
+        const auto *x = reinterpret_cast<const uint4 *>(dout + at_row);
+        const auto *y = reinterpret_cast<const uint4 *>(out + at_row);
+        uint4 a[4], b[4];
 #pragma unroll
-        for (int i = 0; i < batch; i++) {
-          const int line = begin + i * rows;
-          chunk[i] = *reinterpret_cast<const uint4 *>(own_out + min(line, last) * C);
+        for (int i = 0; i < 4; i++) {
+          a[i] = x[i * 4];
+          b[i] = y[i * 4];
         }
+        float total = 0;
 #pragma unroll
-        for (int i = 0; i < batch; i++) {
-          const int line = begin + i * rows;
-          if (line >= tile_lines) break;
-          const uint32_t at_line = gradient + line / own_lines * own_bytes + lane % 16 / 8 * (own_lines * line_bytes) +
-                                   line % own_lines * line_bytes;
-          float total = dot_chunks(at_line + ((lane % 8 ^ (line & 7)) << 4), chunk[i]);
-#pragma unroll
-          for (int offset = 8; offset > 0; offset /= 2) total += __shfl_xor_sync(0xffffffffu, total, offset);
-          if (lane % 16 == 0) kept[place(line) + statistics_lines] = total;
+        for (int i = 0; i < 4; i++) total += dot_chunks(a[i], b[i]);
+        total = quad_sum(total);
+        if (lane % 4 == 0) {
+          float *kept = statistics_of(all_statistics, arguments, unit, line) + line % statistics_lines;
+          kept[0] = line < T ? lse[unit.statistics + line] * log2e : INFINITY;
+          kept[statistics_lines] = total;
         }
       }
-      barrier_arrive(statistics_full + own_at.stage * 8);
-      own_at.advance();
+      barrier_arrive(statistics_full + statistics_at.stage * 8);
+      statistics_at.advance();
     }
     return;
   }
@@ -136,26 +151,28 @@ __global__ void __launch_bounds__(threads, 1)
   increase_registers<224>();
   const int consumer = warpgroup - 1;
   const float scale_log2 = scale * log2e, scales[2] = {scale, scale};
+  RingPosition<ahead> statistics_at;
+  if (consumer == 1) own_at.advance();
   for (int index = 0; tile_of(arguments, index, unit); index++) {
     const int tile_first = first_of(unit), first = tile_first + consumer * own_lines;
-    const int line = warp * 16 + lane / 4;  // and line + 8, of this warpgroup's
-    const uint32_t own = uniform(all_own + own_at.stage * own_pair_bytes + consumer * own_bytes);
-    const Operand q = k_major(own), gradient = k_major(own + consumers * own_bytes);
+    const int row = first + warp * 16 + lane / 4;  // and row + 8
+    const uint32_t own = uniform(own_ring + own_at.stage * own_pair_bytes);
+    const Operand q = k_major(own), gradient = k_major(own + own_bytes);
     float result[64] = {};
     uint32_t previous = 0;
-    barrier_wait(statistics_full + own_at.stage * 8, own_at.parity);
-    const float *statistics = statistics_of(all_statistics, arguments, unit, first) + line;
+    barrier_wait(statistics_full + statistics_at.stage * 8, statistics_at.parity);
+    const float *statistics = statistics_of(all_statistics, arguments, unit, first) + (row - first);
     const float lse_log2[2] = {statistics[0], statistics[8]};
     const float own_D[2] = {statistics[statistics_lines], statistics[statistics_lines + 8]};
+    barrier_arrive(statistics_empty + statistics_at.stage * 8);
+    statistics_at.advance();
     barrier_wait(own_full + own_at.stage * 8, own_at.parity);
-    // Takes the first KEYS of the block of keys from `key` on; on the diagonal, some of the last 64 follow their query
-    // (masks).
-    const auto take = [&](int key) {
-      constexpr int KEYS = block_lines;
-      const uint32_t shared = uniform(k_ring + k_at.stage * queries_tile_bytes);
-      const Operand k = k_major(shared), v = k_major(v_shared), k_as_rows = mn_major<block_lines>(shared);
-      float score[KEYS / 2], dshare[KEYS / 2];
-      barrier_wait(k_full + k_at.stage * 8, k_at.parity);
+    for (int key = tile_first; key >= 0; key -= block_lines) {
+      const uint32_t k_shared = uniform(k_ring + at.stage * key_bytes);
+      const Operand k = k_major(k_shared), v = k_major(uniform(v_ring + at.stage * key_bytes));
+      const Operand k_as_rows = mn_major<block_lines>(k_shared);
+      float score[block_lines / 2], dshare[block_lines / 2];
+      barrier_wait(k_full + at.stage * 8, at.parity);
       hold(score);
       wgmma_fence();
 #pragma unroll
@@ -163,10 +180,10 @@ __global__ void __launch_bounds__(threads, 1)
         wgmma<0, 0>(score, q.at(channels_at<own_lines>(i)), k.at(channels_at<block_lines>(i)), i > 0);
       }
       wgmma_commit();
-      // The registers of both products have room for the operand of the last result only until this one is issued.
+      // dP takes the registers that are an operand of the last block's product with k.
       wgmma_wait<1>();
-      if (key > 0 && lane == 0) barrier_arrive(k_empty + previous * 8);
-      barrier_wait(v_full, v_at.parity);
+      if (key < tile_first && lane == 0) barrier_arrive(k_empty + previous * 8);
+      barrier_wait(v_full + at.stage * 8, at.parity);
       hold(dshare);
       wgmma_fence();
 #pragma unroll
@@ -177,32 +194,32 @@ __global__ void __launch_bounds__(threads, 1)
       wgmma_wait<1>();
       hold(score);
 #pragma unroll
-      for (int i = 0; i < KEYS / 2; i++) score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
+      for (int i = 0; i < block_lines / 2; i++) {
+        score[i] = exp2_approximate(fmaf(score[i], scale_log2, -lse_log2[i / 2 % 2]));
+      }
       if (key == tile_first) {
 #pragma unroll
-        for (int i = 0; i < KEYS / 2; i++) {
-          if (i / 4 * 8 + lane % 4 * 2 + i % 2 > line + consumer * own_lines + i / 2 % 2 * 8) score[i] = 0;
+        for (int i = 0; i < block_lines / 2; i++) {
+          if (key + i / 4 * 8 + lane % 4 * 2 + i % 2 > row + i / 2 % 2 * 8) score[i] = 0;
         }
       }
       wgmma_wait<0>();
       hold(dshare);
       hold(result);
-      if (lane == 0) barrier_arrive(v_empty);
-      v_at.advance();
+      if (lane == 0) barrier_arrive(v_empty + at.stage * 8);
 #pragma unroll
-      for (int i = 0; i < KEYS / 2; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
-      uint32_t dscore[KEYS / 16][4];
+      for (int i = 0; i < block_lines / 2; i++) score[i] *= dshare[i] - own_D[i / 2 % 2];
+      uint32_t dscore[block_lines / 16][4];
 #pragma unroll
-      for (int i = 0; i < KEYS / 16; i++) as_operand(dscore[i], score, i);
+      for (int i = 0; i < block_lines / 16; i++) as_operand(dscore[i], score, i);
       hold(dscore);
       wgmma_fence();
 #pragma unroll
-      for (int i = 0; i < KEYS / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
+      for (int i = 0; i < block_lines / 16; i++) wgmma<1>(result, dscore[i], k_as_rows.at(i * 2048), true);
       wgmma_commit();
-      previous = k_at.stage;
-      k_at.advance();
-    };
-    for (int key = 0; key <= tile_first; key += block_lines) take(key);
+      previous = at.stage;
+      at.advance();
+    }
     wgmma_wait<0>();
     hold(result);
     if (lane == 0) barrier_arrive(k_empty + previous * 8);
@@ -214,6 +231,7 @@ __global__ void __launch_bounds__(threads, 1)
       wait_stores_read<0>();
       barrier_arrive(own_empty + own_at.stage * 8);
     }
+    own_at.advance();
     own_at.advance();
   }
 }
