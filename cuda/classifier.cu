@@ -1,5 +1,5 @@
-// The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16; bias and
-// softcap both or neither), else as a sequence of other ops.
+// The last linear layer with its loss: by the kernels for this GPU's generation where they support it (bf16; dbias
+// only with dweight), else as a sequence of other ops.
 #include <algorithm>
 
 #include "common/device.cuh"
@@ -15,7 +15,7 @@ bool has_kernel(const CudaContext &context, int C, int Vp) {
   return context.kernels->classifier && context.dtype == GPT2_BF16 && C % 8 == 0 && Vp % 8 == 0;
 }
 
-// The same as a sequence of other ops: for other GPUs, dtypes, sizes and combinations of arguments.
+// The same as a sequence of other ops: for other GPUs, dtypes, sizes, and dbias without dweight.
 int classifier_in_parts(gpt2_context &context, float *losses, void *din, void *dweight, float *dbias, void *logits,
                         const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C,
                         int V, int Vp, float dloss, float softcap, bool accumulate) {
@@ -38,8 +38,7 @@ int ops::classifier(gpt2_context &context, float *losses, void *din, void *dweig
                     const void *in, const void *weight, const void *bias, const int32_t *targets, int N, int C, int V,
                     int Vp, float dloss, float softcap, bool accumulate) {
   CudaContext &own = cuda(context);
-  const bool is_fused = bias && softcap > 0 ? dweight || !dbias : !bias && !(softcap > 0) && !dbias;
-  if (!is_fused || !has_kernel(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight, bias)) {
+  if ((dbias && !dweight) || !has_kernel(own, C, Vp) || !on_16_bytes(din, dweight, logits, in, weight, bias)) {
     return classifier_in_parts(context, losses, din, dweight, dbias, logits, in, weight, bias, targets, N, C, V, Vp,
                                dloss, softcap, accumulate);
   }

@@ -24,7 +24,7 @@ struct TensorCoreKernels {
                              const bf16 *qkv, const float *lse, const AttentionSizes &);
 
   // gpt2_classifier without a pass over the logits, or NULL: then it is a sequence of other ops. C and Vp are multiples
-  // of 8; bias and softcap only together, dbias only with them and dweight.
+  // of 8; dbias only with dweight.
   void (*classifier)(const CudaContext &, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
                      const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
                      int Vp, float dloss, float softcap, bool accumulate, void *scratch);

@@ -6,10 +6,9 @@
 // of e is set to -S_i, and
 //   din_i = a_i (e * weight)_i      (a_i in the product's epilogue)
 //   dweight = e^T * (a_i in_i)      (rows of the input scaled before)
-// With a bias and a softcap, l_ij is the capped logit, and the gradient by the logit before the cap has the cap's
-// derivative d_ij as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to
-// -S_i d_ij. Then
 //   dbias = e^T * a                 (weighted sums in the product of dweight)
+// With a softcap, l_ij is the capped logit, and the gradient by the logit before the cap has the cap's derivative d_ij
+// as a further factor: the epilogue sums e_ij but stores e_ij d_ij, and the target's element is set to -S_i d_ij.
 // No maximum is needed and no logit is rounded to bf16; the tests require each token's loss to be within 1e-4.
 // Exponents are limited to 77 (exponential() in product-finisher.cuh), so a loss stays under 77 + log(V).
 #include "../common/tensor-cores.h"
@@ -25,8 +24,8 @@ using namespace sm90;
 constexpr int threads = 256;
 constexpr int warps = threads / 32;
 
-// reference[i] = the target's logit, in[i] * weight[targets[i]]; with a bias this is added and the logit is capped, and
-// derivative[i] is the cap's, else 1. NaN for a target that does not exist. A warp takes a row.
+// reference[i] = the target's logit, capped if cap > 0, and derivative[i] = the cap's derivative there. The reference
+// is NaN for a target that does not exist. A warp takes a row.
 __global__ void __launch_bounds__(threads)
     reference_kernel(float *reference, float *derivative, const bf16 *in, const bf16 *weight, const bf16 *bias,
                      const int32_t *targets, int N, int C, int vocabulary, float cap) {
@@ -50,7 +49,8 @@ __global__ void __launch_bounds__(threads)
   }
   sum = warp_sum(sum);
   if (lane > 0) return;
-  const Softcapped logit = bias ? softcapped(sum + to_float(bias[target]), cap) : Softcapped{sum, 1};
+  if (bias) sum += to_float(bias[target]);
+  const Softcapped logit = cap > 0 ? softcapped(sum, cap) : Softcapped{sum, 1};
   reference[row] = logit.value;
   derivative[row] = logit.derivative;
 }
@@ -138,10 +138,12 @@ int64_t sm90::classifier_scratch(const CudaContext &context, int N, int C, int V
 void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void *dweight, float *dbias, bf16 *logits,
                       const bf16 *in, const bf16 *weight, const bf16 *bias, const int32_t *targets, int N, int C, int V,
                       int Vp, float dloss, float softcap, bool accumulate, void *workspace) {
+  // A bias without a softcap is capped far above every logit, where the cap changes nothing.
+  const float cap = softcap > 0 ? softcap : bias ? 0x1p60f : 0;
   const bool has_gradient = din || dweight;
   const Memory memory = memory_of(context, workspace, N, C, Vp, has_gradient);
   launch_overlapping(context, reference_kernel, ceil_divide(N, warps), threads, 0, memory.reference,
-                     memory.derivative, in, weight, bias, targets, N, C, V, softcap);
+                     memory.derivative, in, weight, bias, targets, N, C, V, cap);
   ProductOutputs outputs;
   outputs.rows = memory.reference;
   outputs.targets = targets;
@@ -149,9 +151,9 @@ void sm90::classifier(const CudaContext &context, float *losses, bf16 *din, void
   outputs.row_sums = memory.row_sums;
   outputs.stores = has_gradient;
   const Product forward{in, weight, true, true, N, Vp, C, C, C};
-  if (bias) {
+  if (cap > 0) {
     outputs.bias = bias;
-    outputs.softcap = softcap;
+    outputs.softcap = cap;
     launch_interleaved<true, true, Epilogue::capped_exponentials>(context, forward, outputs, logits, nullptr);
   } else {
     launch_interleaved<true, true, Epilogue::exponentials>(context, forward, outputs, logits, nullptr);

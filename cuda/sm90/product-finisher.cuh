@@ -2,8 +2,8 @@
 // store.
 //
 // Four slices are 64 columns: a warp collects its 16 rows of them in shared memory (stmatrix) and TMA stores them. TMA
-// also loads the epilogue's second input (the residual, GELU's input) into the same buffers, where the results then
-// replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
+// also loads the epilogue's second input (the residual, an activation's input or output) into the same buffers, where
+// the results then replace it; the load is issued while its tile is multiplied, as soon as the buffer is free.
 #pragma once
 
 #include "product.cuh"

@@ -57,10 +57,10 @@ export const classifierCases = [
         dweight: product(dlogits, x, { N: Vp, K: N, O: C }, 'tn'),
       };
     },
-    bounds({ C, weightScale, softcap, biased }: Sizes, { codePath }) {
-      // Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two. Hopper's kernel
-      // has both a bias and a cap, or neither.
-      const isInParts = codePath === 'portable' || C % 8 !== 0 || (biased === 1) !== softcap > 0;
+    bounds({ C, weightScale }: Sizes, { codePath, without }) {
+      // Only the parts round logits to bf16: those of 32 to 64 by up to 0.125, and a loss is a difference of two.
+      const needsParts = without.includes('dweight') && !without.includes('dbias');
+      const isInParts = codePath === 'portable' || C % 8 !== 0 || needsParts;
       // Rounded logits are off by as much as the scores are large.
       // tf32 cuts inputs to 10 bits of mantissa: the largest error of a loss was a thousandth of the logits' standard deviation
       // on an H200; four times that is accepted.

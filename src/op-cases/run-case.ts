@@ -94,7 +94,7 @@ export async function runCase(
   };
   await run();
   const wanted = prepared.formula(initial, variant);
-  const results = compare(device, cases, sizes, args, initial, wanted);
+  const results = compare(device, cases, sizes, variant, args, initial, wanted);
   const outputs = Object.entries(op.tensors).flatMap(([name, contract]) => {
     const tensor = args[name];
     return isWritten(contract) && contract.access !== 'scratch' && tensor instanceof Tensor ? [{ name, tensor }] : [];
@@ -141,11 +141,12 @@ function compare(
   device: Device,
   cases: OpCases,
   sizes: Sizes,
+  { without }: Variant,
   args: Readonly<Record<string, unknown>>,
   initial: Record<string, Numbers>,
   wanted: Partial<Record<string, Numbers>>,
 ): Comparison[] {
-  const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath });
+  const bounds = cases.bounds(sizes, { dtype: device.dtype, codePath: device.description.codePath, without });
   return Object.entries(bounds).flatMap(([name, bound]) => {
     const tensor = args[name];
     const contract = cases.op.tensors[name]!;
