@@ -16,6 +16,8 @@ import {
   mismatches,
   type NamedRun,
   nearestReference,
+  type Over,
+  overNames,
   ownFigures,
   ownHead,
   ownRows,
@@ -34,6 +36,7 @@ import { jsonLine, writeResult } from './output.ts';
 interface Flags {
   readonly reference?: readonly string[];
   readonly tolerance?: number;
+  readonly over: Over;
   readonly out?: string;
   readonly html?: string;
   readonly plot?: boolean;
@@ -53,6 +56,7 @@ Examples:
   npm run compare runs/b runs/c -- --reference runs/a      runs with another run of any configuration
   npm run compare runs/a runs/b                            with the reference of both, or else the second with the first
   npm run compare runs/sweep/*                             more than two runs: ranked by validation loss
+  npm run compare runs/a runs/b -- --over tokens           curves over tokens, or over seconds, not over steps
   npm run compare runs/d6 -- --plot                        the curves in the terminal
   npm run compare runs/d6 -- --out d6.png --html d6.html   plot (.svg or .png) and report in other files
   npm run --silent compare runs/d6 -- --json               the figures as JSON
@@ -90,6 +94,11 @@ export function compareCommand(): Command {
         },
       ),
     )
+    .addOption(
+      new Option('--over <AXIS>', 'what the curves are drawn over: steps, tokens, or seconds of training')
+        .choices(overNames)
+        .default('steps'),
+    )
     .option(
       '--out <FILE>',
       'file of the plot, .svg or .png (default: compare.svg in the run; of several, next to them)',
@@ -122,7 +131,7 @@ const withoutPlots = (paths: readonly string[]): string[] =>
 const reportOf = (plot: string): string => plot.replace(/\.\w+$/, '.html');
 
 async function compare(paths: readonly string[], flags: Flags): Promise<void> {
-  const { tolerance } = flags;
+  const { tolerance, over } = flags;
   const folders = withoutPlots(paths);
   const pairing = pairRuns(folders, flags.reference);
   const { runs, baselines } = pairing;
@@ -144,13 +153,18 @@ async function compare(paths: readonly string[], flags: Flags): Promise<void> {
 
   const plot = flags.out ?? join(folderFor(folders), plotName);
   const report = flags.html ?? reportOf(plot);
+  const svg = lossPlot(runs, baselines, { tolerance, isRanked, over });
   // The figures come first, so that they are printed even if the plot cannot be written.
   if (flags.json) process.stdout.write(jsonLine(result(pairing, compared, { plot, report, ranking })));
   else process.stdout.write(`${ranking ? describeRanking(ranking) : describe(pairing, compared, tolerance)}\n`);
-  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing)}\n`);
-  const svg = lossPlot(runs, baselines, { tolerance, isRanked });
+  if (flags.plot && !flags.json) process.stdout.write(`${inTerminal(pairing, over)}\n`);
   writeResult('plot', plot, /\.png$/i.test(plot) ? await renderPng(svg) : svg, '--out');
-  writeResult('report', report, htmlReport(reportData(runs, baselines, { compared, ranking, tolerance })), '--html');
+  writeResult(
+    'report',
+    report,
+    htmlReport(reportData(runs, baselines, { compared, ranking, tolerance, over })),
+    '--html',
+  );
   if (!flags.json) process.stdout.write(`plot: ${plot}\nreport: ${report}\n`);
   checkInside(compared);
 }
@@ -204,7 +218,7 @@ const runColors = [
 ];
 
 /** As wide as the terminal, up to 140 columns; in colour if stdout shows it. */
-function inTerminal({ runs, baselines }: Pairing): string {
+function inTerminal({ runs, baselines }: Pairing, over: Over): string {
   const width = Math.min(process.stdout.columns ?? 80, 140);
   // Baselines come first, in the figure's order of colours.
   const colors = [
@@ -213,5 +227,5 @@ function inTerminal({ runs, baselines }: Pairing): string {
   ];
   const isColoured = styleText('red', 'x', { stream: process.stdout }) !== 'x';
   const paint = isColoured ? (curve: number, text: string) => styleText(colors[curve]!, text) : undefined;
-  return terminalPlot(runs, baselines, { width, paint });
+  return terminalPlot(runs, baselines, { width, paint, over });
 }

@@ -2,7 +2,8 @@
 // that runs are drawn over them.
 import type { Baseline } from '../compare/compare.ts';
 import type { Reference } from '../compare/reference.ts';
-import type { RunRecord } from '../runs/reader.ts';
+import type { RunRecord, Series } from '../runs/reader.ts';
+import { type Axis, amountBefore, type Over, unitOf } from './axis.ts';
 
 /** The drawn and described part of a run or a reference. */
 export interface Plotted extends Baseline {
@@ -55,31 +56,76 @@ const baselineLooks: readonly Look[] = [
   { light: '#cc79a7', dark: '#eba3cb', dash: [9, 3, 2, 3] },
 ];
 
-/** Baselines, then runs. Without baselines the first run has a solid line and is the baseline, unless the runs are ranked. */
-export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[], isRanked = false): Curve[] {
+export interface PlacedCurve extends Curve {
+  /** Puts points that are by step on the figure's axis. */
+  readonly place: (points: Series) => Series;
+}
+
+/** The content that a figure of runs has in every form. */
+export interface CurvesOverAxis {
+  readonly title: string;
+  readonly axis: Axis;
+  /** The end of the axis. */
+  readonly last: number;
+  readonly curves: readonly PlacedCurve[];
+}
+
+/**
+ * Over steps, baselines are shown up to the runs' last one. Over tokens or seconds all curves are shown whole and none is a
+ * baseline: differences and limits are by step.
+ * @param isRanked the runs are peers: none is the baseline of the others
+ */
+export function placeCurves(
+  runs: readonly Plotted[],
+  baselines: readonly Plotted[],
+  { isRanked = false, over = 'steps' }: { readonly isRanked?: boolean; readonly over?: Over | undefined } = {},
+): CurvesOverAxis {
+  const isOverSteps = over === 'steps';
+  const arePeers = isRanked || !isOverSteps;
+  const measured = curvesOf(runs, baselines, arePeers).map((curve) => ({
+    ...curve,
+    before: amountBefore(curve.plotted, over),
+  }));
+  const last = isOverSteps
+    ? lastStepOf(runs)
+    : Math.max(0, ...measured.map(({ plotted, before }) => before(lastStepOf([plotted]))));
+  const [size, unit] = unitOf(over, last);
+  return {
+    title: titleOf(runs, baselines, arePeers),
+    axis: { label: unit ?? stepLabel(tokensPerStep(runs)), unit },
+    last: last / size,
+    curves: measured.map(({ before, ...curve }) => ({
+      ...curve,
+      place: (points) => points.map(([step, value]) => [before(step) / size, value]),
+    })),
+  };
+}
+
+/** Baselines, then runs. Without baselines the first run has a solid line and is the baseline, unless the runs are peers. */
+export function curvesOf(runs: readonly Plotted[], baselines: readonly Plotted[], arePeers = false): Curve[] {
   const isOverFirst = baselines.length === 0;
   return [
     ...baselines.map((plotted, index) => ({
       ...baselineLooks[index % baselineLooks.length]!,
       plotted,
-      isBaseline: true,
+      isBaseline: !arePeers,
     })),
     ...runs.map((plotted, index) => {
       const look = runColors[index % runColors.length]!;
       // When colours repeat, dashes differ.
       const dash = runDashes[(index + Math.floor(index / runColors.length)) % runDashes.length]!;
-      const isBaseline = isOverFirst && index === 0 && runs.length > 1 && !isRanked;
+      const isBaseline = isOverFirst && index === 0 && runs.length > 1 && !arePeers;
       return { ...look, dash: isOverFirst && index === 0 ? [] : dash, plotted, isBaseline };
     }),
   ];
 }
 
-/** The last step of all runs, up to which references are shown. */
-export const lastStepOf = (runs: readonly Plotted[]): number =>
+/** The last step of all runs. */
+const lastStepOf = (runs: readonly Plotted[]): number =>
   Math.max(0, ...runs.flatMap(({ series }) => [series.train.at(-1)?.[0] ?? 0, series.val.at(-1)?.[0] ?? 0]));
 
 /** "step (4,096 tokens each)" */
-export const stepLabel = (tokens: number | undefined): string =>
+const stepLabel = (tokens: number | undefined): string =>
   tokens === undefined ? 'step' : `step (${tokens.toLocaleString('en-US')} tokens each)`;
 
 export function tokensPerStep(runs: readonly Plotted[]): number | undefined {
@@ -103,9 +149,9 @@ export function sourceLines(runs: readonly Plotted[], baselines: readonly Plotte
 }
 
 /** "quickstart vs llmc-d6-fp32-b4-t64", "a, b vs c", "9 runs vs c" */
-export function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], isRanked = false): string {
+function titleOf(runs: readonly Plotted[], baselines: readonly Plotted[], arePeers: boolean): string {
   const names = (some: readonly Plotted[]) =>
     some.length > 3 ? `${some.length} runs` : some.map(({ name }) => name).join(', ');
   if (baselines.length > 0) return `${names(runs)} vs ${names(baselines)}`;
-  return runs.length > 1 && !isRanked ? `${names(runs.slice(1))} vs ${runs[0]!.name}` : names(runs);
+  return runs.length > 1 && !arePeers ? `${names(runs.slice(1))} vs ${runs[0]!.name}` : names(runs);
 }

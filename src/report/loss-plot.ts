@@ -3,16 +3,8 @@
 import { limitsOf, pairsOf } from '../compare/compare.ts';
 import type { Limit } from '../compare/reference.ts';
 import type { Series } from '../runs/reader.ts';
-import {
-  type Curve,
-  curvesOf,
-  lastStepOf,
-  type Plotted,
-  sourceLines,
-  stepLabel,
-  titleOf,
-  tokensPerStep,
-} from './curves.ts';
+import type { Over } from './axis.ts';
+import { type Curve, type PlacedCurve, type Plotted, placeCurves, sourceLines } from './curves.ts';
 import { type Points, smooth, thin } from './points.ts';
 import { linearScale, logScale } from './scale.ts';
 import { type Figure, type LineStyle, type PlotLine, renderSvg } from './svg.ts';
@@ -35,33 +27,30 @@ const columns = 1500;
 const mostMarks = 60;
 
 /**
- * The SVG of runs. Baselines are drawn up to the runs' last step. The difference from the first baseline (or, without one,
- * from the first of several runs) has its own panel, because equal curves cover each other in one plot.
+ * The SVG of runs. The difference from the first baseline (or, without one, from the first of several runs) has its own panel,
+ * because equal curves cover each other in one plot.
  * @param tolerance replaces the reference's limits, as in `compareSeries`
- * @param isRanked the runs are peers: none is the baseline of the others
+ * @param axis as in `placeCurves`
  */
 export function lossPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[] = [],
-  { tolerance, isRanked }: { tolerance?: number; isRanked?: boolean } = {},
+  { tolerance, ...how }: { tolerance?: number; isRanked?: boolean; over?: Over | undefined } = {},
 ): string {
-  const lastStep = lastStepOf(runs);
-  const drawn = curvesOf(runs, baselines, isRanked);
-  const upToLast = (points: Series): Series => points.filter(([step]) => step <= lastStep);
-  const manyMarks = drawn.some(({ plotted }) => upToLast(plotted.series.val).length > mostMarks);
+  const { title, axis, last, curves: drawn } = placeCurves(runs, baselines, how);
+  const upToLast = ({ plotted, place }: PlacedCurve, of: 'train' | 'val' | 'norm' | 'lr'): Series =>
+    place(plotted.series[of]).filter(([at]) => at <= last);
+  const manyMarks = drawn.some((curve) => upToLast(curve, 'val').length > mostMarks);
   const curves = drawn.map((curve, index) => ({
     ...curve,
     line: { color: curve.light, dash: curve.dash.join(' ') },
     marks: validationStyle(curve, index, manyMarks),
   }));
   const over = (of: 'train' | 'norm' | 'lr'): PlotLine[] =>
-    curves.flatMap(({ plotted, line }) => linesOf(upToLast(plotted.series[of]), line, of !== 'lr'));
-  const losses = [
-    ...over('train'),
-    ...curves.map(({ plotted, marks }) => ({ points: upToLast(plotted.series.val), style: marks })),
-  ];
+    curves.flatMap((curve) => linesOf(upToLast(curve, of), curve.line, of !== 'lr'));
+  const losses = [...over('train'), ...curves.map((curve) => ({ points: upToLast(curve, 'val'), style: curve.marks }))];
   const baseline = curves.find(({ isBaseline }) => isBaseline)?.plotted;
-  const limited = baseline ? limitLine(limitsOf('train', baseline, tolerance), lastStep) : [];
+  const limited = baseline ? limitLine(limitsOf('train', baseline, tolerance), last) : [];
   const differences: PlotLine[] = [
     { points: limited, style: limitStyle },
     ...curves.flatMap(({ plotted, isBaseline, light, marks }): PlotLine[] => {
@@ -99,15 +88,15 @@ export function lossPlot(
     ]),
     ...(limited.length > 0 ? [{ label: limitLabel, style: limitStyle }] : []),
   ];
-  const isAveraged = curves.some(({ plotted }) => upToLast(plotted.series.train).length > mostPoints);
+  const isAveraged = curves.some((curve) => upToLast(curve, 'train').length > mostPoints);
   return renderSvg({
-    title: titleOf(runs, baselines, isRanked),
+    title,
     legend,
     panels,
-    xLabel: stepLabel(tokensPerStep(runs)),
+    axis,
     sources: [
       ...sourceLines(runs, baselines),
-      ...(baselines.length > 1 ? [`difference: from ${baselines[0]!.name}`] : []),
+      ...(baseline && baselines.length > 1 ? [`difference: from ${baselines[0]!.name}`] : []),
       ...(isAveraged ? ['lines: moving averages; faint: every step'] : []),
     ],
   });

@@ -3,6 +3,7 @@ import { limitsOf, type SeriesName, seriesNames } from '../compare/compare.ts';
 import { isCompared, shortValue } from '../options/configuration.ts';
 import { pairs } from '../runs/curves.ts';
 import type { Series } from '../runs/reader.ts';
+import type { Over } from './axis.ts';
 import {
   type Compared,
   comparisonHead,
@@ -12,7 +13,7 @@ import {
   ownHead,
   ownRows,
 } from './comparison-text.ts';
-import { curvesOf, lastStepOf, type Plotted, type PlottedRun, sourceLines, titleOf, tokensPerStep } from './curves.ts';
+import { type Plotted, type PlottedRun, placeCurves, sourceLines, tokensPerStep } from './curves.ts';
 import { endOf, endOfRun, LoggedRun } from './logged-run.ts';
 import type { PackedPoints } from './points.ts';
 import { type Ranked, rankingTable } from './ranking.ts';
@@ -32,19 +33,21 @@ export function reportData(
     compared = [],
     ranking,
     tolerance,
-  }: { compared?: readonly Compared[]; ranking?: readonly Ranked[]; tolerance?: number } = {},
+    over,
+  }: { compared?: readonly Compared[]; ranking?: readonly Ranked[]; tolerance?: number; over?: Over | undefined } = {},
 ) {
-  const curves = curvesOf(runs, baselines, ranking !== undefined);
+  const { title, axis, last, curves } = placeCurves(runs, baselines, { isRanked: ranking !== undefined, over });
   const ofEach = <T>(make: (series: SeriesName) => T) =>
     Object.fromEntries(seriesNames.map((series) => [series, make(series)])) as Record<SeriesName, T>;
   return {
-    title: titleOf(runs, baselines, ranking !== undefined),
-    curves: curves.map(({ plotted, isBaseline, ...look }) => ({
+    title,
+    axis,
+    curves: curves.map(({ plotted, isBaseline, place, ...look }) => ({
       ...look,
       name: plotted.name,
       series: {
-        ...ofEach((series) => pack(plotted.series[series])),
-        tokensPerSecond: plotted.events && pack(pairs(new LoggedRun(plotted.events).series.tokensPerSecond)),
+        ...ofEach((series) => pack(place(plotted.series[series]))),
+        tokensPerSecond: plotted.events && pack(place(pairs(new LoggedRun(plotted.events).series.tokensPerSecond))),
       },
       /** For each series, the limits on a curve that is laid over this one. */
       limits: {
@@ -55,7 +58,7 @@ export function reportData(
     /** The curve that differences are taken from at first; -1: none. */
     baseline: curves.findIndex(({ isBaseline }) => isBaseline),
     /** Where the view ends at first. */
-    lastStep: lastStepOf(runs),
+    last,
     tokensPerStep: tokensPerStep(runs),
     tables: [
       ...(ranking ? [{ ...rankingTable(ranking), notes: [], outside: '' }] : []),

@@ -1,6 +1,8 @@
 // Computes axes: linear and logarithmic scales, the round numbers they mark and the text of the marks. The figures in files and in the
 // terminal use all of it; the page leaves scales to uPlot and uses the marks, so nothing here needs Node or a DOM.
 
+import type { Axis } from './axis.ts';
+
 /** An axis: the place of a value between its ends (0 to 1), and the values to mark. */
 export interface Scale {
   readonly place: (value: number) => number;
@@ -38,6 +40,10 @@ export function logMarks(low: number, high: number, count: number): Pick<Scale, 
   // One mark shows no scale.
   return powers.length > 1 ? { ticks: powers, format: formatTick } : linearMarks(10 ** low, 10 ** high, count);
 }
+
+/** Those marks of a horizontal axis that exist: there is no half a step. */
+export const marksOn = ({ unit }: Axis, marks: readonly number[]): readonly number[] =>
+  unit === undefined ? marks.filter(Number.isInteger) : marks;
 
 function extent(values: readonly number[]): [least: number, largest: number] | undefined {
   const finite = values.filter(Number.isFinite);

@@ -1,6 +1,7 @@
 // Renders a figure as an SVG document, fit for print: panels one above the other over one horizontal axis, a legend, a source line.
 // Equal input gives equal bytes. loss-plot.ts chooses what it shows.
-import { linearScale, type Scale } from './scale.ts';
+import type { Axis } from './axis.ts';
+import { linearScale, marksOn, type Scale } from './scale.ts';
 
 /** The style of a series: a line (dashed or not), or marks, so that two differ without colour. */
 export interface LineStyle {
@@ -33,7 +34,7 @@ export interface Figure {
   readonly title: string;
   readonly legend: readonly { readonly label: string; readonly style: LineStyle }[];
   readonly panels: readonly Panel[];
-  readonly xLabel: string;
+  readonly axis: Axis;
   /** Lines set small below: where the numbers come from. */
   readonly sources: readonly string[];
 }
@@ -52,8 +53,9 @@ const ink = { text: '#1a1a1a', axis: '#333', grid: '#e2e2e2', quiet: '#555' };
 
 export function renderSvg(figure: Figure): string {
   const legendRows = Math.ceil(figure.legend.length / legendColumns);
-  const steps = figure.panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(([step]) => step)));
-  const horizontal = linearScale(steps, { count: 8, margin: 0 });
+  const places = figure.panels.flatMap(({ lines }) => lines.flatMap(({ points }) => points.map(([x]) => x)));
+  const scale = linearScale(places, { count: 8, margin: 0 });
+  const horizontal = { ...scale, ticks: marksOn(figure.axis, scale.ticks) };
   let bottom = legendTop + legendRows * legendRow - panelGap;
   const panels = figure.panels.map((panel, index) => {
     const top = bottom + panelGap;
@@ -68,7 +70,7 @@ export function renderSvg(figure: Figure): string {
 <text x="${left}" y="28" font-size="16" font-weight="bold">${escapeText(shorten(figure.title, 68))}</text>
 ${figure.legend.map(({ label, style }, index) => legendEntry(label, style, index)).join('\n')}
 ${panels.join('\n')}
-<text x="${(left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(figure.xLabel)}</text>
+<text x="${(left + right) / 2}" y="${bottom + 42}" text-anchor="middle">${escapeText(figure.axis.label)}</text>
 ${figure.sources
   .map(
     (source, index) =>
@@ -89,8 +91,7 @@ function drawPanel({ label, height, scale, lines }: Panel, horizontal: Scale, to
       (tick) =>
         `<path d="M${left} ${y(tick)}H${right}" stroke="${ink.grid}"/><text x="${left - 8}" y="${round(y(tick) + 4.5)}" text-anchor="end">${scale.format(tick)}</text>`,
     ),
-    // There is no half a step.
-    ...horizontal.ticks.filter(Number.isInteger).map((tick) => {
+    ...horizontal.ticks.map((tick) => {
       const mark = `<path d="M${x(tick)} ${bottom}v5" stroke="${ink.axis}"/>`;
       return isLast
         ? `${mark}<text x="${x(tick)}" y="${bottom + 20}" text-anchor="middle">${horizontal.format(tick)}</text>`

@@ -1,6 +1,7 @@
 // Plots training losses in the terminal: braille dots in colour, or one mark per curve without colour.
-import { curvesOf, lastStepOf, type Plotted, stepLabel, tokensPerStep } from './curves.ts';
-import { linearScale, type Scale } from './scale.ts';
+import type { Axis, Over } from './axis.ts';
+import { type Plotted, placeCurves } from './curves.ts';
+import { linearScale, marksOn, type Scale } from './scale.ts';
 
 /** Rows of the plot without its axis and legend. */
 const height = 16;
@@ -17,16 +18,15 @@ const dots = [
   [0x08, 0x10, 0x20, 0x80],
 ] as const;
 
-/** The plot, up to the runs' last step. `width`: columns of all of it; without `paint` each curve has a mark. */
+/** The plot. `width`: columns of all of it; without `paint` each curve has a mark. */
 export function terminalPlot(
   runs: readonly Plotted[],
   baselines: readonly Plotted[],
-  { width, paint }: { readonly width: number; readonly paint?: Paint },
+  { width, paint, over }: { readonly width: number; readonly paint?: Paint; readonly over?: Over | undefined },
 ): string {
-  const curves = curvesOf(runs, baselines);
-  const last = lastStepOf(runs);
+  const { curves, axis, last } = placeCurves(runs, baselines, { over });
   const columns = Math.max(10, width - 9);
-  const lines = curves.map(({ plotted }) => plotted.series.train.filter(([step]) => step <= last));
+  const lines = curves.map(({ plotted, place }) => place(plotted.series.train).filter(([at]) => at <= last));
   const horizontal = linearScale([0, last || 1], { count: Math.max(2, Math.floor(columns / 14)), margin: 0 });
   const vertical = linearScale(
     lines.flatMap((points) => points.map(([, value]) => value)),
@@ -35,9 +35,9 @@ export function terminalPlot(
   const cells = Array.from({ length: height }, () => Array.from({ length: columns }, () => ({ bits: 0, curve: -1 })));
   lines.forEach((points, curve) => {
     let from: [number, number] | undefined;
-    for (const [step, value] of points) {
+    for (const [at, value] of points) {
       const to: [number, number] | undefined = Number.isFinite(value)
-        ? [horizontal.place(step) * (2 * columns - 1), (1 - vertical.place(value)) * (4 * height - 1)]
+        ? [horizontal.place(at) * (2 * columns - 1), (1 - vertical.place(value)) * (4 * height - 1)]
         : undefined;
       if (to) drawTo(from ?? to, to, (x, y) => setDot(cells, x, y, curve));
       from = to;
@@ -46,14 +46,13 @@ export function terminalPlot(
   const labels = new Map(
     vertical.ticks.map((tick) => [Math.round((1 - vertical.place(tick)) * (height - 1)), vertical.format(tick)]),
   );
-  const label = stepLabel(tokensPerStep(runs));
   return [
     'training loss (nats per token)',
     ...cells.map((row, index) =>
       `${(labels.get(index) ?? '').padStart(7)} ${labels.has(index) ? '┤' : '│'}${drawRow(row, paint)}`.trimEnd(),
     ),
-    ...horizontalAxis(horizontal, columns),
-    label.padStart(Math.floor((columns + label.length) / 2) + 9),
+    ...horizontalAxis(horizontal, axis, columns),
+    axis.label.padStart(Math.floor((columns + axis.label.length) / 2) + 9),
     ...[...curves.entries()].map(
       ([index, { plotted }]) => `  ${paint ? paint(index, '━━') : marks[index % marks.length]} ${plotted.name}`,
     ),
@@ -96,10 +95,10 @@ function setDot(cells: Cell[][], x: number, y: number, curve: number): void {
   cell.curve = curve;
 }
 
-function horizontalAxis({ ticks, place, format }: Scale, columns: number): string[] {
+function horizontalAxis({ ticks, place, format }: Scale, on: Axis, columns: number): string[] {
   const axis = Array.from({ length: columns }, () => '─');
   let labels = '';
-  for (const tick of ticks.filter(Number.isInteger)) {
+  for (const tick of marksOn(on, ticks)) {
     const column = Math.round(place(tick) * (columns - 1));
     axis[column] = '┬';
     const label = format(tick);

@@ -18,14 +18,19 @@ export class RunCurves {
   readonly norm = empty();
   readonly lr = empty();
   readonly tokensPerSecond = empty();
+  /** Of each step alone; --resume may change the tokens. */
+  readonly tokens = empty();
+  readonly seconds = empty();
+  #totalBatch: unknown;
 
   /** A start from step s drops training values from s on and validations after s: step s is validated before it is saved. */
   take(event: Line): void {
-    const { train, val, norm, lr, tokensPerSecond } = this;
+    const { train, val, norm, lr, tokensPerSecond, tokens, seconds } = this;
     if (event.event === 'run') {
       const from = event.resumedFrom ?? -1;
-      for (const points of [train, norm, lr, tokensPerSecond]) cut(points, from);
+      for (const points of [train, norm, lr, tokensPerSecond, tokens, seconds]) cut(points, from);
       cut(val, from + 1);
+      this.#totalBatch = event.configuration?.totalBatch;
     }
     if (event.event === 'val') push(val, event.step, event.loss);
     if (event.event !== 'train') return;
@@ -33,6 +38,8 @@ export class RunCurves {
     push(norm, event.step, event.norm);
     push(lr, event.step, event.lr);
     push(tokensPerSecond, event.step, event.tokensPerSecond);
+    push(tokens, event.step, this.#totalBatch);
+    push(seconds, event.step, event.ms / 1000);
   }
 }
 

@@ -92,7 +92,7 @@ describe('reportData', () => {
   it('curves with their points, the baseline beneath, its limits, tables and sources', () => {
     const compared = { run: run('mine'), baseline: d6, comparison: compareSeries(d6.series, d6) };
     const data = reportData([compared.run], [d6], { compared: [compared] });
-    expect(data).toMatchObject({ title: `mine vs ${d6.name}`, baseline: 0, lastStep: 400, tokensPerStep: 256 });
+    expect(data).toMatchObject({ title: `mine vs ${d6.name}`, baseline: 0, last: 400, tokensPerStep: 256 });
     expect(data.curves.map(({ name }) => name)).toEqual([d6.name, 'mine']);
     const { steps, values } = unpack(data.curves[1]!.series.val);
     expect(Array.from(steps, (step, index) => [step, values[index]])).toEqual(d6.series.val);

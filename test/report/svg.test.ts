@@ -19,7 +19,7 @@ const figure = (lines: readonly PlotLine[]): Figure => ({
       lines,
     },
   ],
-  xLabel: 'x',
+  axis: { label: 'x' },
   sources: ['s', 't'],
 });
 

@@ -1,12 +1,12 @@
 // Makes the plot's axes for uPlot: their ends, and the marks, which are those of the SVG figures (../scale.ts).
 import type uPlot from 'uplot';
-import { formatter, linearMarks, logMarks, ticks } from '../scale.ts';
+import { formatter, linearMarks, logMarks, marksOn, ticks } from '../scale.ts';
 import { colorOf } from './elements.ts';
 import type { Picture } from './model.ts';
 
 const font = '12px system-ui';
 
-export function axesOf({ isLog, xLabel }: Picture, size: { width: number; height: number }): uPlot.Axis[] {
+export function axesOf({ isLog, axis }: Picture, size: { width: number; height: number }): uPlot.Axis[] {
   const common: uPlot.Axis = {
     font,
     labelFont: font,
@@ -22,12 +22,11 @@ export function axesOf({ isLog, xLabel }: Picture, size: { width: number; height
   return [
     {
       ...common,
-      label: xLabel,
+      label: axis.label,
       labelSize: 24,
       size: 26,
       gap: 8,
-      // There is no half a step.
-      splits: (_, __, from, to) => ticks(from, to, Math.max(2, size.width / 110)).filter(Number.isInteger),
+      splits: (_, __, from, to) => [...marksOn(axis, ticks(from, to, Math.max(2, size.width / 110)))],
       values: (_, marks) => marks.map(formatter(marks)),
     },
     {

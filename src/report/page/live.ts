@@ -22,9 +22,9 @@ let connection: Connection = 'lost';
 function currentReport(): ReportData | undefined {
   if (!about) return undefined;
   const { series } = run;
-  const lastStep = Math.max(series.train.steps.at(-1) ?? 0, series.val.steps.at(-1) ?? 0);
+  const last = Math.max(series.train.steps.at(-1) ?? 0, series.val.steps.at(-1) ?? 0);
   const { curves } = about.report;
-  return { ...about.report, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], lastStep };
+  return { ...about.report, curves: [...curves.slice(0, -1), { ...curves.at(-1)!, series }], last };
 }
 
 let hasNews = true;

@@ -1,5 +1,6 @@
 // Computes what chart.ts draws from a report and the reader's choices, which viewer.ts handles.
 import { appliesTo, withinAt } from '../../compare/compare.ts';
+import type { Axis } from '../axis.ts';
 import { difference, type Points, smooth, unpack } from '../points.ts';
 import type { PlottedSeries, ReportData } from '../report-data.ts';
 
@@ -47,7 +48,7 @@ export interface Picture {
   readonly band: Points | undefined;
   readonly isLog: boolean;
   readonly label: string;
-  readonly xLabel: string;
+  readonly axis: Axis;
   readonly baseline: number;
   readonly looks: readonly { readonly color: string; readonly dash: readonly number[] }[];
   readonly isDark: boolean;
@@ -119,12 +120,12 @@ export class Model {
     });
   }
 
-  /** The last step of all curves; 1 if there is none after the first. */
-  get lastStep(): number {
+  /** The end of all curves; 1 if none goes beyond the first step. */
+  get last(): number {
     const ends = [...this.#data.curves.keys()].flatMap((curve) =>
       seriesNames.flatMap(partsOf).map((series) => this.points(curve, series).steps.at(-1) ?? 0),
     );
-    return Math.max(...ends, 1);
+    return Math.max(0, ...ends) || 1;
   }
 
   #once(key: string, make: () => Points): Points {

@@ -1,4 +1,5 @@
 // Shows the values of all curves at the cursor: a table next to it, and a sentence for screen readers.
+import type { Axis } from '../axis.ts';
 import { formatStep, formatValue } from '../numbers.ts';
 import { valueNear } from '../points.ts';
 import type { ReportData } from '../report-data.ts';
@@ -35,21 +36,24 @@ export function readingsAt(model: Model, data: ReportData, state: State) {
   );
 }
 
-export const announce = (step: number, readings: readonly Reading[]): string =>
-  `step ${formatStep(step)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
+/** "step 1,024", "1.024 million tokens" */
+const describePlace = ({ unit }: Axis, at: number): string =>
+  unit === undefined ? `step ${formatStep(at)}` : `${formatStep(at)} ${unit}`;
 
-/** @param tokens per step */
+export const announce = (axis: Axis, at: number, readings: readonly Reading[]): string =>
+  `${describePlace(axis, at)}: ${readings.map(({ name, value }) => `${name} ${formatValue(value)}`).join(', ')}`;
+
 export function fillTooltip(
   tooltip: HTMLElement,
   step: number,
-  tokens: number | undefined,
+  { axis, tokensPerStep: tokens }: ReportData,
   readings: readonly Reading[],
   colors: readonly string[],
 ): void {
   const hasSmoothed = readings.some(({ smoothed }) => smoothed !== undefined);
   const hasApart = readings.some(({ apart }) => apart !== undefined);
   const head = [
-    `step ${formatStep(step)}${tokens === undefined ? '' : ` · ${shortCount(tokens * step)} tokens`}`,
+    `${describePlace(axis, step)}${axis.unit !== undefined || tokens === undefined ? '' : ` · ${shortCount(tokens * step)} tokens`}`,
     '',
     ...(hasSmoothed ? ['smoothed'] : []),
     ...(hasApart ? ['difference'] : []),

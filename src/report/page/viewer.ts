@@ -1,5 +1,6 @@
 // Handles the plot's controls and keys: they and the gestures on the plot change one state, which is then drawn.
-import { stepLabel } from '../curves.ts';
+
+import { formatStep } from '../numbers.ts';
 import type { ReportData } from '../report-data.ts';
 import { Chart } from './chart.ts';
 import { baselineOptions, byId, legendButtons, seriesButtons, sourceRows, tableSection } from './elements.ts';
@@ -9,11 +10,11 @@ import { announce, fillTooltip, readingsAt } from './tooltip.ts';
 
 /** Shown until there is a report. */
 let data: ReportData = {
-  ...{ title: '', curves: [], baseline: -1, lastStep: 0, tokensPerStep: undefined },
+  ...{ title: '', axis: { label: 'step' }, curves: [], baseline: -1, last: 0, tokensPerStep: undefined },
   ...{ tables: [], sources: [], run: undefined },
 };
 let model = new Model(data);
-/** The last step that the view can show. */
+/** The end of the axis, as far as the view can show. */
 let last = 1;
 let home = { from: 0, to: 1 };
 /** The values that the key for smoothing goes through. */
@@ -78,14 +79,19 @@ function draw(): void {
     isLog: state.isLog,
     baseline: data.baseline,
     label,
-    xLabel: stepLabel(data.tokensPerStep),
+    axis: data.axis,
     looks: data.curves.map(({ dash }, curve) => ({ color: colors()[curve]!, dash })),
     isDark: isDark(),
   });
-  const steps = `steps ${Math.round(state.from)} to ${Math.round(state.to)}`;
-  byId('chart').setAttribute('aria-label', `${label}, ${state.isLog ? 'logarithmic, ' : ''}${steps}`);
+  byId('chart').setAttribute('aria-label', `${label}, ${state.isLog ? 'logarithmic, ' : ''}${describeView()}`);
   showControls();
   showTooltip();
+}
+
+function describeView(): string {
+  const { unit } = data.axis;
+  if (unit === undefined) return `steps ${Math.round(state.from)} to ${Math.round(state.to)}`;
+  return `${formatStep(state.from)} to ${formatStep(state.to)} ${unit}`;
 }
 
 function showControls(): void {
@@ -112,16 +118,17 @@ function showTooltip(): void {
   const readings = readingsAt(model, data, state);
   tooltip.hidden = cursor === undefined || cursor < from || cursor > to || readings.length === 0 || chart.isDragging;
   if (tooltip.hidden || cursor === undefined) return;
-  fillTooltip(tooltip, cursor, data.tokensPerStep, readings, colors());
+  fillTooltip(tooltip, cursor, data, readings, colors());
   const { x, right, top } = chart.placeOf(cursor);
   const hasRoom = right - x - 14 > tooltip.offsetWidth;
   const left = hasRoom ? x + 14 : Math.max(4, x - 14 - tooltip.offsetWidth);
   tooltip.style.transform = `translate(${left}px, ${top + 8}px)`;
 }
 
-/** Shows steps `from` to `to`, limited to those that exist. */
+/** Shows the axis from `from` to `to`, as far as it goes. */
 function look(from: number, to: number): void {
-  const length = Math.min(Math.max(to - from, 2), last);
+  const least = data.axis.unit === undefined ? 2 : last / 10_000;
+  const length = Math.min(Math.max(to - from, least), last);
   const start = Math.min(Math.max((from + to) / 2 - length / 2, 0), last - length);
   change({ from: start, to: start + length });
 }
@@ -145,7 +152,7 @@ function moveCursor(step: number | undefined): void {
   else if (step > state.to) look(step - length, step);
   else chart.showCursor(step);
   showTooltip();
-  byId('announcement').textContent = announce(step, readingsAt(model, data, state));
+  byId('announcement').textContent = announce(data.axis, step, readingsAt(model, data, state));
 }
 
 /** To the next value, or a tenth of the view further. */
@@ -164,7 +171,7 @@ function choose(series: Shown): void {
 }
 
 function toggleDifference(): void {
-  if (data.curves.length < 2) return;
+  if (byId<HTMLButtonElement>('difference').disabled) return;
   // Ranked runs have no baseline until the reader asks for a difference.
   change({ isDifference: !state.isDifference, baseline: Math.max(0, state.baseline) });
 }
@@ -219,7 +226,8 @@ export function showReport(next: ReportData): void {
   showPoints(next);
   if (isFirst || state.baseline >= next.curves.length) state.baseline = next.baseline;
   byId('baseline').replaceChildren(...baselineOptions(data.curves));
-  byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2;
+  // Differences and limits are by step.
+  byId<HTMLButtonElement>('difference').disabled = data.curves.length < 2 || data.axis.unit !== undefined;
   const toggle = (curve: number) => {
     if (!state.hidden.delete(curve)) state.hidden.add(curve);
     show();
@@ -234,8 +242,8 @@ export function showPoints(next: ReportData): void {
   const isWhole = state.from === home.from && state.to === home.to;
   data = next;
   model = new Model(data);
-  last = model.lastStep;
-  home = { from: 0, to: Math.max(1, data.lastStep) };
+  last = model.last;
+  home = { from: 0, to: data.last || 1 };
   if (isWhole) Object.assign(state, home);
   show();
 }

@@ -1,0 +1,57 @@
+// Measures a figure's horizontal axis: steps, or the tokens or seconds that they took, over which runs with other batches, models
+// or machines compare.
+import { Gpt2Error } from '../errors.ts';
+import type { Plotted } from './curves.ts';
+import { LoggedRun } from './logged-run.ts';
+
+export const overNames = ['steps', 'tokens', 'seconds'] as const;
+/** What a figure is drawn over. */
+export type Over = (typeof overNames)[number];
+
+export interface Axis {
+  readonly label: string;
+  /** What its marks count; undefined: steps. */
+  readonly unit?: string | undefined;
+}
+
+type Unit = readonly [size: number, name?: string];
+
+const units: Readonly<Record<Over, readonly Unit[]>> = {
+  steps: [[1]],
+  tokens: [
+    [1e9, 'billion tokens'],
+    [1e6, 'million tokens'],
+    [1e3, 'thousand tokens'],
+    [1, 'tokens'],
+  ],
+  seconds: [
+    [3600, 'hours of training'],
+    [60, 'minutes of training'],
+    [1, 'seconds of training'],
+  ],
+};
+
+/** The largest unit with room for a few marks. */
+export const unitOf = (over: Over, last: number): Unit =>
+  units[over].find(([size]) => last >= 5 * size) ?? units[over].at(-1)!;
+
+/**
+ * The steps, tokens or seconds before a step. There lie both its training loss and a validation: they are of the same weights,
+ * which the step has not yet updated. Seconds are those of steps alone: without starts, validations, samples and saves.
+ */
+export function amountBefore({ name, configuration, events }: Plotted, over: Over): (step: number) => number {
+  if (over === 'steps') return (step) => step;
+  const before = [0];
+  const { steps, values } = new LoggedRun(events).series[over];
+  // After a gap in the log the sum is unknown.
+  for (const [index, step] of steps.entries()) if (step === index) before.push(before[index]! + values[index]!);
+  const { totalBatch } = configuration ?? {};
+  const isReference = events === undefined && over === 'tokens' && typeof totalBatch === 'number';
+  return (step) => {
+    const amount = isReference ? step * totalBatch : before[step];
+    if (amount !== undefined) return amount;
+    throw new Gpt2Error(
+      `${name} does not record the ${over} before step ${step}: take another --over, or a run as --reference`,
+    );
+  };
+}
